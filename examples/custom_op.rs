@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
-use millstream::kernels::{KernelCtx, RawTensor};
+use anyhow::Result;
+use millstream::kernels::{TypedCall, typed};
 use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
-use millstream::{DType, DeviceId, Error, Machine, MachineConfig, TensorSpec};
+use millstream::{DType, Error, Machine, MachineConfig, Tensor, TensorSpec};
 use millstream_runner::{RunOptions, RunReport};
 use millstream_trace::{EtOptions, LoadOptions, load};
 
@@ -27,12 +27,12 @@ impl Op for ScaledSquare {
     }
 
     fn inputs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "x", doc: "f32, any shape" }]
+        const { &[ArgDoc::new("x", "f32, any shape")] }
     }
 
     // The names of PyTorch's schema `demo::scaled_square(Tensor x, float a) -> Tensor`.
     fn attrs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "a", doc: "a number; default 1" }]
+        const { &[ArgDoc::new("a", "a number").float().or("1")] }
     }
 
     // Refuses every invalid call before anything runs.
@@ -48,30 +48,13 @@ impl Op for ScaledSquare {
 }
 
 /// Computes the op. The operands of a kernel are the inputs, then the new results.
-fn scaled_square(ctx: &KernelCtx<'_>) -> Result<()> {
-    let a = ctx.attrs().float("a")?.unwrap_or(1.0) as f32;
-    let (x, y) = (ctx.operand(0)?, ctx.operand(1)?);
-    let agree = x.dtype == DType::F32 && y.dtype == DType::F32 && x.shape == y.shape;
-    ensure!(agree, "schema and kernel disagree");
-    for k in 0..x.numel() {
-        // SAFETY: both have this many f32 elements, as checked above. The operands of a kernel are
-        // valid and aligned, and nothing else uses the result while the kernel runs.
-        unsafe {
-            let value = x.data.cast::<f32>().add(offset(&x, k)).read();
-            y.data.cast::<f32>().add(offset(&y, k)).write(a * value * value);
-        }
+fn scaled_square(call: &TypedCall<'_>) -> Result<()> {
+    let a = call.attrs().float("a")?.unwrap_or(1.0) as f32;
+    let (x, y) = (call.read::<f32>(0)?, call.write::<f32>(1)?);
+    for (k, value) in x.iter().enumerate() {
+        y.set(k, a * value * value);
     }
     Ok(())
-}
-
-/// Returns the offset in elements of element `k`, counted in row-major order.
-fn offset(tensor: &RawTensor<'_>, mut k: usize) -> usize {
-    let mut at = 0;
-    for (&length, &stride) in tensor.shape.iter().zip(tensor.strides).rev() {
-        at += k % length * stride;
-        k /= length;
-    }
-    at
 }
 
 /// Calls the op on a machine.
@@ -81,14 +64,11 @@ fn offset(tensor: &RawTensor<'_>, mut k: usize) -> usize {
 pub(crate) fn call() -> Result<Vec<f32>> {
     let mut config = MachineConfig::default();
     config.ops.register(Arc::new(ScaledSquare));
-    config.kernels.register("cpu", NAME, Arc::new(scaled_square));
+    config.kernels.register("cpu", NAME, Arc::new(typed(ScaledSquare, scaled_square)));
     let machine = Machine::new(config)?;
-    let stream = machine.compute(&DeviceId::cpu(0), 0)?;
-    let data = [1.0f32, 2.0, 3.0].map(f32::to_ne_bytes).concat();
-    let x = machine.upload(&stream, TensorSpec::contiguous(DType::F32, &[3])?, data)?;
-    let y = machine.call(NAME, &[&x]).attr("a", 0.5).on(&stream)?.remove(0);
-    let bytes = y.read()?;
-    Ok(bytes.chunks_exact(4).map(|c| f32::from_ne_bytes([c[0], c[1], c[2], c[3]])).collect())
+    let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    let y = machine.call(NAME, &[&x]).attr("a", 0.5).run()?.remove(0);
+    Ok(y.to_vec()?)
 }
 
 /// Executes a recorded program that contains the op and compares its outputs with those of PyTorch.
@@ -99,7 +79,7 @@ pub(crate) fn from_trace() -> Result<RunReport> {
     let mut ops = millstream::ops::standard();
     ops.register(Arc::new(ScaledSquare));
     let mut kernels = millstream::kernels::standard();
-    kernels.register("cpu", NAME, Arc::new(scaled_square));
+    kernels.register("cpu", NAME, Arc::new(typed(ScaledSquare, scaled_square)));
 
     // The import depends on the schema of the op, the run on its kernel.
     let et = EtOptions { ops: Arc::new(ops.clone()), ..EtOptions::default() };

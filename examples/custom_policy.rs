@@ -26,7 +26,7 @@ impl Op for Square {
     }
 
     fn inputs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "x", doc: "any shape" }]
+        const { &[ArgDoc::new("x", "any shape")] }
     }
 
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {

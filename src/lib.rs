@@ -31,15 +31,16 @@ pub use millstream_vm as vm;
 
 pub use millstream_instructions::{InstructionList, Protection, SyncPolicy};
 pub use millstream_types::{
-    Access, AttrValue, Attrs, DType, DeviceId, Error, Layout, Origin, Result, StreamKey,
+    Access, AttrValue, Attrs, DType, DeviceId, Element, Error, Layout, Origin, Result, StreamKey,
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
-    AutoCaptureReport, Batch, Blob, CallBuilder, Cancellation, CaptureLimits, Completion,
-    DriverKind, Event, Executable, GraphStatus, LaunchBuilder, Launched, Machine, MachineConfig,
-    Prepared, RankBarrier, Recorded, RecordedTensor, Recorder, Schedule, Section, ShutdownReport,
-    Simulation, Stream, Tensor, TensorHandle, Traced, TracedCall, TracedReport, with_origin,
-    with_stream,
+    AutoCaptureReport, Batch, Blob, CallBuilder, Cancellation, CaptureLimits, Completion, Dims,
+    DriverKind, Event, Executable, Generator, GraphStatus, Index, Indices, Int, Ints,
+    LaunchBuilder, Launched, Machine, MachineConfig, NEW, OneDim, Operand, Place, Prepared, REST,
+    RankBarrier, Real, Recorded, RecordedTensor, Recorder, Schedule, Section, Seed, ShutdownReport,
+    Simulation, Stream, Tape, Tensor, TensorHandle, Traced, TracedCall, TracedReport, no_grad,
+    optimisers, options, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

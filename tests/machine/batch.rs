@@ -198,7 +198,7 @@ impl Op for Break {
         "a test's own"
     }
     fn inputs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "x", doc: "any shape" }]
+        const { &[ArgDoc::new("x", "any shape")] }
     }
     fn signature(&self, _: CallSpec<'_>) -> Result<Signature> {
         let (accesses, outputs) = ([Access::ReadWrite], [OutputSpec::Same(0)]);

@@ -171,7 +171,7 @@ impl Op for Fifty {
         "a test's own"
     }
     fn inputs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "x", doc: "any tensor" }; 50]
+        const { &[ArgDoc::new("x", "any tensor"); 50] }
     }
     fn signature(&self, _: CallSpec<'_>) -> Result<Signature> {
         let access = |k| if k == 49 { Access::ReadWrite } else { Access::Read };

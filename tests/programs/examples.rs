@@ -15,9 +15,17 @@ mod custom_op;
 #[path = "../../examples/decode.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod decode;
+#[path = "../../examples/errors.rs"]
+mod errors;
+#[path = "../../examples/futures.rs"]
+mod futures;
+#[path = "../../examples/matmul.rs"]
+mod matmul;
 #[path = "../../examples/memory.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod memory;
+#[path = "../../examples/mlp.rs"]
+mod mlp;
 #[path = "../../examples/pipeline.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod pipeline;
@@ -27,6 +35,12 @@ mod replay;
 #[path = "../../examples/streams.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod streams;
+#[path = "../../examples/tensors.rs"]
+mod tensors;
+#[path = "../../examples/threads.rs"]
+mod threads;
+#[path = "../../examples/transformer.rs"]
+mod transformer;
 #[path = "../../examples/tutorial.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod tutorial;
@@ -61,6 +75,45 @@ fn a_user_defined_op_runs_on_a_machine_and_from_a_trace() {
     let names: Vec<&str> = report.outputs.iter().map(|o| o.name.as_str()).collect();
     assert_eq!(names, ["out/y", "out/z"]);
     assert!(report.outputs.iter().all(|o| o.expected));
+}
+
+const RUST: &str = "docs/rust.md";
+
+#[test]
+fn the_page_on_rust_shows_the_output_of_its_program() {
+    let programs = ["tensors", "mlp", "custom_op", "futures", "errors"];
+    let programs = programs.map(|name| read(&format!("examples/{name}.rs")));
+    for block in blocks(RUST, "rust") {
+        assert!(programs.iter().any(|program| program.contains(&block)), "not found:\n{block}");
+    }
+    let shown = tensors::run().unwrap().join("\n") + "\n";
+    assert!(blocks(RUST, "text").contains(&shown), "not in {RUST}:\n{shown}");
+}
+
+#[test]
+fn the_first_programs_run() {
+    let product = matmul::product().unwrap();
+    assert_eq!(product.shape(), [2, 4]);
+    assert_eq!(futures::answers().unwrap(), [5, 285, 328_350, 332_833_500]);
+    assert_eq!(threads::total().unwrap(), 4000);
+    let messages = errors::messages().unwrap();
+    let [refused, poisoned, failed, rest] = &messages[..] else { panic!("{messages:?}") };
+    assert!(refused.starts_with("examples/errors.rs:17: add: "), "{refused}");
+    assert!(poisoned.contains("poisoned by index_select at examples/errors.rs:22"), "{poisoned}");
+    assert!(failed.starts_with("examples/errors.rs:22: "), "{failed}");
+    assert_eq!(rest, "6 elements of x are readable");
+}
+
+#[test]
+fn networks_learn() {
+    let (first, last) = mlp::train(300).unwrap();
+    assert!(first > 0.6 && last < 0.2, "{first} {last}");
+    let (first, last, replays) = mlp::replayed(300).unwrap();
+    assert!(last < first - 0.02 && replays == 299, "{first} {last} {replays}");
+    let folder = tempfile::tempdir().unwrap();
+    let [first, last, test] =
+        transformer::train(150, &folder.path().join("p.safetensors")).unwrap();
+    assert!(first > 1.9 && last < 0.5 && test < 0.5, "{first} {last} {test}");
 }
 
 #[test]

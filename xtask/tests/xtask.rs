@@ -13,15 +13,19 @@ fn xtask(folder: &Path, arguments: &[&str]) -> Output {
 fn docs_are_written_and_checked() {
     let folder = tempfile::tempdir().unwrap();
     let docs = |arguments: &[&str]| {
-        let mut all = vec!["docs", "--folder", "pages"];
+        let mut all = vec!["docs", "--folder", "pages", "--methods", "methods"];
         all.extend(arguments);
         xtask(folder.path(), &all).status.code()
     };
     assert_eq!(docs(&["--check"]), Some(1), "there is no page yet");
     assert_eq!(docs(&[]), Some(0));
     assert_eq!(docs(&["--check"]), Some(0));
-    fs::write(folder.path().join("pages/instructions.md"), "old").unwrap();
-    assert_eq!(docs(&["--check"]), Some(1));
+    for file in ["pages/instructions.md", "methods/reductions.rs", "methods/of_no_family.rs"] {
+        fs::write(folder.path().join(file), "old").unwrap();
+        assert_eq!(docs(&["--check"]), Some(1), "{file}");
+        assert_eq!(docs(&[]), Some(0));
+        assert_eq!(docs(&["--check"]), Some(0), "{file}");
+    }
 }
 
 #[test]

@@ -30,8 +30,8 @@ struct Bench {
     writes: bool,
 }
 
-const OPERANDS: &[ArgDoc] = &[ArgDoc { name: "x", doc: "any tensor; the last one is changed" }; 4];
-const ID: &[ArgDoc] = &[ArgDoc { name: "id", doc: "the instruction's number" }];
+const OPERANDS: &[ArgDoc] = &[ArgDoc::new("x", "any tensor; the last one is changed"); 4];
+const ID: &[ArgDoc] = &[ArgDoc::new("id", "the instruction's number")];
 
 impl Op for Bench {
     fn name(&self) -> &str {

@@ -41,7 +41,7 @@ impl Op for Nothing {
         "an empty kernel"
     }
     fn inputs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "x", doc: "any shape" }]
+        const { &[ArgDoc::new("x", "any shape")] }
     }
     fn signature(&self, _: CallSpec<'_>) -> millstream::Result<Signature> {
         Ok(Signature {

@@ -32,9 +32,11 @@ pub mod cuda;
 mod data_movement;
 pub mod prepared;
 pub mod registry;
+pub mod typed;
 
 pub use communicator::{Communicator, Message};
 pub use completion::{CompletionToken, DeferredCompletion};
 pub use context::{KernelCtx, Operands, RawTensor, Threads};
 pub use prepared::{KernelSpec, PreparedKernel};
 pub use registry::{Kernel, KernelRegistry, standard};
+pub use typed::{Elements, ElementsMut, TypedCall, typed};

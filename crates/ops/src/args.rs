@@ -57,6 +57,32 @@ impl Scalar {
     }
 }
 
+macro_rules! scalar {
+    ($($ty:ty => $variant:ident;)*) => {$(
+        impl From<$ty> for Scalar {
+            fn from(value: $ty) -> Scalar {
+                Scalar::$variant(value.into())
+            }
+        }
+    )*};
+}
+
+scalar! {
+    i64 => Int;
+    i32 => Int;
+    u32 => Int;
+    f64 => Float;
+    f32 => Float;
+    bool => Bool;
+}
+
+impl From<usize> for Scalar {
+    /// Converts a number; one beyond the range of `i64` becomes a floating-point number.
+    fn from(value: usize) -> Scalar {
+        i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int)
+    }
+}
+
 impl std::fmt::Display for Scalar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -32,9 +32,9 @@ const K: ArgDoc = arg("k", "[b,g,l,d]: g divides h");
 const V: ArgDoc = arg("v", "[b,g,l,d]");
 const MASK: ArgDoc = arg("attn_mask", "added to the scores; a shape that broadcasts to [b,h,s,l]");
 const ATTRS: &[ArgDoc] = &[
-    arg("dropout_p", "must be 0; default 0"),
-    arg("is_causal", "whether query i attends only to keys 0 to i; default false"),
-    arg("scale", "factor of the scores; default 1 / sqrt(d)"),
+    arg("dropout_p", "must be 0").float().ignored(),
+    arg("is_causal", "whether query i attends only to keys 0 to i").flag().or("false"),
+    arg("scale", "factor of the scores").float().or("1 / sqrt(d)"),
 ];
 
 pub(crate) const OPS: &[Def] = &[

@@ -25,7 +25,7 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 const X: ArgDoc = arg("x", "[n,c,..]");
 const WEIGHT: ArgDoc = arg("weight", "[c]: scale; default 1");
-const EPS: ArgDoc = arg("eps", "added to the variance; default 1e-5");
+const EPS: ArgDoc = arg("eps", "added to the variance").float().or("1e-5");
 
 pub(crate) const OPS: &[Def] = &[
     Def {
@@ -39,8 +39,10 @@ pub(crate) const OPS: &[Def] = &[
             arg("running_var", "[c]; updated in place in training"),
         ],
         attrs: &[
-            arg("training", "use the mean and variance of x instead of the running ones"),
-            arg("momentum", "the weight of the new statistics in the running ones; default 0.1"),
+            arg("training", "use the mean and variance of x instead of the running ones").flag(),
+            arg("momentum", "the weight of the new statistics in the running ones")
+                .float()
+                .or("0.1"),
             EPS,
         ],
         arity: Arity::Optional(1),
@@ -59,12 +61,14 @@ pub(crate) const OPS: &[Def] = &[
             arg("save_invstd", "[c], as returned by the op; used if train is true"),
         ],
         attrs: &[
-            arg("train", "whether the op ran in training"),
+            arg("train", "whether the op ran in training").flag(),
             EPS,
             arg(
                 "output_mask",
                 "three flags, 0 or 1: which gradients to compute, of x, weight and bias",
-            ),
+            )
+            .ints()
+            .optional(),
         ],
         arity: Arity::Optional(2),
         rule: backward,

@@ -31,9 +31,10 @@ pub fn is(op: &str) -> bool {
 }
 
 const ROUND: ArgDoc =
-    arg("round", "the number of this collective in program order, from 0; the same on all ranks");
+    arg("round", "the number of this collective in program order, from 0; the same on all ranks")
+        .int();
 const REDUCTION: ArgDoc =
-    arg("op", "\"sum\", \"product\", \"min\", \"max\" or \"mean\"; default \"sum\"");
+    arg("op", "\"sum\", \"product\", \"min\", \"max\" or \"mean\"").text().or("\"sum\"");
 const EACH: &[ArgDoc] =
     &[arg("x", "any shape, without overlapping elements; overwritten; any number of them")];
 const PAIR: &[ArgDoc] = &[
@@ -105,7 +106,7 @@ const BROADCAST: Def = Def {
     name: "broadcast_",
     summary: "replaces the tensors of all ranks by those of the root",
     inputs: EACH,
-    attrs: &[arg("root", "the rank whose tensors are sent"), ROUND],
+    attrs: &[arg("root", "the rank whose tensors are sent").int(), ROUND],
     arity: Arity::Many(1),
     rule: |call| {
         round(call)?;
@@ -140,8 +141,8 @@ const ALLTOALL: Def = Def {
     summary: "sends part k of x to rank k, along the first dimension",
     inputs: PAIR,
     attrs: &[
-        arg("output_splits", "rows received from each rank; default equal parts"),
-        arg("input_splits", "rows sent to each rank; default equal parts"),
+        arg("output_splits", "rows received from each rank").ints().or("equal parts"),
+        arg("input_splits", "rows sent to each rank").ints().or("equal parts"),
         ROUND,
     ],
     arity: Arity::Listed,
@@ -168,8 +169,8 @@ const SEND: Def = Def {
     summary: "sends tensors to another rank without waiting for their receipt",
     inputs: &[arg("x", "any shape; any number of them")],
     attrs: &[
-        arg("to", "the rank that receives them"),
-        arg("tag", "distinguishes messages between the same ranks; default 0"),
+        arg("to", "the rank that receives them").int(),
+        arg("tag", "distinguishes messages between the same ranks").int().or("0"),
     ],
     arity: Arity::Many(1),
     rule: |call| {
@@ -188,8 +189,8 @@ const RECV: Def = Def {
     summary: "waits for the tensors that another rank sends and writes them to x",
     inputs: EACH,
     attrs: &[
-        arg("from", "the rank that sends them"),
-        arg("tag", "distinguishes messages between the same ranks; default 0"),
+        arg("from", "the rank that sends them").int(),
+        arg("tag", "distinguishes messages between the same ranks").int().or("0"),
     ],
     arity: Arity::Many(1),
     rule: |call| {

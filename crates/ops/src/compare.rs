@@ -22,7 +22,7 @@ use crate::schema::{ArgDoc, CallSpec};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const XY: &[ArgDoc] = &[arg("x", "any shape"), arg("y", "a shape that broadcasts with x")];
-const NUMBER: &[ArgDoc] = &[arg(OTHER, "a number in place of y")];
+const NUMBER: &[ArgDoc] = &[arg(OTHER, "a number in place of y").number().instead_of("y")];
 
 elementwise! {
     OPS = new;

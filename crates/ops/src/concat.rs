@@ -24,7 +24,7 @@ const CAT: Def = Def {
     name: "cat",
     summary: "the tensors concatenated along a dimension",
     inputs: &[arg("tensors", "one or more, of equal shapes except along dim")],
-    attrs: &[arg("dim", "the dimension; default 0")],
+    attrs: &[arg("dim", "the dimension").int().or("0")],
     arity: Arity::Many(1),
     rule: cat,
 };
@@ -70,7 +70,7 @@ const STACK: Def = Def {
     name: "stack",
     summary: "the tensors concatenated along a new dimension",
     inputs: &[arg("tensors", "one or more, of equal shapes")],
-    attrs: &[arg("dim", "the position of the new dimension in the result; default 0")],
+    attrs: &[arg("dim", "the position of the new dimension in the result").int().or("0")],
     arity: Arity::Many(1),
     rule: stack,
 };
@@ -109,7 +109,8 @@ const REPEAT: Def = Def {
     attrs: &[arg(
         "repeats",
         "the number of repetitions for each dimension; new dimensions come first",
-    )],
+    )
+    .ints()],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];

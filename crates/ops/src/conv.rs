@@ -167,15 +167,16 @@ fn spatial_numbers(
     Ok(result)
 }
 
-const STRIDE: ArgDoc = arg("stride", "step between windows; default 1");
-const PADDING: ArgDoc = arg("padding", "zeros added on both sides; default 0");
-const DILATION: ArgDoc = arg("dilation", "step between elements of a window; default 1");
-const TRANSPOSED: ArgDoc = arg("transposed", "compute the transposed convolution; default false");
-const EXTRA: ArgDoc = arg(
-    "output_padding",
-    "extra elements at the end of a transposed convolution's result; default 0",
-);
-const GROUPS: ArgDoc = arg("groups", "number of groups of channels; default 1");
+const STRIDE: ArgDoc = arg("stride", "step between windows").ints().or("1");
+const PADDING: ArgDoc = arg("padding", "zeros added on both sides").ints().or("0");
+const DILATION: ArgDoc = arg("dilation", "step between elements of a window").ints().or("1");
+const TRANSPOSED: ArgDoc =
+    arg("transposed", "compute the transposed convolution").flag().or("false");
+const EXTRA: ArgDoc =
+    arg("output_padding", "extra elements at the end of a transposed convolution's result")
+        .ints()
+        .or("0");
+const GROUPS: ArgDoc = arg("groups", "number of groups of channels").int().or("1");
 const X: ArgDoc = arg("x", "[n,c,..]");
 const WEIGHT: ArgDoc = arg("weight", "[out,c/groups,..], transposed [c,out/groups,..]");
 
@@ -193,7 +194,7 @@ pub(crate) const OPS: &[Def] = &[
         summary: "the gradients of convolution",
         inputs: &[arg("grad", "the gradient of the result"), X, WEIGHT],
         attrs: &[
-            arg("bias_sizes", "the shape of the bias"),
+            arg("bias_sizes", "the shape of the bias").ints().optional(),
             STRIDE,
             PADDING,
             DILATION,
@@ -203,7 +204,9 @@ pub(crate) const OPS: &[Def] = &[
             arg(
                 "output_mask",
                 "three flags, 0 or 1: which gradients to compute, of x, weight and bias",
-            ),
+            )
+            .ints()
+            .optional(),
         ],
         arity: Arity::Listed,
         rule: backward,

@@ -27,15 +27,17 @@ pub(crate) const OPS: &[Def] = &[COPY, CLONE, CAST, COPY_, FILL];
 
 const MEMORY_FORMAT: ArgDoc = arg(
     "memory_format",
-    "the result's layout: \"preserve\" (the default: that of x if it is dense), \
+    "the result's layout: \"preserve\" (that of x if it is dense), \
      \"contiguous\" or \"channels_last\"",
-);
+)
+.text()
+.or("\"preserve\"");
 
 const COPY: Def = Def {
     name: "copy",
     summary: "a new dense tensor with the same elements; also copies between devices",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("strides", "the strides of the dense result; default row-major")],
+    attrs: &[arg("strides", "the strides of the dense result").ints().or("row-major")],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
@@ -69,7 +71,7 @@ pub(crate) const CAST: Def = Def {
     summary: "the elements converted to another dtype; floats saturate at the range of \
               integers, NaN becomes 0",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dtype", "the dtype to convert to"), MEMORY_FORMAT],
+    attrs: &[arg("dtype", "the dtype to convert to").dtype(), MEMORY_FORMAT],
     arity: Arity::Listed,
     rule: |call| converted("cast", call, required("dtype", call.attrs.dtype("dtype")?)?),
 };
@@ -114,7 +116,7 @@ const COPY_: Def = Def {
         arg("x", "any shape, without overlapping elements; overwritten"),
         arg("src", "a shape that broadcasts to x's; any dtype; may share memory with x"),
     ],
-    attrs: &[arg("non_blocking", "ignored: every call is asynchronous")],
+    attrs: &[arg("non_blocking", "ignored: every call is asynchronous").flag().ignored()],
     arity: Arity::Listed,
     rule: |call| {
         let (x, src) = (&call.inputs[0], &call.inputs[1]);
@@ -141,7 +143,7 @@ const FILL: Def = Def {
     name: "fill",
     summary: "sets every element of x to a value, in place",
     inputs: &[arg("x", "any shape; overwritten")],
-    attrs: &[arg("value", "a number that x's dtype can hold")],
+    attrs: &[arg("value", "a number that x's dtype can hold").number()],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];

@@ -26,10 +26,10 @@ const FULL: Def = Def {
     summary: "a new tensor with every element set to a value",
     inputs: &[],
     attrs: &[
-        arg("shape", "the lengths of the dimensions"),
-        arg("value", "a number that the dtype can hold"),
-        arg("dtype", "the dtype; default that of the value"),
-        arg("strides", "the strides of the dense result; default row-major"),
+        arg("shape", "the lengths of the dimensions").ints(),
+        arg("value", "a number that the dtype can hold").number(),
+        arg("dtype", "the dtype").dtype().or("that of the value"),
+        arg("strides", "the strides of the dense result").ints().or("row-major"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -77,7 +77,7 @@ const SCRUB: Def = Def {
     name: "scrub",
     summary: "no result; sets all bits of its workspace, so that every float there is NaN",
     inputs: &[],
-    attrs: &[arg("bytes", "the size of the workspace; default 0")],
+    attrs: &[arg("bytes", "the size of the workspace").int().or("0")],
     arity: Arity::Listed,
     rule: |call| {
         let bytes = call.attrs.int("bytes")?.unwrap_or(0);
@@ -97,10 +97,10 @@ const ARANGE: Def = Def {
     summary: "the numbers from start up to but excluding end, in steps of step",
     inputs: &[],
     attrs: &[
-        arg("start", "the first number; default 0"),
-        arg("end", "the end, which is excluded"),
-        arg("step", "the difference between consecutive numbers; default 1"),
-        arg("dtype", "the dtype; default i64 for whole numbers, else f32"),
+        arg("start", "the first number").number().or("0"),
+        arg("end", "the end, which is excluded").number(),
+        arg("step", "the difference between consecutive numbers").number().or("1"),
+        arg("dtype", "the dtype").dtype().or("i64 for whole numbers, else f32"),
     ],
     arity: Arity::Listed,
     rule: arange,

@@ -67,7 +67,7 @@ impl Op for Def {
 
 /// Returns the documentation of one tensor or argument.
 pub(crate) const fn arg(name: &'static str, doc: &'static str) -> ArgDoc {
-    ArgDoc { name, doc }
+    ArgDoc::new(name, doc)
 }
 
 /// Returns the error of an op that refuses a call.

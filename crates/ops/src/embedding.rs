@@ -20,18 +20,19 @@ use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const INDICES: ArgDoc = arg("indices", "any shape, of i64 or i32");
-const PADDING: ArgDoc = arg("padding_idx", "the row that gets no gradient; default -1, none");
-const SCALE: ArgDoc = arg(
-    "scale_grad_by_freq",
-    "divide the gradient of a row by the number of its uses; default false",
-);
+const PADDING: ArgDoc =
+    arg("padding_idx", "the row that gets no gradient; -1 for none").int().or("-1");
+const SCALE: ArgDoc =
+    arg("scale_grad_by_freq", "divide the gradient of a row by the number of its uses")
+        .flag()
+        .or("false");
 
 pub(crate) const OPS: &[Def] = &[
     Def {
         name: "embedding",
         summary: "the rows of a table selected by indices",
         inputs: &[arg("weight", "[rows,columns]"), INDICES],
-        attrs: &[PADDING, SCALE, arg("sparse", "ignored: gradients are dense")],
+        attrs: &[PADDING, SCALE, arg("sparse", "ignored: gradients are dense").flag().ignored()],
         arity: Arity::Listed,
         rule: |call| {
             let (weight, indices) = (&call.inputs[0], &call.inputs[1]);
@@ -53,7 +54,7 @@ pub(crate) const OPS: &[Def] = &[
         name: "embedding_dense_backward",
         summary: "the gradient of embedding for weight",
         inputs: &[arg("grad", "the gradient of the result"), INDICES],
-        attrs: &[arg("num_weights", "the number of rows of the table"), PADDING, SCALE],
+        attrs: &[arg("num_weights", "the number of rows of the table").int(), PADDING, SCALE],
         arity: Arity::Listed,
         rule: backward,
     },

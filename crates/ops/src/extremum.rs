@@ -18,7 +18,12 @@ use crate::elementwise::refuse;
 use crate::reduce::{DIM, KEEPDIM, reduced, reduction};
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-const ONE_DIM: ArgDoc = arg("dim", "the dimension, negative from the end; default all");
+const ONE_DIM: ArgDoc = arg("dim", "the dimension, negative from the end").int().or("all");
+
+/// Without `dim`, the argument is refused.
+const KEEP_ONE: ArgDoc = arg("keepdim", "with dim alone: keep it with length 1")
+    .flag()
+    .or("false, and none without dim");
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 
@@ -34,8 +39,8 @@ const fn op(
 pub(crate) const OPS: &[Def] = &[
     op("amax", "the maximum over some or all dimensions", &[DIM, KEEPDIM], values),
     op("amin", "the minimum over some or all dimensions", &[DIM, KEEPDIM], values),
-    op("max", "the maximum; along a dimension, also its index", &[ONE_DIM, KEEPDIM], both),
-    op("min", "the minimum; along a dimension, also its index", &[ONE_DIM, KEEPDIM], both),
+    op("max", "the maximum; along a dimension, also its index", &[ONE_DIM, KEEP_ONE], both),
+    op("min", "the minimum; along a dimension, also its index", &[ONE_DIM, KEEP_ONE], both),
     op("argmax", "the index of the maximum", &[ONE_DIM, KEEPDIM], indices),
     op("argmin", "the index of the minimum", &[ONE_DIM, KEEPDIM], indices),
 ];

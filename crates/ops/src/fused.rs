@@ -42,7 +42,7 @@ pub(crate) const OPS: &[Def] = &[Def {
     name: FUSED,
     summary: "the last result of a program of elementwise calls, as if they were made one by one",
     inputs: &[arg("inputs", "the tensors that the program reads, at most 8")],
-    attrs: &[arg(PROGRAM, "the steps, as in \"tanh(%0);mul(#0,%1);add(#1,%2|alpha=2)\"")],
+    attrs: &[arg(PROGRAM, "the steps, as in \"tanh(%0);mul(#0,%1);add(#1,%2|alpha=2)\"").text()],
     arity: Arity::Many(1),
     rule: |call| {
         let program = Program::of(call.attrs)?;

@@ -108,7 +108,7 @@ pub mod ternary;
 pub mod views;
 
 pub use registry::OpRegistry;
-pub use schema::{ArgDoc, CallSpec, Op, OutputSpec, Signature};
+pub use schema::{ArgDoc, CallSpec, Kind, Op, OutputSpec, Presence, Signature};
 pub use standard::{families, standard};
 
 /// Runs the example of the README as a test.

@@ -56,11 +56,11 @@ impl LossReduction {
 }
 
 pub(crate) const REDUCTION: ArgDoc =
-    arg("reduction", "\"none\", \"mean\" or \"sum\"; default \"mean\"");
+    arg("reduction", "\"none\", \"mean\" or \"sum\"").text().or("\"mean\"");
 const BETA: ArgDoc =
-    arg("beta", "the distance at which the loss becomes linear, 0 or more; default 1");
+    arg("beta", "the distance at which the loss becomes linear, 0 or more").float().or("1");
 const DELTA: ArgDoc =
-    arg("delta", "the distance at which the loss becomes linear, positive; default 1");
+    arg("delta", "the distance at which the loss becomes linear, positive").float().or("1");
 const X: ArgDoc = arg("x", "any shape");
 const TARGET: ArgDoc = arg("target", "x's dtype; a shape that broadcasts with x");
 const LIKE_X: ArgDoc = arg("target", "x's shape and dtype");

@@ -26,7 +26,7 @@ const TARGET: ArgDoc =
     arg("target", "class numbers, i64 or u8; x's shape without the dimension of classes");
 const WEIGHT: ArgDoc = arg("weight", "the weights of the classes, of x's dtype");
 const ATTRS: &[ArgDoc] =
-    &[REDUCTION, arg("ignore_index", "the class whose targets are ignored; default -100")];
+    &[REDUCTION, arg("ignore_index", "the class whose targets are ignored").int().or("-100")];
 const FORWARD: &[ArgDoc] = &[X, TARGET, WEIGHT];
 const BACKWARD: &[ArgDoc] = &[
     arg("grad", "the gradient of the loss"),

@@ -30,14 +30,16 @@ const RSTD: ArgDoc = arg("rstd", "the reciprocal standard deviations, as returne
 const WEIGHT: ArgDoc = arg("weight", "scale; default 1");
 const BIAS: ArgDoc = arg("bias", "added to the result; default 0");
 const NORMALIZED: ArgDoc =
-    arg("normalized_shape", "the shape that is normalised over: x's last dimensions");
-const EPS: ArgDoc = arg("eps", "added to the variance; default 1e-5");
+    arg("normalized_shape", "the shape that is normalised over: x's last dimensions").ints();
+const EPS: ArgDoc = arg("eps", "added to the variance").float().or("1e-5");
 const MASK: ArgDoc =
-    arg("output_mask", "three flags, 0 or 1: which gradients to compute, of x, weight and bias");
-const BATCH: ArgDoc = arg("N", "the length of x's first dimension");
-const CHANNELS: ArgDoc = arg("C", "the length of x's second dimension");
-const PIXELS: ArgDoc = arg("HxW", "the product of the lengths of x's other dimensions");
-const GROUP: ArgDoc = arg("group", "the number of groups");
+    arg("output_mask", "three flags, 0 or 1: which gradients to compute, of x, weight and bias")
+        .ints()
+        .optional();
+const BATCH: ArgDoc = arg("N", "the length of x's first dimension").int();
+const CHANNELS: ArgDoc = arg("C", "the length of x's second dimension").int();
+const PIXELS: ArgDoc = arg("HxW", "the product of the lengths of x's other dimensions").int();
+const GROUP: ArgDoc = arg("group", "the number of groups").int();
 
 pub(crate) const OPS: &[Def] = &[
     Def {

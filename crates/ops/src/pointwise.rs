@@ -22,41 +22,45 @@ const GRAD_X: &[ArgDoc] =
     &[arg("grad", "the gradient of the result"), arg("x", "the input of the function")];
 const GRAD_OUT: &[ArgDoc] =
     &[arg("grad", "the gradient of the result"), arg("out", "the result of the function")];
-const GELU: &[ArgDoc] = &[arg("approximate", "\"none\" or \"tanh\"; default \"none\"")];
+const GELU: &[ArgDoc] = &[arg("approximate", "\"none\" or \"tanh\"").text().or("\"none\"")];
 const ELU: &[ArgDoc] = &[
-    arg("alpha", "the result tends to -alpha * scale for negative x; default 1"),
-    arg("scale", "factor of the result; default 1"),
-    arg("input_scale", "factor of x where it is negative; default 1"),
+    arg("alpha", "the result tends to -alpha * scale for negative x").float().or("1"),
+    arg("scale", "factor of the result").float().or("1"),
+    arg("input_scale", "factor of x where it is negative").float().or("1"),
 ];
 const ELU_BACKWARD: &[ArgDoc] = &[
     ELU[0],
     ELU[1],
     ELU[2],
-    arg("is_result", "whether x is the result of the function instead of its input; default false"),
+    arg("is_result", "whether x is the result of the function instead of its input")
+        .flag()
+        .or("false"),
 ];
-const SLOPE: &[ArgDoc] = &[arg("negative_slope", "the slope for negative x; default 0.01")];
+const SLOPE: &[ArgDoc] = &[arg("negative_slope", "the slope for negative x").float().or("0.01")];
 const SLOPE_BACKWARD: &[ArgDoc] = &[
     SLOPE[0],
-    arg(
-        "self_is_result",
-        "whether x is the result of the function instead of its input; default false",
-    ),
+    arg("self_is_result", "whether x is the result of the function instead of its input")
+        .flag()
+        .or("false"),
 ];
 const SOFTPLUS: &[ArgDoc] = &[
-    arg("beta", "the sharpness; default 1"),
-    arg("threshold", "where beta * x is greater, the result is x; default 20"),
+    arg("beta", "the sharpness").float().or("1"),
+    arg("threshold", "where beta * x is greater, the result is x").float().or("20"),
 ];
-const HARDTANH: &[ArgDoc] =
-    &[arg("min_val", "the lower bound; default -1"), arg("max_val", "the upper bound; default 1")];
+const HARDTANH: &[ArgDoc] = &[
+    arg("min_val", "the lower bound").float().or("-1"),
+    arg("max_val", "the upper bound").float().or("1"),
+];
 const FINITE: &[ArgDoc] = &[
-    arg("nan", "replaces NaN; default 0"),
-    arg("posinf", "replaces infinity; default the dtype's greatest number"),
-    arg("neginf", "replaces minus infinity; default the dtype's least number"),
+    arg("nan", "replaces NaN").float().or("0"),
+    arg("posinf", "replaces infinity").float().or("the dtype's greatest number"),
+    arg("neginf", "replaces minus infinity").float().or("the dtype's least number"),
 ];
-const LAMBD: &[ArgDoc] = &[arg("lambd", "the distance from 0; default 0.5")];
+const LAMBD: &[ArgDoc] = &[arg("lambd", "the distance from 0").float().or("0.5")];
 const EPS: &[ArgDoc] =
-    &[arg("eps", "x is clamped to eps and 1 - eps, if that is not negative; default -1")];
-const THRESHOLD: &[ArgDoc] = &[arg("threshold", "where x is not greater, the gradient is 0")];
+    &[arg("eps", "x is clamped to eps and 1 - eps, if that is not negative").float().or("-1")];
+const THRESHOLD: &[ArgDoc] =
+    &[arg("threshold", "where x is not greater, the gradient is 0").number()];
 
 /// The ways to compute `gelu`.
 pub const APPROXIMATIONS: &[&str] = &["none", "tanh"];

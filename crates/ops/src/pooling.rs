@@ -119,14 +119,14 @@ fn pair(attrs: &Attrs, name: &str, least: i64) -> Result<Option<[usize; 2]>> {
 
 const X: ArgDoc = arg("x", "[n,c,h,w] or [c,h,w]");
 const GRAD: ArgDoc = arg("grad", "the gradient of the result");
-const KERNEL: ArgDoc = arg("kernel_size", "the size of a window: one number or two");
-const STRIDE: ArgDoc = arg("stride", "the step between windows; default kernel_size");
-const PADDING: ArgDoc = arg("padding", "elements added on both sides; default 0");
-const DILATION: ArgDoc = arg("dilation", "the step between elements of a window; default 1");
-const CEIL: ArgDoc = arg("ceil_mode", "whether windows may end outside of x; default false");
-const COUNT: ArgDoc = arg("count_include_pad", "whether means count the padding; default true");
+const KERNEL: ArgDoc = arg("kernel_size", "the size of a window: one number or two").ints();
+const STRIDE: ArgDoc = arg("stride", "the step between windows").ints().or("kernel_size");
+const PADDING: ArgDoc = arg("padding", "elements added on both sides").ints().or("0");
+const DILATION: ArgDoc = arg("dilation", "the step between elements of a window").ints().or("1");
+const CEIL: ArgDoc = arg("ceil_mode", "whether windows may end outside of x").flag().or("false");
+const COUNT: ArgDoc = arg("count_include_pad", "whether means count the padding").flag().or("true");
 const DIVISOR: ArgDoc =
-    arg("divisor_override", "the divisor of the sums; default the number of elements");
+    arg("divisor_override", "the divisor of the sums").int().or("the number of elements");
 const MAX: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, DILATION, CEIL];
 const AVG: &[ArgDoc] = &[KERNEL, STRIDE, PADDING, CEIL, COUNT, DIVISOR];
 
@@ -191,7 +191,7 @@ pub(crate) const OPS: &[Def] = &[
         name: "_adaptive_avg_pool2d",
         summary: "the means of output_size windows that cover x",
         inputs: &[X],
-        attrs: &[arg("output_size", "the number of windows: one number or two")],
+        attrs: &[arg("output_size", "the number of windows: one number or two").ints()],
         arity: Arity::Listed,
         rule: |call| {
             let x = &call.inputs[0];

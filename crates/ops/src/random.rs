@@ -45,21 +45,23 @@ pub const SEED: &str = "seed";
 /// See [`SEED`].
 pub const OFFSET: &str = "offset";
 
-pub(crate) const SEED_DOC: ArgDoc = arg(SEED, "selects the numbers; default 0");
+pub(crate) const SEED_DOC: ArgDoc = arg(SEED, "selects the numbers").int().or("0");
 pub(crate) const OFFSET_DOC: ArgDoc =
-    arg(OFFSET, "distinguishes calls with one seed, if no tensor does; default 0");
+    arg(OFFSET, "distinguishes calls with one seed; 0 if neither is given")
+        .int()
+        .instead_of("offset");
 pub(crate) const OFFSET_TENSOR: ArgDoc =
     arg("offset", "an i64 without dimensions, in place of the argument");
 
-const SHAPE: ArgDoc = arg("shape", "the lengths of the dimensions");
-const DTYPE: ArgDoc = arg("dtype", "the dtype; default f32");
-const FROM: ArgDoc = arg("from", "the lower bound; default 0");
-const TO: ArgDoc = arg("to", "the upper bound, reached only by rounding; default 1");
-const MEAN: ArgDoc = arg("mean", "the mean; default 0");
-const STD: ArgDoc = arg("std", "the standard deviation, 0 or more; default 1");
-const LAMBDA: ArgDoc = arg("lambd", "the rate, above 0; default 1");
-const LOW: ArgDoc = arg("low", "the least number; default 0");
-const HIGH: ArgDoc = arg("high", "one past the greatest number");
+const SHAPE: ArgDoc = arg("shape", "the lengths of the dimensions").ints();
+const DTYPE: ArgDoc = arg("dtype", "the dtype").dtype().or("f32");
+const FROM: ArgDoc = arg("from", "the lower bound").float().or("0");
+const TO: ArgDoc = arg("to", "the upper bound, reached only by rounding").float().or("1");
+const MEAN: ArgDoc = arg("mean", "the mean").float().or("0");
+const STD: ArgDoc = arg("std", "the standard deviation, 0 or more").float().or("1");
+const LAMBDA: ArgDoc = arg("lambd", "the rate, above 0").float().or("1");
+const LOW: ArgDoc = arg("low", "the least number").int().or("0");
+const HIGH: ArgDoc = arg("high", "one past the greatest number").int();
 const TARGET: ArgDoc = arg("x", "any shape, without overlapping elements; overwritten");
 
 /// Defines a distribution's op that returns a new tensor, and the one in place.
@@ -118,7 +120,7 @@ const INTEGERS: [Def; 2] = distribution!(
     "randint_",
     "random whole numbers, uniform",
     [LOW, HIGH],
-    arg("dtype", "the dtype; default i64"),
+    arg("dtype", "the dtype").dtype().or("i64"),
     integers
 );
 
@@ -126,7 +128,7 @@ const BERNOULLI: Def = Def {
     name: "bernoulli",
     summary: "1 with a probability, else 0, for each element of x",
     inputs: &[arg("x", "any shape; floats, the probabilities, unless p is given"), OFFSET_TENSOR],
-    attrs: &[arg("p", "the probability; default the elements of x"), SEED_DOC, OFFSET_DOC],
+    attrs: &[arg("p", "the probability").float().or("the elements of x"), SEED_DOC, OFFSET_DOC],
     arity: Arity::Optional(1),
     rule: |call| {
         let x = &call.inputs[0];
@@ -143,7 +145,7 @@ const BERNOULLI_: Def = Def {
     name: "bernoulli_",
     summary: "sets each element of x to 1 with a probability, else to 0, in place",
     inputs: &[TARGET, OFFSET_TENSOR],
-    attrs: &[arg("p", "the probability; default 0.5"), SEED_DOC, OFFSET_DOC],
+    attrs: &[arg("p", "the probability").float().or("0.5"), SEED_DOC, OFFSET_DOC],
     arity: Arity::Optional(1),
     rule: |call| {
         written(call, |_, call| {

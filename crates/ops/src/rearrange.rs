@@ -28,7 +28,7 @@ const FLIP: Def = Def {
     name: "flip",
     summary: "x with the order of elements reversed along dimensions",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dims", "the dimensions")],
+    attrs: &[arg("dims", "the dimensions").ints()],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
@@ -42,8 +42,8 @@ const ROLL: Def = Def {
     summary: "x with elements shifted along dimensions, from the end back to the start",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("shifts", "the shift for each dimension"),
-        arg("dims", "the dimensions; default x as one row"),
+        arg("shifts", "the shift for each dimension").ints(),
+        arg("dims", "the dimensions").ints().or("x as one row"),
     ],
     arity: Arity::Listed,
     rule: roll,
@@ -88,7 +88,7 @@ pub fn roll_start(length: usize, shift: i64) -> usize {
 }
 
 const DIAGONAL: &[ArgDoc] =
-    &[arg("diagonal", "the offset from the main diagonal, negative below it; default 0")];
+    &[arg("diagonal", "the offset from the main diagonal, negative below it").int().or("0")];
 const MATRICES: &[ArgDoc] = &[arg("x", "two or more dimensions")];
 const MATRICES_IN_PLACE: &[ArgDoc] =
     &[arg("x", "two or more dimensions, without overlapping elements; changed in place")];
@@ -159,8 +159,9 @@ const CONSTANT_PAD_ND: Def = Def {
             "pad",
             "the numbers of elements before and after, in pairs from the last dimension on; \
              negative numbers remove elements",
-        ),
-        arg("value", "the value; default 0"),
+        )
+        .ints(),
+        arg("value", "the value").number().or("0"),
     ],
     arity: Arity::Listed,
     rule: pad,

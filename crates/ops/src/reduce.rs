@@ -86,16 +86,17 @@ pub(crate) fn reduction(
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 pub(crate) const DIM: ArgDoc =
-    arg("dim", "the dimension or dimensions, negative from the end; default all");
+    arg("dim", "the dimension or dimensions, negative from the end").ints().or("all");
 pub(crate) const KEEPDIM: ArgDoc =
-    arg("keepdim", "keep reduced dimensions with length 1; default false");
+    arg("keepdim", "keep reduced dimensions with length 1").flag().or("false");
 const CONVERTED: ArgDoc =
-    arg("dtype", "convert to this dtype first; default i64 for bool and integers");
-const CONVERTED_FLOAT: ArgDoc = arg("dtype", "convert to this float dtype first");
+    arg("dtype", "convert to this dtype first").dtype().or("i64 for bool and integers");
+const CONVERTED_FLOAT: ArgDoc =
+    arg("dtype", "convert to this float dtype first").dtype().optional();
 const CORRECTION: ArgDoc =
-    arg("correction", "subtracted from the number of elements in the divisor; default 1");
+    arg("correction", "subtracted from the number of elements in the divisor").number().or("1");
 const ORD: ArgDoc =
-    arg("ord", "the order of the norm, or an infinity for the maximum or minimum; default 2");
+    arg("ord", "the order of the norm, or an infinity for the maximum or minimum").number().or("2");
 
 /// Defines the table, one row for each op: name, summary, arguments, words of a partial result, and
 /// the rule that checks the arguments and returns the dtype of the result.

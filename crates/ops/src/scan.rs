@@ -17,8 +17,8 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const ATTRS: &[ArgDoc] = &[
-    arg("dim", "the dimension, negative from the end"),
-    arg("dtype", "convert to this dtype first; default i64 for bool and integers"),
+    arg("dim", "the dimension, negative from the end").int(),
+    arg("dtype", "convert to this dtype first").dtype().or("i64 for bool and integers"),
 ];
 
 const DIM: &[ArgDoc] = &[ATTRS[0]];

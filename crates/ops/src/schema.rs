@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use millstream_types::{Access, Attrs, Error, Layout, Result, TensorSpec};
+use millstream_types::{Access, AttrValue, Attrs, Error, Layout, Result, TensorSpec};
 
 use crate::args::{ABSENT, input_positions};
 
@@ -73,13 +73,177 @@ impl Signature {
     }
 }
 
+/// The type of a tensor or argument of an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A tensor.
+    Tensor,
+    /// A whole number.
+    Int,
+    /// A floating-point number.
+    Float,
+    /// A number of any kind, or a boolean.
+    Number,
+    /// A boolean.
+    Flag,
+    /// A text.
+    Text,
+    /// A list of whole numbers; one number counts as a list of one.
+    Ints,
+    /// A dtype.
+    DType,
+}
+
+/// Whether a call must give an argument, and what holds if it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The call must give it.
+    Required,
+    /// The call may leave it out; the documentation says what that means.
+    Optional,
+    /// The call may leave it out, which means this value. The value of a number, a boolean or a
+    /// text is written as in Rust; anything else is a description.
+    Default(&'static str),
+    /// A number in place of the tensor of this name: a call gives one of both.
+    InsteadOf(&'static str),
+    /// Accepted for recorded programs: it has no effect, or only one allowed value.
+    Ignored,
+}
+
 /// The documentation of one tensor or argument of an op.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgDoc {
     /// The name.
     pub name: &'static str,
-    /// The shape, unit and default.
+    /// The shape and unit.
     pub doc: &'static str,
+    /// The type.
+    pub kind: Kind,
+    /// Whether a call must give it. [`Op::optional`] says which tensors may be left out.
+    pub presence: Presence,
+}
+
+impl ArgDoc {
+    /// Returns the documentation of a tensor. The other methods make an argument of it, as in
+    /// `ArgDoc::new("dim", "the dimension").int().or("0")`.
+    pub const fn new(name: &'static str, doc: &'static str) -> ArgDoc {
+        ArgDoc { name, doc, kind: Kind::Tensor, presence: Presence::Required }
+    }
+
+    const fn of(self, kind: Kind) -> ArgDoc {
+        ArgDoc { kind, ..self }
+    }
+
+    const fn given(self, presence: Presence) -> ArgDoc {
+        ArgDoc { presence, ..self }
+    }
+
+    /// Returns this argument as a whole number.
+    #[must_use]
+    pub const fn int(self) -> ArgDoc {
+        self.of(Kind::Int)
+    }
+
+    /// Returns this argument as a floating-point number.
+    #[must_use]
+    pub const fn float(self) -> ArgDoc {
+        self.of(Kind::Float)
+    }
+
+    /// Returns this argument as a number of any kind.
+    #[must_use]
+    pub const fn number(self) -> ArgDoc {
+        self.of(Kind::Number)
+    }
+
+    /// Returns this argument as a boolean.
+    #[must_use]
+    pub const fn flag(self) -> ArgDoc {
+        self.of(Kind::Flag)
+    }
+
+    /// Returns this argument as a text.
+    #[must_use]
+    pub const fn text(self) -> ArgDoc {
+        self.of(Kind::Text)
+    }
+
+    /// Returns this argument as a list of whole numbers.
+    #[must_use]
+    pub const fn ints(self) -> ArgDoc {
+        self.of(Kind::Ints)
+    }
+
+    /// Returns this argument as a dtype.
+    #[must_use]
+    pub const fn dtype(self) -> ArgDoc {
+        self.of(Kind::DType)
+    }
+
+    /// Returns this argument with a default: a value as in Rust, or a description.
+    #[must_use]
+    pub const fn or(self, default: &'static str) -> ArgDoc {
+        self.given(Presence::Default(default))
+    }
+
+    /// Returns this argument as one that a call may leave out.
+    #[must_use]
+    pub const fn optional(self) -> ArgDoc {
+        self.given(Presence::Optional)
+    }
+
+    /// Returns this argument as a number in place of the tensor called `tensor`.
+    #[must_use]
+    pub const fn instead_of(self, tensor: &'static str) -> ArgDoc {
+        self.given(Presence::InsteadOf(tensor))
+    }
+
+    /// Returns this argument as one without effect.
+    #[must_use]
+    pub const fn ignored(self) -> ArgDoc {
+        self.given(Presence::Ignored)
+    }
+
+    /// Returns the documentation with the default.
+    pub fn full_doc(&self) -> String {
+        match self.presence {
+            Presence::Default(default) => format!("{}; default {default}", self.doc),
+            _ => self.doc.to_owned(),
+        }
+    }
+
+    /// Returns the value of the default; none if there is none, or only a description.
+    pub fn default_value(&self) -> Option<AttrValue> {
+        let Presence::Default(text) = self.presence else { return None };
+        let int = || text.parse().ok().map(AttrValue::Int);
+        match self.kind {
+            Kind::Int => int(),
+            Kind::Float => text.parse().ok().map(AttrValue::Float),
+            Kind::Number => int().or_else(|| text.parse().ok().map(AttrValue::Float)),
+            Kind::Flag => text.parse().ok().map(AttrValue::Bool),
+            Kind::Text => {
+                let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+                Some(AttrValue::Str(inner.to_owned()))
+            }
+            Kind::Ints => text.parse().ok().map(|v| AttrValue::Ints(vec![v])),
+            Kind::Tensor | Kind::DType => None,
+        }
+    }
+
+    /// Returns whether a value is of the argument's type.
+    pub fn admits(&self, value: &AttrValue) -> bool {
+        match value {
+            AttrValue::Int(_) => {
+                matches!(self.kind, Kind::Int | Kind::Float | Kind::Number | Kind::Ints)
+            }
+            AttrValue::Float(_) => matches!(self.kind, Kind::Float | Kind::Number),
+            AttrValue::Bool(_) => matches!(self.kind, Kind::Flag | Kind::Number),
+            AttrValue::Str(_) => self.kind == Kind::Text,
+            AttrValue::Ints(_) => self.kind == Kind::Ints,
+            AttrValue::Floats(_) => false,
+            AttrValue::DType(_) => self.kind == Kind::DType,
+        }
+    }
 }
 
 /// An op: its name, its documentation and its rules.

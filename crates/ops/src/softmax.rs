@@ -19,16 +19,20 @@ use crate::args::{dimension, required};
 use crate::def::{Arity, Def, arg, refused};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-const DIM: ArgDoc = arg("dim", "the dimension, negative from the end");
+const DIM: ArgDoc = arg("dim", "the dimension, negative from the end").int();
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const FORWARD: &[ArgDoc] =
-    &[DIM, arg("half_to_float", "must be false: no device supports it; default false")];
+    &[DIM, arg("half_to_float", "must be false: no device supports it").flag().ignored()];
 const GRAD: &[ArgDoc] = &[
     arg("grad", "the gradient of the result"),
     arg("y", "the result of the op, of grad's shape and dtype"),
 ];
-const BACKWARD: &[ArgDoc] =
-    &[DIM, arg("input_dtype", "the dtype of the op's input; must be that of grad, the default")];
+const BACKWARD: &[ArgDoc] = &[
+    DIM,
+    arg("input_dtype", "the dtype of the op's input; must be that of grad, the default")
+        .dtype()
+        .ignored(),
+];
 
 pub(crate) const OPS: &[Def] = &[
     Def {

@@ -23,7 +23,7 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[SORT, ARGSORT, TOPK];
 
-const DIM: ArgDoc = arg("dim", "the dimension to sort along; default the last");
+const DIM: ArgDoc = arg("dim", "the dimension to sort along").int().or("the last");
 
 const SORT: Def = Def {
     name: "sort",
@@ -31,8 +31,8 @@ const SORT: Def = Def {
     inputs: &[arg("x", "any shape")],
     attrs: &[
         DIM,
-        arg("descending", "greatest first; default false"),
-        arg("stable", "ignored: the sort is always stable"),
+        arg("descending", "greatest first").flag().or("false"),
+        arg("stable", "ignored: the sort is always stable").flag().ignored(),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -74,10 +74,10 @@ const TOPK: Def = Def {
     summary: "the k greatest or least elements along a dimension, and their indices in x",
     inputs: &[arg("x", "any shape; not bool")],
     attrs: &[
-        arg("k", "the number of elements, at most the dimension's length"),
+        arg("k", "the number of elements, at most the dimension's length").int(),
         DIM,
-        arg("largest", "the greatest instead of the least; default true"),
-        arg("sorted", "ignored: the results are always sorted"),
+        arg("largest", "the greatest instead of the least").flag().or("true"),
+        arg("sorted", "ignored: the results are always sorted").flag().ignored(),
     ],
     arity: Arity::Listed,
     rule: |call| {

@@ -23,15 +23,18 @@ use crate::elementwise::{briefs, common, elementwise, in_place, refuse, shape, w
 use crate::promotion::common_dtype;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-const MIN: ArgDoc = arg("min", "the least value");
-const MAX: ArgDoc = arg("max", "the greatest value");
+const MIN: ArgDoc = arg("min", "the least value").number().optional();
+const MAX: ArgDoc = arg("max", "the greatest value").number().optional();
+const LEAST: ArgDoc = arg("min", "the least value").number();
+const GREATEST: ArgDoc = arg("max", "the greatest value").number();
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const FILL: &[ArgDoc] = &[
     arg("x", "any shape"),
     arg("mask", "bool; a shape that broadcasts with x"),
     arg("value", "a tensor of no dimensions"),
 ];
-const FILL_NUMBER: &[ArgDoc] = &[arg("value", "a number in place of the tensor")];
+const FILL_NUMBER: &[ArgDoc] =
+    &[arg("value", "a number in place of the tensor").number().instead_of("value")];
 const LERP: &[ArgDoc] = &[
     arg("x", "floats, any shape"),
     arg("end", "x's dtype; a shape that broadcasts with x"),
@@ -42,15 +45,16 @@ const PRODUCT: &[ArgDoc] = &[
     arg("tensor1", "a shape that broadcasts with x"),
     arg("tensor2", "a shape that broadcasts with x"),
 ];
-const VALUE: &[ArgDoc] = &[arg("value", "a factor; default 1")];
+const VALUE: &[ArgDoc] = &[arg("value", "a factor").number().or("1")];
+const WEIGHT: &[ArgDoc] =
+    &[arg("weight", "a number in place of the tensor").number().instead_of("weight")];
 
 elementwise! {
     OPS = new, IN_PLACE = in place;
     ("clamp", "x, at least min and then at most max", X, &[MIN, MAX], Arity::Listed, clamp);
-    ("clamp_min", "x, at least min", X, &[MIN], Arity::Listed, clamp);
-    ("clamp_max", "x, at most max", X, &[MAX], Arity::Listed, clamp);
-    ("lerp", "x + weight * (end - x)", LERP, &[arg("weight", "a number in place of the tensor")],
-     Arity::Optional(2), lerp);
+    ("clamp_min", "x, at least min", X, &[LEAST], Arity::Listed, clamp);
+    ("clamp_max", "x, at most max", X, &[GREATEST], Arity::Listed, clamp);
+    ("lerp", "x + weight * (end - x)", LERP, WEIGHT, Arity::Optional(2), lerp);
     ("addcmul", "x + value * tensor1 * tensor2", PRODUCT, VALUE, Arity::Listed, addcmul);
     ("addcdiv", "x + value * tensor1 / tensor2", PRODUCT, VALUE, Arity::Listed, addcdiv);
 }
@@ -66,8 +70,10 @@ const WHERE: Def = Def {
         arg("y", "a shape that broadcasts with both"),
     ],
     attrs: &[
-        arg("self", "a number in place of x; the one tensor besides the condition is then y"),
-        arg("other", "a number in place of y"),
+        arg("self", "a number in place of x; the one tensor besides the condition is then y")
+            .number()
+            .instead_of("x"),
+        arg("other", "a number in place of y").number().instead_of("y"),
     ],
     arity: Arity::Optional(1),
     rule: |call| {

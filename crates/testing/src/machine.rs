@@ -253,7 +253,7 @@ impl Op for Unary {
         "an op of a test"
     }
     fn inputs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "x", doc: "any shape" }]
+        const { &[ArgDoc::new("x", "any shape")] }
     }
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {
         let x = &call.inputs[0];

@@ -10,6 +10,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`dtype`] | element types |
+//! | [`element`] | the Rust types of elements |
 //! | [`layout`] | shapes, strides, offsets, tensor specs |
 //! | [`device`] | device ids |
 //! | [`stream`] | stream types, keys, modes, points |
@@ -29,6 +30,7 @@ pub mod access;
 pub mod attr;
 pub mod device;
 pub mod dtype;
+pub mod element;
 pub mod error;
 pub mod id;
 pub mod layout;
@@ -43,6 +45,7 @@ pub use access::Access;
 pub use attr::{AttrValue, Attrs};
 pub use device::DeviceId;
 pub use dtype::DType;
+pub use element::Element;
 pub use error::{Cause, Error, Failure, Operand as FailedOperand, Result};
 pub use id::{CallbackId, EventId, ListId, OpId, ReadId, StorageId, StreamId, TensorId};
 pub use layout::{Dims, Layout, TensorSpec};

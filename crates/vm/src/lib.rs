@@ -21,6 +21,8 @@
 //! | folder | holds |
 //! |---|---|
 //! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | `gradient` | tapes, the table of derivatives, optimisers |
+//! | `tensor` | the typed front of tensors: methods of ops, elements, indexing, operators |
 //! | [`lowering`] | transfers and host reads as calls, with a machine or without |
 //! | `capture` | functions of the program whose calls are captured once, and replayed |
 //! | `executable` | lists captured once, compiled to tapes, and launched many times |
@@ -38,11 +40,13 @@ mod capture;
 mod driver;
 mod emission;
 mod executable;
+mod gradient;
 mod host;
 pub mod lowering;
 mod pool;
 mod sync;
 mod tables;
+mod tensor;
 mod worker;
 
 pub use api::batch::Batch;
@@ -57,5 +61,10 @@ pub use executable::{
     Executable, GraphStatus, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
     RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
 };
+pub use gradient::{Tape, no_grad, optimisers};
 pub use host::Blob;
 pub use tables::{RankBarrier, SingleRank};
+pub use tensor::{
+    Dims, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real, Seed,
+    options,
+};

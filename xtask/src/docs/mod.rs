@@ -1,9 +1,10 @@
-//! `docs`: writes the pages that are generated from the code.
+//! `docs`: writes the pages and the sources that are generated from the code.
 
+mod methods;
 mod ops;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use millstream_instructions::reference::reference_page;
@@ -11,31 +12,45 @@ use millstream_instructions::reference::reference_page;
 /// The arguments of `cargo xtask docs`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Write nothing; fail if a page is out of date
+    /// Write nothing; fail if a file is out of date
     #[arg(long)]
     check: bool,
     /// Folder of the pages
     #[arg(long, value_name = "FOLDER", default_value = default_folder())]
-    folder: std::path::PathBuf,
+    folder: PathBuf,
+    /// Folder of the sources of tensors' methods
+    #[arg(long, value_name = "FOLDER", default_value = default_methods())]
+    methods: PathBuf,
 }
 
 fn default_folder() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../docs")
 }
 
-/// Writes or checks docs/instructions.md and docs/ops.md.
+fn default_methods() -> &'static str {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/vm/src/tensor/methods")
+}
+
+/// Writes or checks docs/instructions.md, docs/ops.md and the methods of tensors.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    for (name, page) in [("instructions.md", reference_page()), ("ops.md", ops::page()?)] {
-        let path: &Path = &arguments.folder.join(name);
-        if arguments.check {
-            let found = fs::read_to_string(path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            ensure!(found == page, "{} is out of date; run `cargo xtask docs`", path.display());
-            continue;
-        }
+    let uses = ops::Uses::read()?;
+    if !arguments.check {
         fs::create_dir_all(&arguments.folder)
             .with_context(|| format!("cannot make {}", arguments.folder.display()))?;
-        fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(())
+    for (name, page) in [("instructions.md", reference_page()), ("ops.md", ops::page(&uses)?)] {
+        write_or_check(&arguments.folder.join(name), &page, arguments.check)?;
+    }
+    methods::run(&uses, &arguments.methods, arguments.check)
+}
+
+/// Writes a file, or checks that it has this content.
+fn write_or_check(path: &Path, content: &str, check: bool) -> anyhow::Result<()> {
+    if check {
+        let found =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        ensure!(found == content, "{} is out of date; run `cargo xtask docs`", path.display());
+        return Ok(());
+    }
+    fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -23,6 +23,26 @@ struct Use {
     accesses: Vec<BTreeSet<&'static str>>,
     /// The kinds of results.
     results: BTreeSet<String>,
+    /// The numbers of results.
+    counts: BTreeSet<usize>,
+}
+
+/// The use of tensors by the calls of the reference cases, for each op.
+pub(super) struct Uses(BTreeMap<String, Use>);
+
+impl Uses {
+    /// Evaluates the schemas for all reference cases.
+    pub(super) fn read() -> Result<Uses> {
+        uses().map(Uses)
+    }
+
+    /// Returns how many results calls of an op have.
+    pub(super) fn results_of(&self, op: &dyn Op) -> Result<BTreeSet<usize>> {
+        match self.0.get(op.name()) {
+            Some(used) => Ok(used.counts.clone()),
+            None => Ok(without_cases(op)?.counts),
+        }
+    }
 }
 
 const HEAD: &str = "<!-- Made by `cargo xtask docs` from the schemas in crates/ops. -->
@@ -42,14 +62,13 @@ given.
 ";
 
 /// Returns the whole page.
-pub(super) fn page() -> Result<String> {
-    let uses = uses()?;
+pub(super) fn page(uses: &Uses) -> Result<String> {
     let mut page = HEAD.to_owned();
     for (title, ops) in families() {
         write!(page, "\n## {title}\n\n| op | uses | gives | what it does |\n|---|---|---|---|\n")?;
         for op in ops {
             let of_one_call;
-            let used = match uses.get(op.name()) {
+            let used = match uses.0.get(op.name()) {
                 Some(used) => used,
                 None => {
                     of_one_call = without_cases(op)?;
@@ -104,7 +123,7 @@ fn call(op: &dyn Op) -> String {
 fn describe(op: &dyn Op) -> String {
     let mut text = op.summary().to_owned();
     for doc in op.inputs().iter().chain(op.attrs()) {
-        let _ = write!(text, "; *{}*: {}", doc.name, doc.doc);
+        let _ = write!(text, "; *{}*: {}", doc.name, doc.full_doc());
     }
     text.replace('|', "\\|")
 }
@@ -177,6 +196,7 @@ fn add_call(op: &dyn Op, inputs: &[TensorSpec], attrs: &Attrs, used: &mut Use) -
         OutputSpec::Same(of) => name(*of).to_owned(),
         OutputSpec::Bounded(_) => "new, as long as the data says".to_owned(),
     };
+    used.counts.insert(signature.outputs.len());
     let mut results: Vec<String> = signature.outputs.iter().map(result).collect();
     results.dedup_by(|a, b| a == b && a.starts_with("view"));
     used.results.insert(results.join(", "));

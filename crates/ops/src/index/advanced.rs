@@ -18,7 +18,9 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 const INDICES: ArgDoc =
     arg("indices", "i64 or i32, one for each indexed dimension; or one bool mask");
 const ABSENT_DOC: ArgDoc =
-    arg(ABSENT, "the dimensions without an index; those at the end need not be listed");
+    arg(ABSENT, "the dimensions without an index; those at the end need not be listed")
+        .ints()
+        .optional();
 
 pub(super) const INDEX: Def = Def {
     name: "index",
@@ -178,7 +180,7 @@ pub(super) const INDEX_PUT: Def = Def {
     name: "index_put",
     summary: "x with the elements at indices set to values, or with values added",
     inputs: &[arg("x", "one or more dimensions"), VALUES, INDICES],
-    attrs: &[ABSENT_DOC, arg("accumulate", "add instead of setting; default false")],
+    attrs: &[ABSENT_DOC, arg("accumulate", "add instead of setting").flag().or("false")],
     arity: Arity::Many(3),
     rule: |call| {
         check_put("index_put", call)?;

@@ -8,13 +8,13 @@ use crate::schema::{ArgDoc, CallSpec, Signature};
 use crate::views::{diagonal, select, slice};
 
 const GRAD: &[ArgDoc] = &[arg("grad", "the gradient of the view")];
-const SIZES: ArgDoc = arg("input_sizes", "the shape of the viewed tensor");
+const SIZES: ArgDoc = arg("input_sizes", "the shape of the viewed tensor").ints();
 
 pub(super) const SELECT_BACKWARD: Def = Def {
     name: "select_backward",
     summary: "zeros of the viewed tensor's shape, with grad where select reads",
     inputs: GRAD,
-    attrs: &[SIZES, arg("dim", "as for select"), arg("index", "as for select")],
+    attrs: &[SIZES, arg("dim", "as for select").int(), arg("index", "as for select").int()],
     arity: Arity::Listed,
     rule: |call| {
         zeros("select_backward", call, |whole| {
@@ -30,10 +30,10 @@ pub(super) const SLICE_BACKWARD: Def = Def {
     inputs: GRAD,
     attrs: &[
         SIZES,
-        arg("dim", "as for slice"),
-        arg("start", "as for slice"),
-        arg("end", "as for slice"),
-        arg("step", "as for slice"),
+        arg("dim", "as for slice").int(),
+        arg("start", "as for slice").int().optional(),
+        arg("end", "as for slice").int().optional(),
+        arg("step", "as for slice").int().optional(),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -52,9 +52,9 @@ pub(super) const DIAGONAL_BACKWARD: Def = Def {
     inputs: GRAD,
     attrs: &[
         SIZES,
-        arg("offset", "as for diagonal"),
-        arg("dim1", "as for diagonal"),
-        arg("dim2", "as for diagonal"),
+        arg("offset", "as for diagonal").int().optional(),
+        arg("dim1", "as for diagonal").int().optional(),
+        arg("dim2", "as for diagonal").int().optional(),
     ],
     arity: Arity::Listed,
     rule: |call| {

@@ -7,18 +7,18 @@ use crate::def::{Arity, Def, arg, refused};
 use crate::index::{check_index, in_place, raised};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-const DIM: ArgDoc = arg("dim", "the dimension that the index counts along");
+const DIM: ArgDoc = arg("dim", "the dimension that the index counts along").int();
 const INDEX: ArgDoc = arg("index", "i64 or i32; as many dimensions as x, none longer except dim");
 const SRC: ArgDoc = arg("src", "x's dtype; no dimension shorter than the index");
 const X: ArgDoc = arg("x", "any shape");
 const TARGET: ArgDoc = arg("x", "any shape, without overlapping elements; changed in place");
-const VALUE: ArgDoc = arg("value", "a number in place of src");
+const VALUE: ArgDoc = arg("value", "a number in place of src").number().instead_of("src");
 
 pub(super) const GATHER: Def = Def {
     name: "gather",
     summary: "the elements of x at the index along a dimension",
     inputs: &[X, INDEX],
-    attrs: &[DIM, arg("sparse_grad", "ignored")],
+    attrs: &[DIM, arg("sparse_grad", "ignored").flag().ignored()],
     arity: Arity::Listed,
     rule: |call| {
         let (x, index) = (&call.inputs[0], &call.inputs[1]);
@@ -100,11 +100,10 @@ pub(super) const SCATTER_REDUCE: Def = Def {
     inputs: &[X, INDEX, SRC],
     attrs: &[
         DIM,
-        arg("reduce", "\"sum\", \"prod\", \"amax\" or \"amin\"; the extrema of NaN are NaN"),
-        arg(
-            "include_self",
-            "whether the elements of x at the index are combined, too; default true",
-        ),
+        arg("reduce", "\"sum\", \"prod\", \"amax\" or \"amin\"; the extrema of NaN are NaN").text(),
+        arg("include_self", "whether the elements of x at the index are combined, too")
+            .flag()
+            .or("true"),
     ],
     arity: Arity::Listed,
     rule: |call| {

@@ -7,7 +7,7 @@ use crate::def::{Arity, Def, arg, refused};
 use crate::index::{check_index, in_place, raised};
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-const DIM: ArgDoc = arg("dim", "the dimension");
+const DIM: ArgDoc = arg("dim", "the dimension").int();
 const INDEX: ArgDoc = arg("index", "i64 or i32; at most one dimension");
 
 pub(super) const INDEX_SELECT: Def = Def {
@@ -49,7 +49,7 @@ pub(super) const INDEX_ADD: Def = Def {
     name: "index_add",
     summary: "x with alpha * source added to the slices at an index along a dimension",
     inputs: &[arg("x", "any shape"), INDEX, SOURCE],
-    attrs: &[DIM, arg("alpha", "factor of source; default 1")],
+    attrs: &[DIM, arg("alpha", "factor of source").number().or("1")],
     arity: Arity::Listed,
     rule: |call| {
         index_add("index_add", call)?;

@@ -11,7 +11,10 @@ pub(super) const TRANSPOSE: Def = Def {
     name: "transpose",
     summary: "a view with two dimensions exchanged",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim0", "a dimension"), arg("dim1", "the dimension to exchange it with")],
+    attrs: &[
+        arg("dim0", "a dimension").int(),
+        arg("dim1", "the dimension to exchange it with").int(),
+    ],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -51,7 +54,7 @@ pub(super) const PERMUTE: Def = Def {
     name: "permute",
     summary: "a view with the dimensions permuted",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dims", "all dimensions, in the new order")],
+    attrs: &[arg("dims", "all dimensions, in the new order").ints()],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -90,7 +93,7 @@ pub(super) const SQUEEZE: Def = Def {
     name: "squeeze",
     summary: "a view without dimensions of length 1",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim", "the dimension or dimensions to remove if of length 1; default all")],
+    attrs: &[arg("dim", "the dimension or dimensions to remove if of length 1").ints().or("all")],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -110,7 +113,7 @@ pub(super) const UNSQUEEZE: Def = Def {
     name: "unsqueeze",
     summary: "a view with a new dimension of length 1",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("dim", "its position in the result")],
+    attrs: &[arg("dim", "its position in the result").int()],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -130,8 +133,8 @@ pub(super) const EXPAND: Def = Def {
     summary: "a view that repeats dimensions of length 1 and new leading dimensions",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("size", "the lengths, aligned at the last dimension; -1 keeps a length"),
-        arg("implicit", "ignored"),
+        arg("size", "the lengths, aligned at the last dimension; -1 keeps a length").ints(),
+        arg("implicit", "ignored").flag().ignored(),
     ],
     arity: Arity::Listed,
     rule: expand,

@@ -11,10 +11,10 @@ pub(super) const SLICE: Def = Def {
     summary: "a view of every step-th element of one dimension, from start up to end",
     inputs: &[arg("x", "one or more dimensions")],
     attrs: &[
-        arg("dim", "the dimension; default 0"),
-        arg("start", "the first element; negative from the end; default 0"),
-        arg("end", "one past the last element; negative from the end; default the length"),
-        arg("step", "the step between elements, 1 or more; default 1"),
+        arg("dim", "the dimension").int().or("0"),
+        arg("start", "the first element; negative from the end").int().or("0"),
+        arg("end", "one past the last element; negative from the end").int().or("the length"),
+        arg("step", "the step between elements, 1 or more").int().or("1"),
     ],
     arity: Arity::Listed,
     rule: slice_rule,
@@ -66,9 +66,9 @@ pub(super) const NARROW: Def = Def {
     summary: "a view of a range of one dimension",
     inputs: &[arg("x", "one or more dimensions")],
     attrs: &[
-        arg("dim", "the dimension"),
-        arg("start", "the first element; negative from the end"),
-        arg("length", "the number of elements"),
+        arg("dim", "the dimension").int(),
+        arg("start", "the first element; negative from the end").int(),
+        arg("length", "the number of elements").int(),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -118,7 +118,10 @@ pub(super) const SELECT: Def = Def {
     name: "select",
     summary: "a view of one element of a dimension, without that dimension",
     inputs: &[arg("x", "one or more dimensions")],
-    attrs: &[arg("dim", "the dimension"), arg("index", "the element; negative from the end")],
+    attrs: &[
+        arg("dim", "the dimension").int(),
+        arg("index", "the element; negative from the end").int(),
+    ],
     arity: Arity::Listed,
     rule: |call| {
         let layout = &call.inputs[0].layout;
@@ -164,9 +167,9 @@ pub(super) const DIAGONAL: Def = Def {
     summary: "a view of the diagonals of two dimensions, which become the last dimension",
     inputs: &[arg("x", "two or more dimensions")],
     attrs: &[
-        arg("offset", "the offset from the main diagonal, negative below it; default 0"),
-        arg("dim1", "the dimension of rows; default 0"),
-        arg("dim2", "the dimension of columns; default 1"),
+        arg("offset", "the offset from the main diagonal, negative below it").int().or("0"),
+        arg("dim1", "the dimension of rows").int().or("0"),
+        arg("dim2", "the dimension of columns").int().or("1"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -212,9 +215,9 @@ pub(super) const UNFOLD: Def = Def {
     summary: "a view of all windows of a dimension; their elements become a new last dimension",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("dimension", "the dimension"),
-        arg("size", "the size of a window"),
-        arg("step", "the step between windows, 1 or more"),
+        arg("dimension", "the dimension").int(),
+        arg("size", "the size of a window").int(),
+        arg("step", "the step between windows, 1 or more").int(),
     ],
     arity: Arity::Listed,
     rule: unfold,

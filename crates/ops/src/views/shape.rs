@@ -11,7 +11,7 @@ pub(super) const RESHAPE: Def = Def {
     name: "reshape",
     summary: "the same elements in row-major order in another shape; a view where strides allow it",
     inputs: &[arg("x", "any shape")],
-    attrs: &[arg("shape", "the lengths; one may be -1, to be computed from the others")],
+    attrs: &[arg("shape", "the lengths; one may be -1, to be computed from the others").ints()],
     arity: Arity::Listed,
     rule: reshape,
 };
@@ -29,7 +29,7 @@ pub(super) const VIEW: Def = Def {
     name: "view",
     summary: "a view of the same elements in row-major order in another shape",
     inputs: &[arg("x", "any shape whose strides allow a view of the other shape")],
-    attrs: &[arg("size", "the lengths; one may be -1, to be computed from the others")],
+    attrs: &[arg("size", "the lengths; one may be -1, to be computed from the others").ints()],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];
@@ -48,12 +48,11 @@ pub(super) const AS_STRIDED: Def = Def {
     summary: "a view of x's storage with given lengths, strides and offset",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("size", "the lengths"),
-        arg("stride", "the strides in elements, one for each length, 0 or more"),
-        arg(
-            "storage_offset",
-            "the position of the first element in the storage; default that of x",
-        ),
+        arg("size", "the lengths").ints(),
+        arg("stride", "the strides in elements, one for each length, 0 or more").ints(),
+        arg("storage_offset", "the position of the first element in the storage")
+            .int()
+            .or("that of x"),
     ],
     arity: Arity::Listed,
     rule: |call| {

@@ -9,13 +9,13 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 use crate::views::range::{dimension_of, narrow, without};
 
 const X: &[ArgDoc] = &[arg("x", "one or more dimensions")];
-const DIM: ArgDoc = arg("dim", "the dimension; default 0");
+const DIM: ArgDoc = arg("dim", "the dimension").int().or("0");
 
 pub(super) const SPLIT: Def = Def {
     name: "split",
     summary: "views of a dimension in parts of one length; the last may be shorter",
     inputs: X,
-    attrs: &[arg("split_size", "the length of a part"), DIM],
+    attrs: &[arg("split_size", "the length of a part").int(), DIM],
     arity: Arity::Listed,
     rule: |call| {
         let size = required("split_size", call.attrs.int("split_size")?)?;
@@ -32,7 +32,7 @@ pub(super) const CHUNK: Def = Def {
     name: "chunk",
     summary: "views of a dimension in at most chunks parts of one length; the last may be shorter",
     inputs: X,
-    attrs: &[arg("chunks", "the greatest number of parts"), DIM],
+    attrs: &[arg("chunks", "the greatest number of parts").int(), DIM],
     arity: Arity::Listed,
     rule: |call| {
         let chunks = required("chunks", call.attrs.int("chunks")?)?;
@@ -54,7 +54,7 @@ pub(super) const SPLIT_WITH_SIZES: Def = Def {
     name: "split_with_sizes",
     summary: "views of a dimension in parts of given lengths",
     inputs: X,
-    attrs: &[arg("split_sizes", "the lengths, which add up to that of the dimension"), DIM],
+    attrs: &[arg("split_sizes", "the lengths, which add up to that of the dimension").ints(), DIM],
     arity: Arity::Listed,
     rule: |call| {
         let sizes = required("split_sizes", call.attrs.ints("split_sizes")?)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use millstream_kernels::KernelCtx;
-use millstream_ops::{OutputSpec, families, standard};
+use millstream_ops::{OutputSpec, Presence, families, standard};
 use millstream_types::{AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
 use serde::Deserialize;
@@ -129,6 +129,46 @@ fn steps(shape: &[usize], strides: &[usize]) -> Vec<usize> {
     }
 }
 
+/// Checks that the op declares each argument's type, requires what it says that it requires, and
+/// takes a default that is given as it takes one that is not.
+fn declared(case: &Case, given: &[&Tensor], attrs: &Attrs) -> Result<(), String> {
+    let ops = standard();
+    let op = ops.get(ops.id(&case.op).map_err(|e| e.to_string())?).ok_or("no op")?;
+    let expected = signature(&case.op, given, attrs)?;
+    for doc in op.attrs() {
+        let name = doc.name;
+        let without = || {
+            attrs
+                .iter()
+                .filter(|(n, _)| *n != name)
+                .fold(Attrs::new(), |a, (n, v)| a.with(n.to_owned(), v.clone()))
+        };
+        match (attrs.get(name), doc.presence) {
+            (Some(value), _) if !doc.admits(value) => {
+                return Err(format!("{name} is declared as {:?}, and is {value}", doc.kind));
+            }
+            (Some(_), Presence::Required) => {
+                if signature(&case.op, given, &without()).is_ok() {
+                    return Err(format!("{name} is declared as required, and can be left out"));
+                }
+            }
+            (None, Presence::Required) => {
+                return Err(format!("{name} is declared as required, and is left out"));
+            }
+            (None, Presence::Default(_)) => {
+                let Some(value) = doc.default_value() else { continue };
+                let with = attrs.clone().with(name.to_owned(), value);
+                if signature(&case.op, given, &with).as_ref() != Ok(&expected) {
+                    return Err(format!("{name}: the declared default gives another result"));
+                }
+            }
+            (None, Presence::Optional | Presence::InsteadOf(_) | Presence::Ignored)
+            | (Some(_), _) => {}
+        }
+    }
+    Ok(())
+}
+
 fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
     let attrs = attrs(case);
     let bytes = |(at, count): (usize, usize)| &data[at..at + count];
@@ -157,6 +197,7 @@ fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
     if outputs.len() < case.outputs.len() {
         return Err(format!("expected {1} results, got {0}", outputs.len(), case.outputs.len()));
     }
+    declared(case, &given, &attrs)?;
     let specs = signature(&case.op, &given, &attrs)?.outputs;
     for (k, ((got, expected), output)) in outputs.iter().zip(&case.outputs).zip(&specs).enumerate()
     {

@@ -39,7 +39,7 @@ impl Op for AnyUse {
     }
 
     fn attrs(&self) -> &[ArgDoc] {
-        &[ArgDoc { name: "accesses", doc: "for each operand, the number of an access" }]
+        const { &[ArgDoc::new("accesses", "for each operand, the number of an access")] }
     }
 
     fn signature(&self, call: CallSpec<'_>) -> millstream_types::Result<Signature> {

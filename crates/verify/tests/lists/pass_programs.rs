@@ -41,10 +41,12 @@ impl Op for AnyUse {
     }
 
     fn attrs(&self) -> &[ArgDoc] {
-        &[
-            ArgDoc { name: "accesses", doc: "for each operand, the number of an access" },
-            ArgDoc { name: "workspace", doc: "bytes" },
-        ]
+        const {
+            &[
+                ArgDoc::new("accesses", "for each operand, the number of an access"),
+                ArgDoc::new("workspace", "bytes"),
+            ]
+        }
     }
 
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {

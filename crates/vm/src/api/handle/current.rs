@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use millstream_types::DeviceId;
+
 use crate::api::machine::Machine;
 use crate::sync::thread_local;
 
@@ -34,5 +36,12 @@ pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOn
 /// Returns the stream of the innermost scope of this thread and `machine`.
 pub(crate) fn innermost(machine: &Machine) -> Option<Stream> {
     let of_machine = |s: &&Stream| Arc::ptr_eq(&s.machine.shared, &machine.shared);
+    SCOPES.with(|scopes| scopes.borrow().iter().rev().find(of_machine).cloned())
+}
+
+/// Returns the stream of the innermost scope of this thread on `device` of `machine`.
+pub(crate) fn innermost_on(machine: &Machine, device: &DeviceId) -> Option<Stream> {
+    let of_machine =
+        |s: &&Stream| Arc::ptr_eq(&s.machine.shared, &machine.shared) && s.key.device == *device;
     SCOPES.with(|scopes| scopes.borrow().iter().rev().find(of_machine).cloned())
 }

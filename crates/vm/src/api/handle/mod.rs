@@ -9,9 +9,10 @@ mod tensor;
 mod transfer;
 
 pub use completion::Completion;
-pub(crate) use current::innermost;
 pub use current::with_stream;
+pub(crate) use current::{innermost, innermost_on};
 pub use event::Event;
 pub use section::Section;
 pub use stream::Stream;
 pub use tensor::Tensor;
+pub(crate) use tensor::WeakTensor;

@@ -1,7 +1,6 @@
 //! Tensors.
 
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
@@ -12,6 +11,7 @@ use crate::api::machine::{Begun, BegunOne, Machine};
 use crate::capture::{self, Deferred, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor, Release};
+use crate::gradient::{self, LeafSlot};
 use crate::host::Blob;
 use crate::lowering;
 
@@ -34,6 +34,7 @@ struct TensorInner {
     device: DeviceId,
     made_on: Stream,
     origin: Origin,
+    leaf: LeafSlot,
 }
 
 impl Drop for TensorInner {
@@ -54,6 +55,9 @@ impl Drop for TensorInner {
 /// A slot that no tensor has.
 const RELEASED: TensorRef = TensorRef { id: TensorId(u32::MAX), generation: u32::MAX };
 
+/// A reference to a tensor that does not keep it.
+pub(crate) type WeakTensor = Weak<dyn Send + Sync>;
+
 /// A tensor. Clones are the same tensor; it is released when the last is dropped.
 #[derive(Clone)]
 pub struct Tensor(Arc<TensorInner>);
@@ -67,7 +71,15 @@ impl Tensor {
     ) -> Tensor {
         let MadeTensor { tensor, spec, device } = made;
         let slot = Slot::Made(tensor);
-        Tensor(Arc::new(TensorInner { machine, slot, spec, device, made_on, origin }))
+        Tensor(Arc::new(TensorInner {
+            machine,
+            slot,
+            spec,
+            device,
+            made_on,
+            origin,
+            leaf: LeafSlot::default(),
+        }))
     }
 
     /// Returns a tensor that a held call makes, on this stream.
@@ -80,7 +92,15 @@ impl Tensor {
     ) -> Tensor {
         let (machine, made_on) = (made_on.machine.of_handle(), made_on.clone());
         let slot = Slot::Deferred(deferred);
-        Tensor(Arc::new(TensorInner { machine, slot, spec, device, made_on, origin }))
+        Tensor(Arc::new(TensorInner {
+            machine,
+            slot,
+            spec,
+            device,
+            made_on,
+            origin,
+            leaf: LeafSlot::default(),
+        }))
     }
 
     /// Returns the held call's tensor, if a held call makes this one or has made it.
@@ -107,11 +127,37 @@ impl Tensor {
         }
     }
 
+    /// Returns the place of the tensor's gradient, if it has one.
+    pub(crate) fn leaf_slot(&self) -> &LeafSlot {
+        &self.0.leaf
+    }
+
+    /// Returns what tells this tensor from all others for as long as a [`WeakTensor`] exists.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    pub(crate) fn weak(&self) -> WeakTensor {
+        let weak: Weak<TensorInner> = Arc::downgrade(&self.0);
+        weak
+    }
+
+    /// Returns the number of the storage; none while a held call makes the tensor.
+    pub(crate) fn storage_number(&self) -> Option<u64> {
+        if self.deferred().is_some_and(Deferred::is_waiting) {
+            return None;
+        }
+        let tensor = self.resolved().ok()?;
+        let emission = self.0.machine.shared.lock().ok()?;
+        emission.router.slot(tensor.id).map(|slot| slot.storage)
+    }
+
     pub(crate) fn made_on(&self) -> &Stream {
         &self.0.made_on
     }
 
-    pub(crate) fn machine(&self) -> &Machine {
+    /// Returns the machine.
+    pub fn machine(&self) -> &Machine {
         &self.0.machine
     }
 
@@ -186,6 +232,7 @@ impl Tensor {
             BegunOne::Make(making) => making,
         };
         let made = machine.view_now(self, &spec, &origin)?;
+        gradient::note_view(self, &made, &origin);
         machine.end_step(making, &step, std::slice::from_ref(&made), &origin);
         Ok(made)
     }
@@ -349,6 +396,9 @@ impl Tensor {
         function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<Completion> {
         let machine = &self.0.machine;
+        if access.writes() {
+            gradient::note_write(self, "a host function", &origin);
+        }
         if capture::is_active() {
             capture::refuse(machine, "a host function uses a tensor's memory", &origin);
         }
@@ -377,15 +427,5 @@ impl Tensor {
             drop(host.take_callback(callback));
         }
         Ok(machine.completion_of(emitted?))
-    }
-}
-
-impl fmt::Debug for Tensor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.slot {
-            Slot::Made(tensor) => write!(f, "Tensor({} ", tensor.id)?,
-            Slot::Deferred(_) => f.write_str("Tensor(of a held call ")?,
-        }
-        write!(f, "{} on {})", self.0.spec, self.0.device)
     }
 }

@@ -5,6 +5,7 @@ use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, TensorSpec};
 
 use crate::api::machine::Machine;
 use crate::emission::origin;
+use crate::gradient;
 use crate::lowering::{self, Submitter};
 
 use super::{Section, Stream, Tensor};
@@ -103,7 +104,9 @@ impl Tensor {
     #[track_caller]
     pub fn copy_to(&self, stream: &Stream) -> Result<Tensor> {
         let origin = origin::caller();
-        lowering::copy_to(&mut self.machine().submitter(origin), self, stream)
+        gradient::note_copy(self, &origin, || {
+            lowering::copy_to(&mut self.machine().submitter(origin.clone()), self, stream)
+        })
     }
 
     /// Sets the elements of `target`, of the same dtype and shape, to this tensor's. Both may be
@@ -115,6 +118,7 @@ impl Tensor {
     #[track_caller]
     pub fn copy_into(&self, target: &Tensor) -> Result<()> {
         let origin = origin::caller();
+        gradient::note_write(target, "copy_into", &origin);
         let mut submitter = self.machine().submitter(origin.clone());
         lowering::copy_into(&mut submitter, self, target).map_err(|e| e.at(&origin))
     }

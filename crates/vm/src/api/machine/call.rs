@@ -12,6 +12,7 @@ use crate::api::handle::{Section, Stream, Tensor};
 use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor};
+use crate::gradient;
 use crate::lowering;
 
 use super::Machine;
@@ -100,6 +101,8 @@ impl<'a> CallBuilder<'a> {
         let at = |e: Error| e.at(&origin);
         machine.own_stream(stream).map_err(at)?;
         let attrs = Arc::new(attrs);
+        let taped = gradient::begin_call(machine, name, &inputs, &attrs, out.as_deref(), &origin);
+        let taped = taped.map_err(at)?;
         let step = Step::Call {
             name,
             inputs: &inputs,
@@ -117,7 +120,12 @@ impl<'a> CallBuilder<'a> {
             Making::Plain
         } else {
             match machine.begin_step(&step, &origin)? {
-                Begun::Known(results) => return Ok(results),
+                Begun::Known(results) => {
+                    if let Some(taped) = taped {
+                        taped.end(name, &inputs, &results, &origin);
+                    }
+                    return Ok(results);
+                }
                 Begun::Make(making) => making,
             }
         };
@@ -165,6 +173,9 @@ impl<'a> CallBuilder<'a> {
             });
         }
         machine.end_step(making, &step, &results, &origin);
+        if let Some(taped) = taped {
+            taped.end(name, &inputs, &results, &origin);
+        }
         Ok(results)
     }
 }

@@ -50,7 +50,7 @@ impl Deferred {
     }
 
     /// Whether the call is still held.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.tensor.get().is_none()
     }
 

@@ -1,0 +1,88 @@
+//! Tensors with a gradient: the leaves of a computation.
+
+use std::sync::{Arc, PoisonError};
+
+use millstream_types::{Error, Result};
+
+use crate::api::handle::Tensor;
+use crate::emission::origin;
+use crate::sync::{Mutex, OnceLock};
+
+/// The place of a tensor's gradient.
+#[derive(Default)]
+pub(crate) struct Leaf {
+    gradient: Mutex<Option<Tensor>>,
+}
+
+/// Holds a leaf, once a tensor is one.
+pub(crate) type LeafSlot = OnceLock<Arc<Leaf>>;
+
+impl Leaf {
+    pub(super) fn get(&self) -> Option<Tensor> {
+        self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set(&self, gradient: Option<Tensor>) {
+        let former = {
+            let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *own, gradient)
+        };
+        // Outside the lock, as a tensor ends.
+        drop(former);
+    }
+}
+
+impl Tensor {
+    /// Makes the tensor one with a gradient, and returns it: tapes note the calls that depend on
+    /// it, and [`Tape::backward`](crate::Tape::backward) gives its gradient to
+    /// [`Tensor::grad`]. PyTorch's `requires_grad_`.
+    ///
+    /// # Errors
+    /// The elements are not floats.
+    #[track_caller]
+    pub fn with_grad(self) -> Result<Tensor> {
+        if !self.dtype().is_float() {
+            let message = format!("expected floats, got {}", self.spec().brief());
+            return Err(Error::Invalid { what: "gradient", message }.at(&origin::caller()));
+        }
+        self.leaf_slot().get_or_init(Arc::default);
+        Ok(self)
+    }
+
+    /// Returns whether the tensor was made one with a gradient.
+    pub fn requires_grad(&self) -> bool {
+        self.leaf_slot().get().is_some()
+    }
+
+    /// Returns the gradient: the sum of those of all backward passes since
+    /// [`Tensor::zero_grad`], none before the first.
+    pub fn grad(&self) -> Option<Tensor> {
+        self.leaf_slot().get()?.get()
+    }
+
+    /// Sets the gradient, as for gradients that are summed over ranks.
+    ///
+    /// # Errors
+    /// The tensor has no gradient, or one of another shape or dtype.
+    #[track_caller]
+    pub fn set_grad(&self, gradient: &Tensor) -> Result<()> {
+        let Some(leaf) = self.leaf_slot().get() else {
+            let message = "the tensor has no gradient; make it one with `with_grad`".to_owned();
+            return Err(Error::Invalid { what: "gradient", message }.at(&origin::caller()));
+        };
+        if gradient.shape() != self.shape() || gradient.dtype() != self.dtype() {
+            let (own, given) = (self.spec().brief(), gradient.spec().brief());
+            let message = format!("expected the gradient of {own}, got {given}");
+            return Err(Error::Invalid { what: "gradient", message }.at(&origin::caller()));
+        }
+        leaf.set(Some(gradient.clone()));
+        Ok(())
+    }
+
+    /// Drops the gradient.
+    pub fn zero_grad(&self) {
+        if let Some(leaf) = self.leaf_slot().get() {
+            leaf.set(None);
+        }
+    }
+}

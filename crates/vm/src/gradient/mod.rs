@@ -1,0 +1,30 @@
+//! Gradients: tapes that note calls, and the table of derivatives.
+//!
+//! A [`Tape`] notes the calls of its thread that depend on a tensor
+//! [with a gradient](crate::Tensor::with_grad), in order. [`Tape::backward`] goes through the notes
+//! from the last to the first, and asks the table of derivatives for the calls that give the
+//! gradients of each call's inputs. Those calls are ordinary ones: they run on the streams of their
+//! operands, and captures see them as they see others.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `tape` | tapes, and the thread's innermost one |
+//! | `leaf` | tensors with a gradient |
+//! | `notes` | the notes of a tape: nodes, values, storages and their versions |
+//! | `backward` | the way from results to gradients |
+//! | `checkpoint` | regions that are computed again instead of kept |
+//! | `derivatives` | the table: for each op what is kept, and the formulas |
+//! | `optimisers` | SGD, Adam and AdamW as functions |
+
+mod backward;
+mod checkpoint;
+mod derivatives;
+mod leaf;
+mod notes;
+pub mod optimisers;
+mod tape;
+
+pub(crate) use leaf::LeafSlot;
+pub(crate) use tape::{begin_call, note_copy, note_view, note_write};
+
+pub use tape::{Tape, no_grad};

@@ -1,0 +1,264 @@
+//! Tapes, and the innermost one of a thread.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_ops::{CallSpec, OutputSpec, args};
+use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
+
+use crate::api::handle::Tensor;
+use crate::api::machine::Machine;
+use crate::sync::thread_local;
+
+use super::derivatives;
+use super::notes::{Effects, Node, Notes, Source};
+
+/// The notes of a tape, shared by the tape and its thread.
+pub(super) type SharedNotes = Rc<RefCell<Notes>>;
+
+thread_local! {
+    /// Whether this thread has a tape. Every call reads it.
+    static HAS_TAPE: Cell<bool> = const { Cell::new(false) };
+}
+
+thread_local! {
+    /// The tapes of this thread, the innermost last, with the numbers of their machines.
+    static TAPES: RefCell<Vec<(u64, SharedNotes)>> = const { RefCell::new(Vec::new()) };
+}
+
+thread_local! {
+    /// How many scopes without gradients this thread is in.
+    static PAUSED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs `work` without notes of what its results depend on. Writes are still noted.
+pub fn no_grad<T>(work: impl FnOnce() -> T) -> T {
+    struct Resume;
+    impl Drop for Resume {
+        fn drop(&mut self) {
+            PAUSED.with(|paused| paused.set(paused.get() - 1));
+        }
+    }
+    PAUSED.with(|paused| paused.set(paused.get() + 1));
+    let _resume = Resume;
+    work()
+}
+
+/// Runs `work` with notes, within [`no_grad`] as well.
+pub(super) fn with_grad<T>(work: impl FnOnce() -> T) -> T {
+    struct Restore(u32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            PAUSED.with(|paused| paused.set(self.0));
+        }
+    }
+    let _restore = Restore(PAUSED.with(|paused| paused.replace(0)));
+    work()
+}
+
+fn is_paused() -> bool {
+    PAUSED.with(Cell::get) > 0
+}
+
+/// The notes of calls on a thread, from which gradients are computed. While it exists, it is the
+/// tape of its thread and machine; tapes nest, and the innermost takes the notes.
+///
+/// Prepared calls, batches, and launches of executables are not noted: their results are constants.
+///
+/// ```
+/// # fn main() -> millstream_types::Result<()> {
+/// use millstream_vm::{Machine, MachineConfig, Tensor};
+///
+/// let machine = Machine::new(MachineConfig::default())?;
+/// let w = Tensor::from_slice(&[3.0f32], 1, &machine)?.with_grad()?;
+/// let tape = machine.tape();
+/// let loss = (&w * &w)?.sum(..)?;
+/// tape.backward(&loss)?;
+/// assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [6.0]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Tape {
+    pub(super) machine: Machine,
+    pub(super) notes: SharedNotes,
+    /// A tape belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Machine {
+    /// Begins a tape: until it is dropped, this thread's calls that depend on a tensor
+    /// [with a gradient](Tensor::with_grad) are noted.
+    pub fn tape(&self) -> Tape {
+        let notes = SharedNotes::default();
+        let number = self.shared.tables.machine;
+        TAPES.with(|tapes| tapes.borrow_mut().push((number, notes.clone())));
+        HAS_TAPE.with(|has| has.set(true));
+        Tape { machine: self.clone(), notes, _thread: PhantomData }
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        // The notes hold tensors, whose ends are not this function's to interleave with a borrow.
+        let ended = TAPES.with(|tapes| {
+            let mut tapes = tapes.borrow_mut();
+            let at = tapes.iter().rposition(|(_, notes)| Rc::ptr_eq(notes, &self.notes));
+            HAS_TAPE.with(|has| has.set(tapes.len() > 1));
+            at.map(|at| tapes.remove(at))
+        });
+        drop(ended);
+    }
+}
+
+impl fmt::Debug for Tape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.notes.try_borrow().map_or(0, |notes| notes.nodes.len());
+        write!(f, "Tape({nodes} notes)")
+    }
+}
+
+/// Returns the innermost tape of this thread and machine.
+#[inline]
+fn innermost(machine: &Machine) -> Option<SharedNotes> {
+    if !HAS_TAPE.with(Cell::get) {
+        return None;
+    }
+    let number = machine.shared.tables.machine;
+    TAPES.with(|tapes| {
+        let tapes = tapes.borrow();
+        tapes.iter().rev().find(|(of, _)| *of == number).map(|(_, notes)| notes.clone())
+    })
+}
+
+/// A call that a tape notes.
+pub(crate) struct TapedCall {
+    notes: SharedNotes,
+    node: Option<Node>,
+    effects: Effects,
+}
+
+/// Begins the note of a call.
+///
+/// # Errors
+/// The call changes a leaf in place.
+pub(crate) fn begin_call(
+    machine: &Machine,
+    name: &str,
+    inputs: &[&Tensor],
+    attrs: &Arc<Attrs>,
+    out: Option<&[&Tensor]>,
+    origin: &Origin,
+) -> Result<Option<TapedCall>> {
+    let Some(notes) = innermost(machine) else { return Ok(None) };
+    let tables = &machine.shared.tables;
+    let op = tables.ops.id(name)?;
+    let Some(op) = tables.ops.get(op) else { return Ok(None) };
+    let specs: SmallVec<[TensorSpec; 4]> = inputs.iter().map(|t| t.spec().clone()).collect();
+    // The call itself returns the error of a refusal.
+    let Ok(signature) = op.check(CallSpec { inputs: &specs, attrs }) else { return Ok(None) };
+    let accesses = signature.accesses.iter().enumerate();
+    let written: Vec<usize> = accesses.filter(|(_, a)| a.writes()).map(|(k, _)| k).collect();
+    let views = signature.outputs.iter().map(|output| match output {
+        OutputSpec::View { of, .. } => Some(*of),
+        OutputSpec::Fresh(_) | OutputSpec::Same(_) | OutputSpec::Bounded(_) => None,
+    });
+    let effects = Effects { written, views: views.collect() };
+    let mut borrowed = notes.borrow_mut();
+    if let Some(out) = out {
+        for target in out {
+            borrowed.write(target, name, origin);
+        }
+        drop(borrowed);
+        return Ok(None);
+    }
+    let depends = !is_paused() && name != "detach";
+    if depends && effects.written.iter().any(|&k| borrowed.is_of_leaf(inputs[k])) {
+        let message = "it would change a tensor with a gradient in place, whose gradient would \
+                       then be of no value that it has; make the call within `no_grad`, or on a \
+                       copy"
+            .to_owned();
+        return Err(Error::Op { op: name.to_owned(), message });
+    }
+    let places: SmallVec<[Option<usize>; 8]> = match op.optional() {
+        Some(_) => args::input_positions(attrs, op.inputs().len(), inputs.len())?,
+        None => (0..inputs.len()).map(Some).collect(),
+    };
+    let listed: Vec<Option<&Tensor>> =
+        places.iter().map(|place| place.map(|at| inputs[at])).collect();
+    let any = depends && listed.iter().flatten().any(|tensor| borrowed.value(tensor).is_some());
+    if !any {
+        drop(borrowed);
+        return Ok(Some(TapedCall { notes, node: None, effects }));
+    }
+    let base = name.strip_suffix('_').unwrap_or(name);
+    let rule = derivatives::rule(name).or_else(|| derivatives::rule(base));
+    let source = rule.map_or(Source::Unknown, Source::Rule);
+    let mut node = borrowed.begin(source, name, attrs, &listed, origin);
+    drop(borrowed);
+    // What a formula needs of a tensor that the call itself changes is copied before, as in
+    // PyTorch.
+    for (k, tensor) in listed.iter().enumerate() {
+        let is_written = effects.written.iter().any(|&w| places[k] == Some(w));
+        if let Some(tensor) = tensor.filter(|_| is_written && node.kept_inputs[k].is_some()) {
+            let copy = no_grad(|| machine.call("copy", &[tensor]).origin(origin.clone()));
+            let stream = crate::tensor::stream_of(tensor)?;
+            let copy = no_grad(|| copy.on(&stream))?.swap_remove(0);
+            node.kept_inputs[k] = Some(notes.borrow_mut().keep(&copy));
+        }
+    }
+    Ok(Some(TapedCall { notes, node: Some(node), effects }))
+}
+
+impl TapedCall {
+    /// Ends the note of a call.
+    pub(crate) fn end(self, name: &str, inputs: &[&Tensor], results: &[Tensor], origin: &Origin) {
+        let TapedCall { notes, node, effects } = self;
+        notes.borrow_mut().end(node, inputs, results, &effects, name, origin);
+    }
+}
+
+/// Notes that a host function or a copy writes a tensor.
+pub(crate) fn note_write(tensor: &Tensor, what: &str, origin: &Origin) {
+    if let Some(notes) = innermost(tensor.machine()) {
+        notes.borrow_mut().write(tensor, what, origin);
+    }
+}
+
+/// Notes a view that no op has made, and that has no derivative.
+pub(crate) fn note_view(of: &Tensor, view: &Tensor, origin: &Origin) {
+    let Some(notes) = innermost(of.machine()) else { return };
+    let mut notes = notes.borrow_mut();
+    let depends = !is_paused() && view.dtype().is_float() && notes.value(of).is_some();
+    let op = "Tensor::view";
+    let attrs = Arc::default();
+    let node = depends.then(|| notes.begin(Source::Unknown, op, &attrs, &[Some(of)], origin));
+    let effects = Effects { written: Vec::new(), views: vec![Some(0)] };
+    notes.end(node, &[of], std::slice::from_ref(view), &effects, op, origin);
+}
+
+/// Runs a copy to another stream's memory, and notes it as one call.
+///
+/// # Errors
+/// That of the copy.
+pub(crate) fn note_copy(
+    of: &Tensor,
+    origin: &Origin,
+    copy: impl FnOnce() -> Result<Tensor>,
+) -> Result<Tensor> {
+    let Some(notes) = innermost(of.machine()) else { return copy() };
+    let copied = no_grad(copy)?;
+    let mut notes = notes.borrow_mut();
+    if !is_paused() && notes.value(of).is_some() {
+        let attrs = Arc::default();
+        let source = Source::Copy(of.device().clone());
+        let node = notes.begin(source, "a copy", &attrs, &[Some(of)], origin);
+        let effects = Effects { written: Vec::new(), views: vec![None] };
+        notes.end(Some(node), &[of], std::slice::from_ref(&copied), &effects, "a copy", origin);
+    }
+    Ok(copied)
+}

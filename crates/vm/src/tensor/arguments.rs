@@ -1,0 +1,188 @@
+//! The arguments that methods take: numbers, dimensions, shapes, and tensors or numbers.
+
+use std::ops::{Range, RangeFull, RangeInclusive};
+
+use millstream_ops::args::Scalar;
+
+use crate::api::handle::Tensor;
+
+/// A whole number as an argument: any integer type.
+pub trait Int: Copy {
+    /// Returns the number; one beyond the range of `i64` becomes the nearest, which every op
+    /// refuses.
+    fn to_int(self) -> i64;
+}
+
+macro_rules! int {
+    ($($ty:ty)*) => {$(
+        impl Int for $ty {
+            fn to_int(self) -> i64 {
+                i64::try_from(self).unwrap_or(i64::MAX)
+            }
+        }
+        impl Ints for $ty {
+            fn to_ints(self) -> Vec<i64> {
+                vec![self.to_int()]
+            }
+        }
+        impl OneDim for $ty {
+            fn to_dim(self) -> Option<i64> {
+                Some(self.to_int())
+            }
+        }
+        impl Real for $ty {
+            fn to_real(self) -> f64 {
+                self as f64
+            }
+        }
+        impl Ints for Range<$ty> {
+            fn to_ints(self) -> Vec<i64> {
+                self.map(Int::to_int).collect()
+            }
+        }
+        impl Ints for RangeInclusive<$ty> {
+            fn to_ints(self) -> Vec<i64> {
+                self.map(Int::to_int).collect()
+            }
+        }
+    )*};
+}
+
+int! { i32 i64 u32 usize }
+
+/// A floating-point number as an argument: any float or integer type.
+pub trait Real: Copy {
+    /// Returns the number.
+    fn to_real(self) -> f64;
+}
+
+impl Real for f32 {
+    fn to_real(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Real for f64 {
+    fn to_real(self) -> f64 {
+        self
+    }
+}
+
+/// A list of whole numbers as an argument, such as a shape: one integer, a tuple, an array, a
+/// slice, a vector or a range.
+pub trait Ints {
+    /// Returns the numbers.
+    fn to_ints(self) -> Vec<i64>;
+}
+
+impl<T: Int, const N: usize> Ints for [T; N] {
+    fn to_ints(self) -> Vec<i64> {
+        self.into_iter().map(Int::to_int).collect()
+    }
+}
+
+impl<T: Int, const N: usize> Ints for &[T; N] {
+    fn to_ints(self) -> Vec<i64> {
+        self.as_slice().to_ints()
+    }
+}
+
+impl<T: Int> Ints for &[T] {
+    fn to_ints(self) -> Vec<i64> {
+        self.iter().copied().map(Int::to_int).collect()
+    }
+}
+
+impl<T: Int> Ints for Vec<T> {
+    fn to_ints(self) -> Vec<i64> {
+        self.as_slice().to_ints()
+    }
+}
+
+impl<T: Int> Ints for &Vec<T> {
+    fn to_ints(self) -> Vec<i64> {
+        self.as_slice().to_ints()
+    }
+}
+
+/// The shape of a tensor without dimensions.
+impl Ints for () {
+    fn to_ints(self) -> Vec<i64> {
+        Vec::new()
+    }
+}
+
+macro_rules! tuple {
+    ($($name:ident)*) => {
+        impl<$($name: Int),*> Ints for ($($name,)*) {
+            fn to_ints(self) -> Vec<i64> {
+                #[allow(non_snake_case, reason = "the names of the types name the parts")]
+                let ($($name,)*) = self;
+                vec![$($name.to_int()),*]
+            }
+        }
+    };
+}
+
+tuple! { A }
+tuple! { A B }
+tuple! { A B C }
+tuple! { A B C D }
+tuple! { A B C D E }
+
+/// Dimensions as an argument: a list of them, or `..` for all.
+pub trait Dims {
+    /// Returns the dimensions; none for all.
+    fn to_dims(self) -> Option<Vec<i64>>;
+}
+
+impl<T: Ints> Dims for T {
+    fn to_dims(self) -> Option<Vec<i64>> {
+        Some(self.to_ints())
+    }
+}
+
+impl Dims for RangeFull {
+    fn to_dims(self) -> Option<Vec<i64>> {
+        None
+    }
+}
+
+/// A dimension as an argument, or `..` for all of them.
+pub trait OneDim {
+    /// Returns the dimension; none for all.
+    fn to_dim(self) -> Option<i64>;
+}
+
+impl OneDim for RangeFull {
+    fn to_dim(self) -> Option<i64> {
+        None
+    }
+}
+
+/// A tensor or a number as an operand, as PyTorch's binary ops take it.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand<'a> {
+    /// A tensor.
+    Tensor(&'a Tensor),
+    /// A number, which takes part in type promotion as PyTorch's numbers do.
+    Number(Scalar),
+}
+
+impl<'a> From<&'a Tensor> for Operand<'a> {
+    fn from(tensor: &'a Tensor) -> Operand<'a> {
+        Operand::Tensor(tensor)
+    }
+}
+
+macro_rules! number {
+    ($($ty:ty)*) => {$(
+        impl From<$ty> for Operand<'_> {
+            fn from(number: $ty) -> Self {
+                Operand::Number(number.into())
+            }
+        }
+    )*};
+}
+
+number! { Scalar i32 i64 u32 usize f32 f64 bool }

@@ -1,0 +1,36 @@
+//! Arrays of the `ndarray` crate.
+
+use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
+
+use millstream_types::{Element, Error, Result};
+
+use crate::api::handle::Tensor;
+use crate::emission::origin;
+
+use super::Place;
+
+impl Tensor {
+    /// Returns a tensor with the elements of an array, of any layout.
+    ///
+    /// # Errors
+    /// The memory is used up.
+    #[track_caller]
+    pub fn from_ndarray<T: Element, S: Data<Elem = T>, D: Dimension>(
+        array: &ArrayBase<S, D>,
+        place: impl Place,
+    ) -> Result<Tensor> {
+        let elements: Vec<T> = array.iter().copied().collect();
+        Tensor::from_slice(&elements, array.shape(), place)
+    }
+
+    /// Returns the elements as an array. Blocks until they are computed.
+    ///
+    /// # Errors
+    /// As [`Tensor::to_vec`].
+    #[track_caller]
+    pub fn to_ndarray<T: Element>(&self) -> Result<ArrayD<T>> {
+        let elements = self.to_vec::<T>()?;
+        ArrayD::from_shape_vec(IxDyn(self.shape()), elements)
+            .map_err(|error| Error::Internal { message: error.to_string() }.at(&origin::caller()))
+    }
+}

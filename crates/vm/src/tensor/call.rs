@@ -1,0 +1,122 @@
+//! The calls that methods make, their streams, and the check of their devices.
+
+use millstream_ops::args::{ABSENT, Scalar};
+use millstream_types::{AttrValue, Attrs, DeviceId, Error, Result};
+
+use crate::api::handle::{Stream, Tensor, innermost_on};
+use crate::emission::origin;
+use crate::lowering;
+
+use super::Operand;
+
+/// Returns a number as an argument.
+pub(super) fn number(number: impl Into<Scalar>) -> AttrValue {
+    match number.into() {
+        Scalar::Int(v) => AttrValue::Int(v),
+        Scalar::Float(v) => AttrValue::Float(v),
+        Scalar::Bool(v) => AttrValue::Bool(v),
+    }
+}
+
+/// Adds an operand to the tensors of a call, or to its arguments if it is a number.
+pub(super) fn operand<'a>(
+    operand: Operand<'a>,
+    name: &str,
+    inputs: &mut Vec<&'a Tensor>,
+    attrs: &mut Attrs,
+) {
+    match operand {
+        Operand::Tensor(tensor) => inputs.push(tensor),
+        Operand::Number(scalar) => attrs.set(name, number(scalar)),
+    }
+}
+
+/// Adds optional tensors to those of a call, and lists the absent ones.
+pub(crate) fn optional<'a>(
+    given: &[Option<&'a Tensor>],
+    inputs: &mut Vec<&'a Tensor>,
+    attrs: &mut Attrs,
+) {
+    let before = inputs.len();
+    let absent = given.iter().enumerate().filter(|(_, tensor)| tensor.is_none());
+    let absent: Vec<i64> = absent.map(|(k, _)| (before + k) as i64).collect();
+    if !absent.is_empty() {
+        attrs.set(ABSENT, absent);
+    }
+    inputs.extend(given.iter().flatten().copied());
+}
+
+/// Returns the stream of a call whose first operand is `first`: that of the innermost
+/// [`with_stream`](crate::with_stream) scope on the tensor's device, or else the tensor's.
+pub(crate) fn stream_of(first: &Tensor) -> Result<Stream> {
+    let machine = first.machine();
+    let device = compute_device(first.device());
+    if let Some(stream) = innermost_on(machine, &device) {
+        return Ok(stream);
+    }
+    lowering::compute_stream(&mut machine.submitter(origin::caller()), first)
+}
+
+/// Returns the device that computes on this memory.
+fn compute_device(memory: &DeviceId) -> DeviceId {
+    if memory.is_host() { DeviceId::cpu(0) } else { memory.clone() }
+}
+
+/// Refuses operands on different devices.
+fn check_devices(op: &str, inputs: &[&Tensor]) -> Result<()> {
+    let Some((first, rest)) = inputs.split_first() else { return Ok(()) };
+    let device = compute_device(first.device());
+    let Some(other) = rest.iter().find(|t| compute_device(t.device()) != device) else {
+        return Ok(());
+    };
+    let message = format!(
+        "expected operands on one device, got {} on {device} and {} on {}; copy one of them first, \
+         as in `x.to(y.device())?`",
+        first.spec().brief(),
+        other.spec().brief(),
+        other.device(),
+    );
+    Err(Error::Op { op: op.to_owned(), message })
+}
+
+/// Makes a call on the stream of its first operand. Returns all results.
+#[track_caller]
+pub(crate) fn all(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tensor>> {
+    let origin = origin::caller();
+    let Some(first) = inputs.first() else {
+        let message = "expected at least one tensor, got none".to_owned();
+        return Err(Error::Op { op: op.to_owned(), message }.at(&origin));
+    };
+    check_devices(op, inputs).map_err(|e| e.at(&origin))?;
+    let stream = stream_of(first).map_err(|e| e.at(&origin))?;
+    // The handle of a tensor must outlive the call.
+    let machine = first.machine();
+    machine.call(op, inputs).attrs(attrs).origin(origin).on(&stream)
+}
+
+/// Makes a call and returns its first result.
+#[track_caller]
+pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
+    let [first] = first_of(op, inputs, attrs)?;
+    Ok(first)
+}
+
+/// Makes a call and returns its first `N` results.
+#[track_caller]
+pub(super) fn first_of<const N: usize>(
+    op: &str,
+    inputs: &[&Tensor],
+    attrs: Attrs,
+) -> Result<[Tensor; N]> {
+    let mut results = all(op, inputs, attrs)?;
+    results.truncate(N);
+    results.try_into().map_err(|results: Vec<Tensor>| Error::Internal {
+        message: format!("{op} has {} results, not {N}", results.len()),
+    })
+}
+
+/// Makes a call for its effect on its operands.
+#[track_caller]
+pub(super) fn changed(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<()> {
+    all(op, inputs, attrs).map(drop)
+}

@@ -1,0 +1,107 @@
+//! Files of tensors in the safetensors format.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+
+use millstream_types::{DType, Error, Result, TensorSpec};
+
+use crate::api::handle::Tensor;
+use crate::emission::origin;
+
+use super::Place;
+
+fn failed(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::Invalid { what: "file", message: format!("{}: {why}", path.display()) }
+}
+
+fn dtype(dtype: Dtype) -> Option<DType> {
+    Some(match dtype {
+        Dtype::F32 => DType::F32,
+        Dtype::F64 => DType::F64,
+        Dtype::F16 => DType::F16,
+        Dtype::BF16 => DType::BF16,
+        Dtype::I64 => DType::I64,
+        Dtype::I32 => DType::I32,
+        Dtype::I16 => DType::I16,
+        Dtype::I8 => DType::I8,
+        Dtype::U8 => DType::U8,
+        Dtype::BOOL => DType::Bool,
+        _ => return None,
+    })
+}
+
+const fn file_dtype(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::I64 => Dtype::I64,
+        DType::I32 => Dtype::I32,
+        DType::I16 => Dtype::I16,
+        DType::I8 => Dtype::I8,
+        DType::U8 => Dtype::U8,
+        DType::Bool => Dtype::BOOL,
+    }
+}
+
+impl Tensor {
+    /// Returns the tensors of a safetensors file, by name.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not in the format, a tensor has a dtype that Millstream lacks,
+    /// or the memory is used up.
+    #[track_caller]
+    pub fn load(path: impl AsRef<Path>, place: impl Place) -> Result<BTreeMap<String, Tensor>> {
+        let origin = origin::caller();
+        let path = path.as_ref();
+        let read = || {
+            let content = std::fs::read(path).map_err(|e| failed(path, e))?;
+            let file = SafeTensors::deserialize(&content).map_err(|e| failed(path, e))?;
+            let stream = place.stream()?;
+            let mut tensors = BTreeMap::new();
+            for (name, view) in file.tensors() {
+                let dtype = dtype(view.dtype()).ok_or_else(|| {
+                    failed(path, format!("{name} has the dtype {:?}", view.dtype()))
+                })?;
+                let spec = TensorSpec::contiguous(dtype, view.shape())?;
+                let bytes = view.data().to_vec();
+                let made = place.machine().upload_at(&stream, spec, bytes, origin.clone())?;
+                tensors.insert(name, made);
+            }
+            Ok(tensors)
+        };
+        read().map_err(|e: Error| e.at(&origin))
+    }
+
+    /// Writes tensors to a safetensors file. Blocks until they are computed.
+    ///
+    /// # Errors
+    /// The failure that poisoned a tensor, or the file cannot be written.
+    #[track_caller]
+    pub fn save<'a>(
+        tensors: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
+        path: impl AsRef<Path>,
+    ) -> Result<()> {
+        let origin = origin::caller();
+        let path = path.as_ref();
+        let write = || {
+            let read: Vec<(&str, &Tensor, Vec<u8>)> = tensors
+                .into_iter()
+                .map(|(name, tensor)| Ok((name, tensor, tensor.read_at(None, origin.clone())?)))
+                .collect::<Result<_>>()?;
+            let views = read.iter().map(|(name, tensor, bytes)| {
+                let dtype = file_dtype(tensor.dtype());
+                let view = TensorView::new(dtype, tensor.shape().to_vec(), bytes);
+                view.map(|view| (*name, view)).map_err(|e| failed(path, e))
+            });
+            let views = views.collect::<Result<Vec<_>>>()?;
+            let content = safetensors::serialize(views, None).map_err(|e| failed(path, e))?;
+            std::fs::write(path, content).map_err(|e| failed(path, e))
+        };
+        write().map_err(|e: Error| e.at(&origin))
+    }
+}

@@ -1,0 +1,375 @@
+//! Methods of the ops under "Comparison and logic".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_types::{Attrs, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::{Operand, call};
+
+impl Tensor {
+    /// Returns whether x and y are equal.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::eq`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn eq<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("eq", &given, attrs)
+    }
+
+    /// Returns whether x and y are not equal.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::ne`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn ne<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("ne", &given, attrs)
+    }
+
+    /// Returns whether x is less than y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::lt`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn lt<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("lt", &given, attrs)
+    }
+
+    /// Returns whether x is less than or equal to y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::le`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn le<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("le", &given, attrs)
+    }
+
+    /// Returns whether x is greater than y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::gt`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn gt<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("gt", &given, attrs)
+    }
+
+    /// Returns whether x is greater than or equal to y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::ge`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn ge<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("ge", &given, attrs)
+    }
+
+    /// Returns x shifted left by y bits.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::__lshift__`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_left_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::changed("__lshift__", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Returns x shifted right by y bits, keeping the sign.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::__rshift__`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_right_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::changed("__rshift__", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Returns whether x and y are both nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::logical_and`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logical_and(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(y);
+        call::one("logical_and", &given, Attrs::new())
+    }
+
+    /// Returns whether x or y is nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::logical_or`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logical_or(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(y);
+        call::one("logical_or", &given, Attrs::new())
+    }
+
+    /// Returns whether x is zero.
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::logical_not`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logical_not(&self) -> Result<Tensor> {
+        call::one("logical_not", &[self], Attrs::new())
+    }
+
+    /// Returns the bitwise and of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::bitwise_and`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_and<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("bitwise_and", &given, attrs)
+    }
+
+    /// Returns the bitwise or of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::bitwise_or`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_or<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("bitwise_or", &given, attrs)
+    }
+
+    /// Returns the bitwise exclusive or of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::bitwise_xor`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_xor<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("bitwise_xor", &given, attrs)
+    }
+
+    /// Returns the bitwise complement of x.
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::bitwise_not`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_not(&self) -> Result<Tensor> {
+        call::one("bitwise_not", &[self], Attrs::new())
+    }
+
+    /// Sets this tensor to whether x and y are both nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::logical_and_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logical_and_(&self, y: &Tensor) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(y);
+        call::changed("logical_and_", &given, Attrs::new())?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to whether x or y is nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::logical_or_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logical_or_(&self, y: &Tensor) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(y);
+        call::changed("logical_or_", &given, Attrs::new())?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to whether x is zero.
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::logical_not_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logical_not_(&self) -> Result<&Tensor> {
+        call::changed("logical_not_", &[self], Attrs::new())?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to the bitwise and of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::bitwise_and_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_and_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::changed("bitwise_and_", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to the bitwise or of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::bitwise_or_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_or_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::changed("bitwise_or_", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to the bitwise exclusive or of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::bitwise_xor_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_xor_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::changed("bitwise_xor_", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to the bitwise complement of x.
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::bitwise_not_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bitwise_not_(&self) -> Result<&Tensor> {
+        call::changed("bitwise_not_", &[self], Attrs::new())?;
+        Ok(self)
+    }
+}

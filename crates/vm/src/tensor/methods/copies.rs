@@ -1,0 +1,142 @@
+//! Methods of the ops under "Copies and conversions".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_ops::args::Scalar;
+use millstream_types::{Attrs, DType, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::call;
+
+/// Options of [`Tensor::cast_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Cast {
+    attrs: Attrs,
+}
+
+impl Cast {
+    /// Sets `memory_format`: the result's layout: "preserve" (that of x if it is dense),
+    /// "contiguous" or "channels_last"; default "preserve".
+    #[must_use]
+    pub fn memory_format(mut self, memory_format: &str) -> Cast {
+        self.attrs.set("memory_format", memory_format);
+        self
+    }
+}
+
+/// Options of [`Tensor::copy_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Copy {
+    attrs: Attrs,
+}
+
+impl Copy {
+    /// Sets `memory_format`: the result's layout: "preserve" (that of x if it is dense),
+    /// "contiguous" or "channels_last"; default "preserve".
+    #[must_use]
+    pub fn memory_format(mut self, memory_format: &str) -> Copy {
+        self.attrs.set("memory_format", memory_format);
+        self
+    }
+}
+
+impl Tensor {
+    /// Returns a new tensor with the same elements, in the same layout if that is dense.
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::clone`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn copy(&self) -> Result<Tensor> {
+        call::one("clone", &[self], Attrs::new())
+    }
+
+    /// Returns a new tensor with the same elements, in the same layout if that is dense.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `options`: [`Copy`], which has defaults
+    ///
+    /// PyTorch: `aten::clone`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn copy_with(&self, options: Copy) -> Result<Tensor> {
+        call::one("clone", &[self], options.attrs)
+    }
+
+    /// Returns the elements converted to another dtype; floats saturate at the range of integers,
+    /// NaN becomes 0.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dtype`: the dtype to convert to
+    ///
+    /// The op `cast`, which PyTorch has under another name or not at all.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cast(&self, dtype: DType) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("dtype", dtype);
+        call::one("cast", &[self], attrs)
+    }
+
+    /// Returns the elements converted to another dtype; floats saturate at the range of integers,
+    /// NaN becomes 0.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dtype`: the dtype to convert to
+    /// - `options`: [`Cast`], which has defaults
+    ///
+    /// The op `cast`, which PyTorch has under another name or not at all.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cast_with(&self, dtype: DType, options: Cast) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("dtype", dtype);
+        call::one("cast", &[self], attrs)
+    }
+
+    /// Sets x to the elements of src, converted as by cast; src is read in full before x is
+    /// written.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `src`: a shape that broadcasts to x's; any dtype; may share memory with x
+    ///
+    /// PyTorch: `aten::copy_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn copy_(&self, src: &Tensor) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(src);
+        call::changed("copy_", &given, Attrs::new())?;
+        Ok(self)
+    }
+
+    /// Sets every element of x to a value, in place.
+    ///
+    /// - `x`, this tensor: any shape; overwritten
+    /// - `value`: a number that x's dtype can hold
+    ///
+    /// PyTorch: `aten::fill_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn fill_(&self, value: impl Into<Scalar>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("value", call::number(value));
+        call::changed("fill", &[self], attrs)?;
+        Ok(self)
+    }
+}

@@ -1,0 +1,30 @@
+//! Methods of the ops under "Fused elementwise programs".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_types::{Attrs, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::call;
+
+impl Tensor {
+    /// Returns the last result of a program of elementwise calls, as if they were made one by one.
+    ///
+    /// - `inputs`: the tensors that the program reads, at most 8
+    /// - `program`: the steps, as in "tanh(%0);mul(#0,%1);add(#1,%2|alpha=2)"
+    ///
+    /// The op `fused`, which PyTorch has under another name or not at all.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn fused(inputs: &[&Tensor], program: &str) -> Result<Tensor> {
+        let mut given = Vec::new();
+        let mut attrs = Attrs::new();
+        given.extend(inputs.iter().copied());
+        attrs.set("program", program);
+        call::one("fused", &given, attrs)
+    }
+}

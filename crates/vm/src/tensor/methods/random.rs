@@ -1,0 +1,322 @@
+//! Methods of the ops under "Random numbers".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_types::{Attrs, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::{Int, Real, Seed, call};
+
+/// Options of [`Tensor::bernoulli_with`] and [`Tensor::bernoulli_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Bernoulli {
+    attrs: Attrs,
+}
+
+impl Bernoulli {
+    /// Sets `p`: the probability; default 0.5.
+    #[must_use]
+    pub fn p(mut self, p: impl Real) -> Bernoulli {
+        self.attrs.set("p", p.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::exponential_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Exponential {
+    attrs: Attrs,
+}
+
+impl Exponential {
+    /// Sets `lambd`: the rate, above 0; default 1.
+    #[must_use]
+    pub fn lambd(mut self, lambd: impl Real) -> Exponential {
+        self.attrs.set("lambd", lambd.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::normal_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Normal {
+    attrs: Attrs,
+}
+
+impl Normal {
+    /// Sets `mean`: the mean; default 0.
+    #[must_use]
+    pub fn mean(mut self, mean: impl Real) -> Normal {
+        self.attrs.set("mean", mean.to_real());
+        self
+    }
+
+    /// Sets `std`: the standard deviation, 0 or more; default 1.
+    #[must_use]
+    pub fn std(mut self, std: impl Real) -> Normal {
+        self.attrs.set("std", std.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::randint_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Randint {
+    attrs: Attrs,
+}
+
+impl Randint {
+    /// Sets `low`: the least number; default 0.
+    #[must_use]
+    pub fn low(mut self, low: impl Int) -> Randint {
+        self.attrs.set("low", low.to_int());
+        self
+    }
+}
+
+/// Options of [`Tensor::uniform_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Uniform {
+    attrs: Attrs,
+}
+
+impl Uniform {
+    /// Sets `from`: the lower bound; default 0.
+    #[must_use]
+    pub fn from(mut self, from: impl Real) -> Uniform {
+        self.attrs.set("from", from.to_real());
+        self
+    }
+
+    /// Sets `to`: the upper bound, reached only by rounding; default 1.
+    #[must_use]
+    pub fn to(mut self, to: impl Real) -> Uniform {
+        self.attrs.set("to", to.to_real());
+        self
+    }
+}
+
+impl Tensor {
+    /// Sets the elements of x to random numbers, uniform between two bounds, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    ///
+    /// PyTorch: `aten::uniform_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn uniform_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        seed.into().set(&mut attrs);
+        call::changed("uniform_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets the elements of x to random numbers, uniform between two bounds, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    /// - `options`: [`Uniform`], which has defaults
+    ///
+    /// PyTorch: `aten::uniform_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn uniform_with_(&self, seed: impl Into<Seed>, options: Uniform) -> Result<&Tensor> {
+        let mut attrs = options.attrs;
+        seed.into().set(&mut attrs);
+        call::changed("uniform_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets the elements of x to normally distributed random numbers, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    ///
+    /// PyTorch: `aten::normal_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn normal_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        seed.into().set(&mut attrs);
+        call::changed("normal_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets the elements of x to normally distributed random numbers, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    /// - `options`: [`Normal`], which has defaults
+    ///
+    /// PyTorch: `aten::normal_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn normal_with_(&self, seed: impl Into<Seed>, options: Normal) -> Result<&Tensor> {
+        let mut attrs = options.attrs;
+        seed.into().set(&mut attrs);
+        call::changed("normal_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets the elements of x to exponentially distributed random numbers, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    ///
+    /// PyTorch: `aten::exponential_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn exponential_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        seed.into().set(&mut attrs);
+        call::changed("exponential_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets the elements of x to exponentially distributed random numbers, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    /// - `options`: [`Exponential`], which has defaults
+    ///
+    /// PyTorch: `aten::exponential_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn exponential_with_(
+        &self,
+        seed: impl Into<Seed>,
+        options: Exponential,
+    ) -> Result<&Tensor> {
+        let mut attrs = options.attrs;
+        seed.into().set(&mut attrs);
+        call::changed("exponential_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets the elements of x to random whole numbers, uniform, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `high`: one past the greatest number
+    /// - `seed`: selects the numbers
+    ///
+    /// The op `randint_`, which PyTorch has under another name or not at all.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn randint_(&self, high: impl Int, seed: impl Into<Seed>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("high", high.to_int());
+        seed.into().set(&mut attrs);
+        call::changed("randint_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets the elements of x to random whole numbers, uniform, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `high`: one past the greatest number
+    /// - `seed`: selects the numbers
+    /// - `options`: [`Randint`], which has defaults
+    ///
+    /// The op `randint_`, which PyTorch has under another name or not at all.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn randint_with_(
+        &self,
+        high: impl Int,
+        seed: impl Into<Seed>,
+        options: Randint,
+    ) -> Result<&Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("high", high.to_int());
+        seed.into().set(&mut attrs);
+        call::changed("randint_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Returns 1 with a probability, else 0, for each element of x.
+    ///
+    /// - `x`, this tensor: any shape; floats, the probabilities, unless p is given
+    /// - `seed`: selects the numbers
+    ///
+    /// PyTorch: `aten::bernoulli`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bernoulli(&self, seed: impl Into<Seed>) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        seed.into().set(&mut attrs);
+        call::one("bernoulli", &[self], attrs)
+    }
+
+    /// Returns 1 with a probability, else 0, for each element of x.
+    ///
+    /// - `x`, this tensor: any shape; floats, the probabilities, unless p is given
+    /// - `seed`: selects the numbers
+    /// - `options`: [`Bernoulli`], which has defaults
+    ///
+    /// PyTorch: `aten::bernoulli`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bernoulli_with(&self, seed: impl Into<Seed>, options: Bernoulli) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        seed.into().set(&mut attrs);
+        call::one("bernoulli", &[self], attrs)
+    }
+
+    /// Sets each element of x to 1 with a probability, else to 0, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    ///
+    /// PyTorch: `aten::bernoulli_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bernoulli_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        seed.into().set(&mut attrs);
+        call::changed("bernoulli_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets each element of x to 1 with a probability, else to 0, in place.
+    ///
+    /// - `x`, this tensor: any shape, without overlapping elements; overwritten
+    /// - `seed`: selects the numbers
+    /// - `options`: [`Bernoulli`], which has defaults
+    ///
+    /// PyTorch: `aten::bernoulli_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bernoulli_with_(&self, seed: impl Into<Seed>, options: Bernoulli) -> Result<&Tensor> {
+        let mut attrs = options.attrs;
+        seed.into().set(&mut attrs);
+        call::changed("bernoulli_", &[self], attrs)?;
+        Ok(self)
+    }
+}

@@ -1,0 +1,956 @@
+//! Methods of the ops under "Reductions".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_ops::args::Scalar;
+use millstream_types::{Attrs, DType, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::{Dims, Int, OneDim, call};
+
+/// Options of [`Tensor::all_with`].
+#[derive(Clone, Debug, Default)]
+pub struct All {
+    attrs: Attrs,
+}
+
+impl All {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> All {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::amax_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Amax {
+    attrs: Attrs,
+}
+
+impl Amax {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Amax {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::amin_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Amin {
+    attrs: Attrs,
+}
+
+impl Amin {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Amin {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::any_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Any {
+    attrs: Attrs,
+}
+
+impl Any {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Any {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::argmax_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Argmax {
+    attrs: Attrs,
+}
+
+impl Argmax {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Argmax {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::argmin_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Argmin {
+    attrs: Attrs,
+}
+
+impl Argmin {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Argmin {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::cumprod_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Cumprod {
+    attrs: Attrs,
+}
+
+impl Cumprod {
+    /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Cumprod {
+        self.attrs.set("dtype", dtype);
+        self
+    }
+}
+
+/// Options of [`Tensor::cumsum_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Cumsum {
+    attrs: Attrs,
+}
+
+impl Cumsum {
+    /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Cumsum {
+        self.attrs.set("dtype", dtype);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_vector_norm_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgVectorNorm {
+    attrs: Attrs,
+}
+
+impl LinalgVectorNorm {
+    /// Sets `dtype`: convert to this float dtype first.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> LinalgVectorNorm {
+        self.attrs.set("dtype", dtype);
+        self
+    }
+
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> LinalgVectorNorm {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+
+    /// Sets `ord`: the order of the norm, or an infinity for the maximum or minimum; default 2.
+    #[must_use]
+    pub fn ord(mut self, ord: impl Into<Scalar>) -> LinalgVectorNorm {
+        self.attrs.set("ord", call::number(ord));
+        self
+    }
+}
+
+/// Options of [`Tensor::logsumexp_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Logsumexp {
+    attrs: Attrs,
+}
+
+impl Logsumexp {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Logsumexp {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::max_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Max {
+    attrs: Attrs,
+}
+
+impl Max {
+    /// Sets `keepdim`: with dim alone: keep it with length 1; default false, and none without dim.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Max {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::mean_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Mean {
+    attrs: Attrs,
+}
+
+impl Mean {
+    /// Sets `dtype`: convert to this float dtype first.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Mean {
+        self.attrs.set("dtype", dtype);
+        self
+    }
+
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Mean {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::min_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Min {
+    attrs: Attrs,
+}
+
+impl Min {
+    /// Sets `keepdim`: with dim alone: keep it with length 1; default false, and none without dim.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Min {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::prod_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Prod {
+    attrs: Attrs,
+}
+
+impl Prod {
+    /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Prod {
+        self.attrs.set("dtype", dtype);
+        self
+    }
+
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Prod {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::std_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Std {
+    attrs: Attrs,
+}
+
+impl Std {
+    /// Sets `correction`: subtracted from the number of elements in the divisor; default 1.
+    #[must_use]
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> Std {
+        self.attrs.set("correction", call::number(correction));
+        self
+    }
+
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Std {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::sum_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    attrs: Attrs,
+}
+
+impl Sum {
+    /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Sum {
+        self.attrs.set("dtype", dtype);
+        self
+    }
+
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Sum {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::var_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Var {
+    attrs: Attrs,
+}
+
+impl Var {
+    /// Sets `correction`: subtracted from the number of elements in the divisor; default 1.
+    #[must_use]
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> Var {
+        self.attrs.set("correction", call::number(correction));
+        self
+    }
+
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Var {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+impl Tensor {
+    /// Returns the sum over some or all dimensions, in an order fixed by the shape.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::sum`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn sum(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("sum", &[self], attrs)
+    }
+
+    /// Returns the sum over some or all dimensions, in an order fixed by the shape.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Sum`], which has defaults
+    ///
+    /// PyTorch: `aten::sum`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn sum_with(&self, dim: impl Dims, options: Sum) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("sum", &[self], attrs)
+    }
+
+    /// Returns the product over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::prod`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn prod(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("prod", &[self], attrs)
+    }
+
+    /// Returns the product over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Prod`], which has defaults
+    ///
+    /// PyTorch: `aten::prod`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn prod_with(&self, dim: impl Dims, options: Prod) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("prod", &[self], attrs)
+    }
+
+    /// Returns the mean over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::mean`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn mean(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("mean", &[self], attrs)
+    }
+
+    /// Returns the mean over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Mean`], which has defaults
+    ///
+    /// PyTorch: `aten::mean`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn mean_with(&self, dim: impl Dims, options: Mean) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("mean", &[self], attrs)
+    }
+
+    /// Returns whether any element is nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::any`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn any(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("any", &[self], attrs)
+    }
+
+    /// Returns whether any element is nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Any`], which has defaults
+    ///
+    /// PyTorch: `aten::any`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn any_with(&self, dim: impl Dims, options: Any) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("any", &[self], attrs)
+    }
+
+    /// Returns whether every element is nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::all`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn all(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("all", &[self], attrs)
+    }
+
+    /// Returns whether every element is nonzero.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`All`], which has defaults
+    ///
+    /// PyTorch: `aten::all`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn all_with(&self, dim: impl Dims, options: All) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("all", &[self], attrs)
+    }
+
+    /// Returns the number of nonzero elements.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::count_nonzero`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn count_nonzero(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("count_nonzero", &[self], attrs)
+    }
+
+    /// Returns the standard deviation over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::std`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn std(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("std", &[self], attrs)
+    }
+
+    /// Returns the standard deviation over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Std`], which has defaults
+    ///
+    /// PyTorch: `aten::std`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn std_with(&self, dim: impl Dims, options: Std) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("std", &[self], attrs)
+    }
+
+    /// Returns the variance over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::var`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn var(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("var", &[self], attrs)
+    }
+
+    /// Returns the variance over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Var`], which has defaults
+    ///
+    /// PyTorch: `aten::var`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn var_with(&self, dim: impl Dims, options: Var) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("var", &[self], attrs)
+    }
+
+    /// Returns the vector norm over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::linalg_vector_norm`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_vector_norm(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("linalg_vector_norm", &[self], attrs)
+    }
+
+    /// Returns the vector norm over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`LinalgVectorNorm`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_vector_norm`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_vector_norm_with(
+        &self,
+        dim: impl Dims,
+        options: LinalgVectorNorm,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("linalg_vector_norm", &[self], attrs)
+    }
+
+    /// Returns the logarithm of the sum of exponentials.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::logsumexp`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logsumexp(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("logsumexp", &[self], attrs)
+    }
+
+    /// Returns the logarithm of the sum of exponentials.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Logsumexp`], which has defaults
+    ///
+    /// PyTorch: `aten::logsumexp`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logsumexp_with(&self, dim: impl Dims, options: Logsumexp) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("logsumexp", &[self], attrs)
+    }
+
+    /// Returns the maximum over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::amax`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn amax(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("amax", &[self], attrs)
+    }
+
+    /// Returns the maximum over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Amax`], which has defaults
+    ///
+    /// PyTorch: `aten::amax`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn amax_with(&self, dim: impl Dims, options: Amax) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("amax", &[self], attrs)
+    }
+
+    /// Returns the minimum over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::amin`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn amin(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("amin", &[self], attrs)
+    }
+
+    /// Returns the minimum over some or all dimensions.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`Amin`], which has defaults
+    ///
+    /// PyTorch: `aten::amin`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn amin_with(&self, dim: impl Dims, options: Amin) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("amin", &[self], attrs)
+    }
+
+    /// Returns the maximum; along a dimension, also its index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end; default all
+    ///
+    /// PyTorch: `aten::max`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn max(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("max", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the maximum; along a dimension, also its index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end; default all
+    /// - `options`: [`Max`], which has defaults
+    ///
+    /// PyTorch: `aten::max`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn max_with(&self, dim: impl Int, options: Max) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("max", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the minimum; along a dimension, also its index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end; default all
+    ///
+    /// PyTorch: `aten::min`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn min(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("min", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the minimum; along a dimension, also its index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end; default all
+    /// - `options`: [`Min`], which has defaults
+    ///
+    /// PyTorch: `aten::min`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn min_with(&self, dim: impl Int, options: Min) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("min", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the index of the maximum.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::argmax`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn argmax(&self, dim: impl OneDim) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dim() {
+            attrs.set("dim", dim);
+        }
+        call::one("argmax", &[self], attrs)
+    }
+
+    /// Returns the index of the maximum.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end, or `..`
+    /// - `options`: [`Argmax`], which has defaults
+    ///
+    /// PyTorch: `aten::argmax`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn argmax_with(&self, dim: impl OneDim, options: Argmax) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dim() {
+            attrs.set("dim", dim);
+        }
+        call::one("argmax", &[self], attrs)
+    }
+
+    /// Returns the index of the minimum.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::argmin`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn argmin(&self, dim: impl OneDim) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dim() {
+            attrs.set("dim", dim);
+        }
+        call::one("argmin", &[self], attrs)
+    }
+
+    /// Returns the index of the minimum.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end, or `..`
+    /// - `options`: [`Argmin`], which has defaults
+    ///
+    /// PyTorch: `aten::argmin`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn argmin_with(&self, dim: impl OneDim, options: Argmin) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dim() {
+            attrs.set("dim", dim);
+        }
+        call::one("argmin", &[self], attrs)
+    }
+
+    /// Returns the cumulative sums along a dimension.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end
+    ///
+    /// PyTorch: `aten::cumsum`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cumsum(&self, dim: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        call::one("cumsum", &[self], attrs)
+    }
+
+    /// Returns the cumulative sums along a dimension.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end
+    /// - `options`: [`Cumsum`], which has defaults
+    ///
+    /// PyTorch: `aten::cumsum`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cumsum_with(&self, dim: impl Int, options: Cumsum) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        call::one("cumsum", &[self], attrs)
+    }
+
+    /// Returns the cumulative products along a dimension.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end
+    ///
+    /// PyTorch: `aten::cumprod`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cumprod(&self, dim: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        call::one("cumprod", &[self], attrs)
+    }
+
+    /// Returns the cumulative products along a dimension.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end
+    /// - `options`: [`Cumprod`], which has defaults
+    ///
+    /// PyTorch: `aten::cumprod`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cumprod_with(&self, dim: impl Int, options: Cumprod) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        call::one("cumprod", &[self], attrs)
+    }
+}

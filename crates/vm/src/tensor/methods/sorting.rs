@@ -1,0 +1,164 @@
+//! Methods of the ops under "Sorting".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_types::{Attrs, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::{Int, call};
+
+/// Options of [`Tensor::argsort_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Argsort {
+    attrs: Attrs,
+}
+
+impl Argsort {
+    /// Sets `descending`: greatest first; default false.
+    #[must_use]
+    pub fn descending(mut self, descending: bool) -> Argsort {
+        self.attrs.set("descending", descending);
+        self
+    }
+}
+
+/// Options of [`Tensor::sort_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Sort {
+    attrs: Attrs,
+}
+
+impl Sort {
+    /// Sets `descending`: greatest first; default false.
+    #[must_use]
+    pub fn descending(mut self, descending: bool) -> Sort {
+        self.attrs.set("descending", descending);
+        self
+    }
+}
+
+/// Options of [`Tensor::topk_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Topk {
+    attrs: Attrs,
+}
+
+impl Topk {
+    /// Sets `largest`: the greatest instead of the least; default true.
+    #[must_use]
+    pub fn largest(mut self, largest: bool) -> Topk {
+        self.attrs.set("largest", largest);
+        self
+    }
+}
+
+impl Tensor {
+    /// Returns the elements sorted along a dimension, and their indices in x.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension to sort along; default the last
+    ///
+    /// PyTorch: `aten::sort`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn sort(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("sort", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the elements sorted along a dimension, and their indices in x.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension to sort along; default the last
+    /// - `options`: [`Sort`], which has defaults
+    ///
+    /// PyTorch: `aten::sort`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn sort_with(&self, dim: impl Int, options: Sort) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("sort", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the indices in x of the elements sorted along a dimension.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension to sort along; default the last
+    ///
+    /// PyTorch: `aten::argsort`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn argsort(&self, dim: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        call::one("argsort", &[self], attrs)
+    }
+
+    /// Returns the indices in x of the elements sorted along a dimension.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension to sort along; default the last
+    /// - `options`: [`Argsort`], which has defaults
+    ///
+    /// PyTorch: `aten::argsort`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn argsort_with(&self, dim: impl Int, options: Argsort) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        call::one("argsort", &[self], attrs)
+    }
+
+    /// Returns the k greatest or least elements along a dimension, and their indices in x.
+    ///
+    /// - `x`, this tensor: any shape; not bool
+    /// - `k`: the number of elements, at most the dimension's length
+    /// - `dim`: the dimension to sort along; default the last
+    ///
+    /// PyTorch: `aten::topk`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn topk(&self, k: impl Int, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("k", k.to_int());
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("topk", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the k greatest or least elements along a dimension, and their indices in x.
+    ///
+    /// - `x`, this tensor: any shape; not bool
+    /// - `k`: the number of elements, at most the dimension's length
+    /// - `dim`: the dimension to sort along; default the last
+    /// - `options`: [`Topk`], which has defaults
+    ///
+    /// PyTorch: `aten::topk`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn topk_with(&self, k: impl Int, dim: impl Int, options: Topk) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("k", k.to_int());
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("topk", &[self], attrs)?;
+        Ok((a, b))
+    }
+}

@@ -1,0 +1,363 @@
+//! Methods of the ops under "Ternary functions".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_ops::args::Scalar;
+use millstream_types::{Attrs, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::{Operand, call};
+
+/// Options of [`Tensor::addcdiv_with`] and [`Tensor::addcdiv_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Addcdiv {
+    attrs: Attrs,
+}
+
+impl Addcdiv {
+    /// Sets `value`: a factor; default 1.
+    #[must_use]
+    pub fn value(mut self, value: impl Into<Scalar>) -> Addcdiv {
+        self.attrs.set("value", call::number(value));
+        self
+    }
+}
+
+/// Options of [`Tensor::addcmul_with`] and [`Tensor::addcmul_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Addcmul {
+    attrs: Attrs,
+}
+
+impl Addcmul {
+    /// Sets `value`: a factor; default 1.
+    #[must_use]
+    pub fn value(mut self, value: impl Into<Scalar>) -> Addcmul {
+        self.attrs.set("value", call::number(value));
+        self
+    }
+}
+
+impl Tensor {
+    /// Returns x, at least min.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `min`: the least value
+    ///
+    /// PyTorch: `aten::clamp_min`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("min", call::number(min));
+        call::one("clamp_min", &[self], attrs)
+    }
+
+    /// Returns x, at most max.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `max`: the greatest value
+    ///
+    /// PyTorch: `aten::clamp_max`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("max", call::number(max));
+        call::one("clamp_max", &[self], attrs)
+    }
+
+    /// Returns x + weight * (end - x).
+    ///
+    /// - `x`, this tensor: floats, any shape
+    /// - `end`: x's dtype; a shape that broadcasts with x
+    /// - `weight`: x's dtype; a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::lerp`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        given.push(end);
+        call::operand(weight.into(), "weight", &mut given, &mut attrs);
+        call::one("lerp", &given, attrs)
+    }
+
+    /// Returns x + value * tensor1 * tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::addcmul`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::one("addcmul", &given, Attrs::new())
+    }
+
+    /// Returns x + value * tensor1 * tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    /// - `options`: [`Addcmul`], which has defaults
+    ///
+    /// PyTorch: `aten::addcmul`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcmul_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: Addcmul,
+    ) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::one("addcmul", &given, options.attrs)
+    }
+
+    /// Returns x + value * tensor1 / tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::addcdiv`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::one("addcdiv", &given, Attrs::new())
+    }
+
+    /// Returns x + value * tensor1 / tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    /// - `options`: [`Addcdiv`], which has defaults
+    ///
+    /// PyTorch: `aten::addcdiv`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcdiv_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: Addcdiv,
+    ) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::one("addcdiv", &given, options.attrs)
+    }
+
+    /// Returns the value where the mask is true, else x.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `mask`: bool; a shape that broadcasts with x
+    /// - `value`: a tensor of no dimensions; or a number
+    ///
+    /// PyTorch: `aten::masked_fill`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        given.push(mask);
+        call::operand(value.into(), "value", &mut given, &mut attrs);
+        call::one("masked_fill", &given, attrs)
+    }
+
+    /// Sets this tensor to the value where the mask is true, else x.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `mask`: bool; a shape that broadcasts with x
+    /// - `value`: a tensor of no dimensions; or a number
+    ///
+    /// PyTorch: `aten::masked_fill_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn masked_fill_<'a>(
+        &self,
+        mask: &Tensor,
+        value: impl Into<Operand<'a>>,
+    ) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        given.push(mask);
+        call::operand(value.into(), "value", &mut given, &mut attrs);
+        call::changed("masked_fill_", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to x, at least min.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `min`: the least value
+    ///
+    /// PyTorch: `aten::clamp_min_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("min", call::number(min));
+        call::changed("clamp_min_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to x, at most max.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `max`: the greatest value
+    ///
+    /// PyTorch: `aten::clamp_max_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("max", call::number(max));
+        call::changed("clamp_max_", &[self], attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to x + weight * (end - x).
+    ///
+    /// - `x`, this tensor: floats, any shape
+    /// - `end`: x's dtype; a shape that broadcasts with x
+    /// - `weight`: x's dtype; a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::lerp_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = Attrs::new();
+        given.push(end);
+        call::operand(weight.into(), "weight", &mut given, &mut attrs);
+        call::changed("lerp_", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to x + value * tensor1 * tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::addcmul_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::changed("addcmul_", &given, Attrs::new())?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to x + value * tensor1 * tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    /// - `options`: [`Addcmul`], which has defaults
+    ///
+    /// PyTorch: `aten::addcmul_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcmul_with_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: Addcmul,
+    ) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::changed("addcmul_", &given, options.attrs)?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to x + value * tensor1 / tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::addcdiv_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::changed("addcdiv_", &given, Attrs::new())?;
+        Ok(self)
+    }
+
+    /// Sets this tensor to x + value * tensor1 / tensor2.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `tensor1`: a shape that broadcasts with x
+    /// - `tensor2`: a shape that broadcasts with x
+    /// - `options`: [`Addcdiv`], which has defaults
+    ///
+    /// PyTorch: `aten::addcdiv_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addcdiv_with_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: Addcdiv,
+    ) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(tensor1);
+        given.push(tensor2);
+        call::changed("addcdiv_", &given, options.attrs)?;
+        Ok(self)
+    }
+}

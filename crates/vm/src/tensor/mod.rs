@@ -1,0 +1,51 @@
+//! The typed front of tensors: how programs make, read and compute with them.
+//!
+//! The methods add nothing to what a machine can do. Each makes the call that its name stands for
+//! by [`Machine::call`](crate::Machine::call), so captures, batches and lists see no difference.
+//! The methods of the ops are generated from their schemas.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `arguments` | numbers, dimensions and shapes as arguments |
+//! | `place` | where new tensors are made |
+//! | `seed` | seeds of random tensors |
+//! | `make` | new tensors |
+//! | `read` | shapes and elements |
+//! | `files` | safetensors files (feature `safetensors`) |
+//! | `arrays` | arrays of the `ndarray` crate (feature `ndarray`) |
+//! | `show` | `Display` and `Debug` |
+//! | `select` | indexing |
+//! | `operators` | `+`, `-`, `*`, `/` |
+//! | `layers` | methods made of several ops, or of one with fewer arguments |
+//! | `call` | the calls: their streams, and the check of their devices |
+//! | `methods` | generated: a method for each op, and the options of ops |
+
+mod arguments;
+#[cfg(feature = "ndarray")]
+mod arrays;
+mod call;
+#[cfg(feature = "safetensors")]
+mod files;
+mod layers;
+mod make;
+mod methods;
+mod operators;
+mod place;
+mod read;
+mod seed;
+mod select;
+mod show;
+
+pub(crate) use call::{all as call_op, optional, stream_of};
+
+pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
+pub use place::Place;
+pub use seed::{Generator, Seed};
+pub use select::{Index, Indices, NEW, REST};
+
+/// Options of the methods of tensors. Each is a type with a default and a method for each option,
+/// as in `Conv2d::default().padding(1)`.
+pub mod options {
+    pub use super::layers::GroupNorm;
+    pub use super::methods::*;
+}

@@ -1,0 +1,71 @@
+//! The places of new tensors.
+
+use millstream_types::{DeviceId, Result, StreamKey};
+
+use crate::api::handle::{Stream, Tensor, innermost_on};
+use crate::api::machine::Machine;
+
+/// A place of a new tensor: a machine (its current stream), a stream, a machine and a device (that
+/// device's stream), or a tensor (beside it).
+pub trait Place {
+    /// Returns the machine.
+    fn machine(&self) -> &Machine;
+
+    /// Returns the stream that makes the tensor, in whose memory it will lie.
+    ///
+    /// # Errors
+    /// There is no such device.
+    fn stream(&self) -> Result<Stream>;
+}
+
+impl Place for Machine {
+    fn machine(&self) -> &Machine {
+        self
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        self.current_stream()
+    }
+}
+
+impl Place for Stream {
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        Ok(self.clone())
+    }
+}
+
+impl Place for (&Machine, &DeviceId) {
+    fn machine(&self) -> &Machine {
+        self.0
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        let (machine, device) = *self;
+        let scope = innermost_on(machine, device);
+        scope.map_or_else(|| machine.stream(&StreamKey::compute(device.clone(), 0)), Ok)
+    }
+}
+
+impl Place for Tensor {
+    fn machine(&self) -> &Machine {
+        Tensor::machine(self)
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        Tensor::stream(self)
+    }
+}
+
+impl<P: Place + ?Sized> Place for &P {
+    fn machine(&self) -> &Machine {
+        (**self).machine()
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        (**self).stream()
+    }
+}

@@ -1,0 +1,206 @@
+//! Indexing: `x.i((.., 0..3, -1))`.
+
+use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use millstream_ops::args::ABSENT;
+use millstream_types::{Attrs, Error, Result};
+
+use crate::api::handle::Tensor;
+
+use super::{Int, call};
+
+/// An index of one dimension.
+#[derive(Clone, Copy, Debug)]
+pub enum Index<'a> {
+    /// One element; the dimension disappears. Negative numbers count from the end.
+    At(i64),
+    /// The elements from a first one up to an end, each negative from the end.
+    Range(Option<i64>, Option<i64>),
+    /// A new dimension of length 1.
+    New,
+    /// All dimensions that the other indices leave.
+    Rest,
+    /// The elements at these indices (integers), or where it is true (bool).
+    Tensor(&'a Tensor),
+}
+
+/// The index that stands for all dimensions that the others leave, as PyTorch's `...`.
+pub const REST: Index<'static> = Index::Rest;
+
+/// The index that inserts a dimension of length 1, as PyTorch's `None`.
+pub const NEW: Index<'static> = Index::New;
+
+/// Returns the end behind a last element. The end behind element -1 does not count from the end.
+fn behind(last: i64) -> Option<i64> {
+    if last == -1 { None } else { Some(last.saturating_add(1)) }
+}
+
+macro_rules! index {
+    ($($ty:ty)*) => {$(
+        impl From<$ty> for Index<'_> {
+            fn from(at: $ty) -> Self {
+                Index::At(at.to_int())
+            }
+        }
+        impl From<Range<$ty>> for Index<'_> {
+            fn from(range: Range<$ty>) -> Self {
+                Index::Range(Some(range.start.to_int()), Some(range.end.to_int()))
+            }
+        }
+        impl From<RangeInclusive<$ty>> for Index<'_> {
+            fn from(range: RangeInclusive<$ty>) -> Self {
+                Index::Range(Some(range.start().to_int()), behind(range.end().to_int()))
+            }
+        }
+        impl From<RangeToInclusive<$ty>> for Index<'_> {
+            fn from(range: RangeToInclusive<$ty>) -> Self {
+                Index::Range(None, behind(range.end.to_int()))
+            }
+        }
+        impl From<RangeFrom<$ty>> for Index<'_> {
+            fn from(range: RangeFrom<$ty>) -> Self {
+                Index::Range(Some(range.start.to_int()), None)
+            }
+        }
+        impl From<RangeTo<$ty>> for Index<'_> {
+            fn from(range: RangeTo<$ty>) -> Self {
+                Index::Range(None, Some(range.end.to_int()))
+            }
+        }
+    )*};
+}
+
+index! { i32 i64 usize }
+
+impl From<RangeFull> for Index<'_> {
+    fn from(_: RangeFull) -> Self {
+        Index::Range(None, None)
+    }
+}
+
+impl<'a> From<&'a Tensor> for Index<'a> {
+    fn from(tensor: &'a Tensor) -> Index<'a> {
+        Index::Tensor(tensor)
+    }
+}
+
+/// One index, or a tuple of them.
+pub trait Indices<'a> {
+    /// Returns the indices in the order of the dimensions.
+    fn to_indices(self) -> Vec<Index<'a>>;
+}
+
+impl<'a, T: Into<Index<'a>>> Indices<'a> for T {
+    fn to_indices(self) -> Vec<Index<'a>> {
+        vec![self.into()]
+    }
+}
+
+impl<'a> Indices<'a> for &[Index<'a>] {
+    fn to_indices(self) -> Vec<Index<'a>> {
+        self.to_vec()
+    }
+}
+
+macro_rules! tuple {
+    ($($name:ident)*) => {
+        impl<'a, $($name: Into<Index<'a>>),*> Indices<'a> for ($($name,)*) {
+            fn to_indices(self) -> Vec<Index<'a>> {
+                #[allow(non_snake_case, reason = "the names of the types name the parts")]
+                let ($($name,)*) = self;
+                vec![$($name.into()),*]
+            }
+        }
+    };
+}
+
+tuple! { A }
+tuple! { A B }
+tuple! { A B C }
+tuple! { A B C D }
+tuple! { A B C D E }
+
+impl Tensor {
+    /// Returns a part of the tensor, selected by indices of its first dimensions. Without tensors
+    /// among the indices the result is a view.
+    ///
+    /// | index | selects | PyTorch |
+    /// |---|---|---|
+    /// | `2`, `-1` | one element; the dimension disappears | `2`, `-1` |
+    /// | `0..3`, `..-1`, `1..` | a range | `0:3`, `:-1`, `1:` |
+    /// | `..` | all elements | `:` |
+    /// | `REST` | all dimensions that the other indices leave | `...` |
+    /// | `NEW` | a new dimension of length 1 | `None` |
+    /// | `&tensor` | the elements at these indices, or where it is true | the tensor |
+    ///
+    /// ```
+    /// # fn main() -> millstream_types::Result<()> {
+    /// use millstream_vm::{Machine, MachineConfig, REST, Tensor};
+    ///
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::arange(0..12, &machine)?.reshape((3, 4))?;
+    /// assert_eq!(x.i((1, ..2))?.to_vec::<i64>()?, [4, 5]);
+    /// assert_eq!(x.i((REST, -1))?.to_vec::<i64>()?, [3, 7, 11]);
+    /// let rows = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// assert_eq!(x.i((&rows, 0))?.to_vec::<i64>()?, [8, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// An index is out of range, or there are more indices than dimensions.
+    #[track_caller]
+    pub fn i<'a>(&self, indices: impl Indices<'a>) -> Result<Tensor> {
+        let indices = indices.to_indices();
+        let count = |of: fn(&Index<'_>) -> bool| indices.iter().filter(|i| of(i)).count();
+        let dims = indices.len() - count(|i| matches!(i, Index::New | Index::Rest));
+        if dims > self.rank() || count(|i| matches!(i, Index::Rest)) > 1 {
+            let message = format!(
+                "expected at most {} indices and one REST for {}, got {}",
+                self.rank(),
+                self.spec().brief(),
+                indices.len()
+            );
+            let origin = crate::emission::origin::caller();
+            return Err(Error::Invalid { what: "index", message }.at(&origin));
+        }
+        let rest = self.rank() - dims;
+        let mut part = self.clone();
+        let mut dim = 0usize;
+        let mut tensors: Vec<(usize, &Tensor)> = Vec::new();
+        for index in indices {
+            match index {
+                Index::At(at) => part = part.select(dim, at)?,
+                Index::Range(None, None) => dim += 1,
+                Index::Range(start, end) => {
+                    let mut attrs = Attrs::new().with("dim", dim.to_int());
+                    let ends = [("start", start), ("end", end)];
+                    ends.iter().filter_map(|(n, v)| v.map(|v| (n, v))).for_each(|(name, v)| {
+                        attrs.set(*name, v);
+                    });
+                    part = call::one("slice", &[&part], attrs)?;
+                    dim += 1;
+                }
+                Index::New => {
+                    part = part.unsqueeze(dim)?;
+                    dim += 1;
+                }
+                Index::Rest => dim += rest,
+                Index::Tensor(tensor) => {
+                    tensors.push((dim, tensor));
+                    dim += 1;
+                }
+            }
+        }
+        let Some(&(last, _)) = tensors.last() else { return Ok(part) };
+        let indexed = |dim: &i64| tensors.iter().any(|(at, _)| at.to_int() == *dim);
+        let absent: Vec<i64> = (0..last.to_int()).filter(|dim| !indexed(dim)).collect();
+        let mut attrs = Attrs::new();
+        if !absent.is_empty() {
+            attrs.set(ABSENT, absent);
+        }
+        let mut inputs = vec![&part];
+        inputs.extend(tensors.iter().map(|(_, tensor)| *tensor));
+        call::one("index", &inputs, attrs)
+    }
+}

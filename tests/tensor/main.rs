@@ -1,0 +1,20 @@
+//! The typed front of tensors, one topic per file.
+
+mod captured;
+mod computing;
+mod derivatives;
+mod devices;
+mod display;
+mod gradients;
+mod indexing;
+mod making;
+mod optimisers;
+mod reading;
+
+use millstream::*;
+
+/// Returns a tensor of f32 on the machine's default device.
+#[track_caller]
+fn floats(m: &Machine, shape: &[usize], elements: &[f32]) -> Tensor {
+    Tensor::from_slice(elements, shape, m).unwrap()
+}

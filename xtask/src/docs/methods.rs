@@ -1,0 +1,610 @@
+//! The methods of tensors, generated from the schemas of the ops.
+//!
+//! A method has the op's required tensors and arguments as parameters, and those called `dim`,
+//! `dims` and `diagonal`. The others are options. An op with an optional tensor, or with more than
+//! three options, takes them always; else they are parameters of a second method, `NAME_with`.
+//!
+//! Long because the source of a method has many small parts, one function each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use millstream_ops::random::{OFFSET, SEED};
+use millstream_ops::{ArgDoc, Kind, Op, Presence, families};
+
+use super::ops::Uses;
+
+/// Ops without a method, with the reason.
+const WITHOUT: &[(&str, &str)] = &[
+    ("full", "`Tensor::full` and its kin"),
+    ("arange", "`Tensor::arange`"),
+    ("scrub", "machines that check memory call it"),
+    ("uniform", "`Tensor::uniform`"),
+    ("normal", "`Tensor::normal`"),
+    ("randint", "`Tensor::randint`"),
+    ("exponential", "`empty` and `exponential_`"),
+    ("copy", "`Tensor::contiguous` and `Tensor::to`"),
+    ("view", "`Tensor::view`, and `reshape`, which is a view where one is possible"),
+    ("slice", "`Tensor::i`"),
+    ("where", "`Tensor::where_cond`"),
+    ("index", "`Tensor::i`"),
+    ("clamp", "`Tensor::clamp`"),
+    ("clamp_", "`Tensor::clamp_`"),
+    ("native_group_norm", "`Tensor::group_norm`"),
+];
+
+/// A method: its name, and whether it returns the first result alone.
+type Method = (&'static str, bool);
+
+/// Ops whose methods have other names than the op, or return the first result alone.
+const NAMED: &[(&str, &[Method])] = &[
+    ("clone", &[("copy", false)]),
+    ("fill", &[("fill_", false)]),
+    ("_softmax", &[("softmax", false)]),
+    ("_log_softmax", &[("log_softmax", false)]),
+    ("__lshift__", &[("bitwise_left_shift", false)]),
+    ("__rshift__", &[("bitwise_right_shift", false)]),
+    ("native_layer_norm", &[("layer_norm", true), ("native_layer_norm", false)]),
+    ("native_batch_norm", &[("batch_norm", true), ("native_batch_norm", false)]),
+    ("native_dropout", &[("dropout", true), ("native_dropout", false)]),
+    ("nll_loss_forward", &[("nll_loss", true)]),
+    ("nll_loss2d_forward", &[("nll_loss2d", true)]),
+    ("max_pool2d_with_indices", &[("max_pool2d", true), ("max_pool2d_with_indices", false)]),
+    ("_adaptive_avg_pool2d", &[("adaptive_avg_pool2d", false)]),
+    ("_scaled_dot_product_flash_attention_for_cpu", &[("scaled_dot_product_attention", true)]),
+];
+
+/// Ops whose names are not PyTorch's.
+const OURS: &[&str] = &[
+    "cast",
+    "fused",
+    "randint_",
+    "allreduce_",
+    "broadcast_",
+    "allgather_",
+    "reduce_scatter_",
+    "alltoall_",
+    "send",
+    "recv_",
+];
+
+/// Other names of options.
+const ALIASES: &[(&str, &[&str])] = &[("Convolution", &["Conv1d", "Conv2d", "Conv3d"])];
+
+/// Methods with the options of another one.
+const SHARED: &[(&str, &str)] = &[("nll_loss2d", "NllLoss")];
+
+/// Optional arguments that are parameters.
+const PARAMETERS: &[&str] = &["dim", "dims", "diagonal"];
+
+/// The greatest number of options of a method that can do without them.
+const FEW: usize = 3;
+
+/// The beginnings of summaries that say what the op does, not what it returns.
+const VERBS: &[&str] =
+    &["sets", "adds", "replaces", "normalises", "concatenates", "reduces", "sends", "waits"];
+
+/// Returns the sources, by file name.
+pub(super) fn sources(uses: &Uses) -> Result<BTreeMap<String, String>> {
+    let mut files = BTreeMap::new();
+    let mut modules = String::new();
+    let mut exports = String::new();
+    for (title, ops) in families() {
+        let mut family = Family::default();
+        for op in ops {
+            if WITHOUT.iter().any(|(name, _)| *name == op.name()) || is_gradient(op.name()) {
+                continue;
+            }
+            family.add(op, uses)?;
+        }
+        if family.methods.is_empty() {
+            continue;
+        }
+        let name = module_name(title);
+        writeln!(modules, "mod {name};")?;
+        if !family.options.is_empty() {
+            let names: Vec<&str> = family.options.keys().map(String::as_str).collect();
+            let aliases = ALIASES.iter().filter(|(of, _)| names.contains(of));
+            let names: Vec<&str> =
+                names.iter().copied().chain(aliases.flat_map(|(_, a)| a.iter().copied())).collect();
+            writeln!(exports, "pub use {name}::{{{}}};", names.join(", "))?;
+        }
+        files.insert(format!("{name}.rs"), format(&family.source(title)?)?);
+    }
+    let head = "\
+//! The methods of ops, and their options.
+//!
+//! A file for each family of ops, made by `cargo xtask docs` from the schemas in `crates/ops`.
+//! The crate exports the options as `options`.
+";
+    files.insert("mod.rs".to_owned(), format(&format!("{head}\n{modules}\n{exports}"))?);
+    Ok(files)
+}
+
+/// Gradients are called by name, by the table of derivatives.
+fn is_gradient(op: &str) -> bool {
+    op.ends_with("_backward") || op.ends_with("_backward_data")
+}
+
+fn module_name(title: &str) -> String {
+    let first = title.split([' ', ',']).next().unwrap_or(title);
+    first.to_lowercase()
+}
+
+/// Returns a source in the form of rustfmt, which has to be installed.
+fn format(source: &str) -> Result<String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut rustfmt = Command::new("rustfmt")
+        .args(["--edition", "2024", "--config-path", root])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run rustfmt: rustup component add rustfmt")?;
+    let mut input = rustfmt.stdin.take().context("rustfmt takes no input")?;
+    input.write_all(source.as_bytes())?;
+    drop(input);
+    let output = rustfmt.wait_with_output()?;
+    ensure!(output.status.success(), "rustfmt refuses the source:\n{source}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The methods and options of a family.
+#[derive(Default)]
+struct Family {
+    methods: String,
+    /// The options by the name of their type, each with the sources of its methods.
+    options: BTreeMap<String, Options>,
+}
+
+#[derive(Default)]
+struct Options {
+    of: BTreeSet<String>,
+    tensors: Vec<String>,
+    setters: BTreeMap<String, String>,
+}
+
+/// A parameter of a method.
+struct Parameter {
+    name: String,
+    ty: String,
+    doc: String,
+}
+
+/// What a method is made of.
+struct Parts<'a> {
+    op: &'a dyn Op,
+    parameters: Vec<Parameter>,
+    /// The statements that add to `given` and `attrs`.
+    body: String,
+    first_is_self: bool,
+    options: Vec<&'a ArgDoc>,
+    tensors: Vec<&'a ArgDoc>,
+    /// The type of the result, and the call that gives it.
+    result: (String, String),
+}
+
+impl Family {
+    fn add(&mut self, op: &'static dyn Op, uses: &Uses) -> Result<()> {
+        let own: [Method; 1] = [(op.name(), false)];
+        let methods = NAMED.iter().find(|(name, _)| *name == op.name()).map_or(&own[..], |m| m.1);
+        for (k, &(method, first_alone)) in methods.iter().enumerate() {
+            let parts = parts(op, first_alone, uses)?;
+            let base = methods[0].0.trim_end_matches('_');
+            let shared = SHARED.iter().find(|(method, _)| *method == base);
+            let options = shared.map_or_else(|| camel_case(base), |(_, of)| (*of).to_owned());
+            let takes_always = !parts.tensors.is_empty() || parts.options.len() > FEW;
+            let any = takes_always || !parts.options.is_empty();
+            if any && k == 0 {
+                self.add_options(&options, &parts);
+            }
+            if !takes_always {
+                self.methods.push_str(&parts.source(method, None)?);
+            }
+            if any {
+                let name = match (takes_always, method.strip_suffix('_')) {
+                    (true, _) => method.to_owned(),
+                    (false, Some(base)) => format!("{base}_with_"),
+                    (false, None) => format!("{method}_with"),
+                };
+                if let Some(options) = self.options.get_mut(&options) {
+                    options.of.insert(name.clone());
+                }
+                self.methods.push_str(&parts.source(&name, Some(&options))?);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_options(&mut self, name: &str, parts: &Parts<'_>) {
+        let options = self.options.entry(name.to_owned()).or_default();
+        let lifetime = if parts.tensors.is_empty() { "" } else { "<'a>" };
+        for doc in &parts.tensors {
+            if !options.tensors.iter().any(|t| t == doc.name) {
+                options.tensors.push(doc.name.to_owned());
+            }
+            let field = doc.name;
+            let setter = format!(
+                "{}\n#[must_use]\npub fn {field}(mut self, {field}: &'a Tensor) -> {name}<'a> {{\n\
+                 self.{field} = Some({field});\nself\n}}\n",
+                doc_lines(&format!("Gives the tensor `{field}`: {}.", doc.doc))
+            );
+            options.setters.insert(field.to_owned(), setter);
+        }
+        for doc in &parts.options {
+            let (ty, value) = argument(doc);
+            let field = rust_name(doc.name);
+            let setter = format!(
+                "{}\n#[must_use]\npub fn {field}(mut self, {field}: {ty}) -> {name}{lifetime} {{\n\
+                 self.attrs.set({:?}, {value});\nself\n}}\n",
+                doc_lines(&format!("Sets `{}`: {}.", doc.name, doc.full_doc())),
+                doc.name,
+            );
+            options.setters.insert(field, setter);
+        }
+    }
+
+    fn source(&self, title: &str) -> Result<String> {
+        let mut text = format!(
+            "//! Methods of the ops under \"{title}\".\n//!\n//! Made by `cargo xtask docs` from \
+             the schemas in `crates/ops`.\n//!\n//! Long because there is a method for each op.\n\n"
+        );
+        let mut body = String::new();
+        for (name, options) in &self.options {
+            body.push_str(&options_source(name, options)?);
+        }
+        write!(body, "impl Tensor {{\n{}\n}}\n", self.methods)?;
+        let body = body.replace("\n\n}\n", "\n}\n");
+        let used: Vec<&str> = ["Dims", "Int", "Ints", "OneDim", "Operand", "Real", "Seed"]
+            .into_iter()
+            .filter(|ty| has_word(&body, ty))
+            .collect();
+        if has_word(&body, "Scalar") {
+            writeln!(text, "use millstream_ops::args::Scalar;")?;
+        }
+        let dtype = if has_word(&body, "DType") { ", DType" } else { "" };
+        writeln!(text, "use millstream_types::{{Attrs{dtype}, Result}};\n")?;
+        writeln!(text, "use crate::api::handle::Tensor;")?;
+        match used.is_empty() {
+            true => writeln!(text, "use crate::tensor::call;\n")?,
+            false => writeln!(text, "use crate::tensor::{{{}, call}};\n", used.join(", "))?,
+        }
+        Ok(text + &body)
+    }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
+    })
+}
+
+fn options_source(name: &str, options: &Options) -> Result<String> {
+    let of: Vec<String> = options.of.iter().map(|m| format!("[`Tensor::{m}`]")).collect();
+    let lifetime = if options.tensors.is_empty() { "" } else { "<'a>" };
+    let mut text = doc_lines(&format!("Options of {}.", of.join(" and ")));
+    write!(text, "\n#[derive(Clone, Debug, Default)]\npub struct {name}{lifetime} {{\n")?;
+    for tensor in &options.tensors {
+        writeln!(text, "{tensor}: Option<&'a Tensor>,")?;
+    }
+    write!(text, "attrs: Attrs,\n}}\n\nimpl{lifetime} {name}{lifetime} {{\n")?;
+    let setters: Vec<&str> = options.setters.values().map(String::as_str).collect();
+    write!(text, "{}}}\n\n", setters.join("\n"))?;
+    for alias in ALIASES.iter().filter(|(of, _)| *of == name).flat_map(|(_, names)| *names) {
+        let doc = format!("Options of [`Tensor::{}`].", alias.to_lowercase());
+        write!(text, "{}\npub type {alias}{lifetime} = {name}{lifetime};\n\n", doc_lines(&doc))?;
+    }
+    Ok(text)
+}
+
+/// Returns the type of an argument and the expression of its value.
+fn argument(doc: &ArgDoc) -> (String, String) {
+    let name = rust_name(doc.name);
+    let (ty, value) = match doc.kind {
+        Kind::Int => ("impl Int", format!("{name}.to_int()")),
+        Kind::Float => ("impl Real", format!("{name}.to_real()")),
+        Kind::Number => ("impl Into<Scalar>", format!("call::number({name})")),
+        Kind::Flag => ("bool", name),
+        Kind::Text => ("&str", name),
+        Kind::Ints => ("impl Ints", format!("{name}.to_ints()")),
+        Kind::DType | Kind::Tensor => ("DType", name),
+    };
+    (ty.to_owned(), value)
+}
+
+/// Returns an argument's name in snake case, and not a keyword.
+fn rust_name(name: &str) -> String {
+    match name {
+        "N" | "C" | "HxW" => name.to_lowercase(),
+        other => other.to_owned(),
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let words = name.split('_').filter(|word| !word.is_empty());
+    words.map(|w| w[..1].to_uppercase() + &w[1..]).collect()
+}
+
+/// Whether the front leaves an argument out.
+fn is_hidden(doc: &ArgDoc) -> bool {
+    doc.presence == Presence::Ignored || doc.name == "strides" || doc.name == "absent"
+}
+
+fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>> {
+    let listed = op.inputs();
+    let is_list = op.takes(listed.len() + 7);
+    let required = op.optional().unwrap_or(listed.len());
+    let has_seed = op.attrs().iter().any(|a| a.name == SEED);
+    let instead = |tensor: &str| {
+        op.attrs().iter().find(|a| a.presence == Presence::InsteadOf(match_name(tensor)))
+    };
+    let mut parts = Parts {
+        op,
+        parameters: Vec::new(),
+        body: String::new(),
+        first_is_self: !(is_list && listed.len() == 1),
+        options: Vec::new(),
+        tensors: Vec::new(),
+        result: Default::default(),
+    };
+    for (k, input) in listed.iter().enumerate() {
+        let name = input.name;
+        if k == 0 && parts.first_is_self {
+            continue;
+        }
+        if is_list && k + 1 == listed.len() {
+            parts.parameter(name, "&[&Tensor]", input.doc.to_owned());
+            write!(parts.body, "given.extend({name}.iter().copied());")?;
+            continue;
+        }
+        if has_seed && name == OFFSET {
+            continue;
+        }
+        if let Some(number) = instead(name) {
+            parts.parameter(name, "impl Into<Operand<'a>>", format!("{}; or a number", input.doc));
+            let attr = number.name;
+            write!(parts.body, "call::operand({name}.into(), {attr:?}, &mut given, &mut attrs);")?;
+            continue;
+        }
+        if k >= required {
+            parts.tensors.push(input);
+            continue;
+        }
+        parts.parameter(name, "&Tensor", input.doc.to_owned());
+        write!(parts.body, "given.push({name});")?;
+    }
+    for attr in op.attrs() {
+        let is_seed = has_seed && (attr.name == SEED || attr.name == OFFSET);
+        if is_hidden(attr) || is_seed || matches!(attr.presence, Presence::InsteadOf(_)) {
+            continue;
+        }
+        let is_required = attr.presence == Presence::Required;
+        if !is_required && !PARAMETERS.contains(&attr.name) {
+            parts.options.push(attr);
+            continue;
+        }
+        let name = rust_name(attr.name);
+        let by_two = matches!(op.name(), "max" | "min");
+        let can_be_all = match attr.presence {
+            Presence::Default("all" | "x as one row") => !by_two,
+            _ => false,
+        };
+        if can_be_all {
+            let (ty, method) = match attr.kind {
+                Kind::Ints => ("impl Dims", "to_dims"),
+                _ => ("impl OneDim", "to_dim"),
+            };
+            parts.parameter(&name, ty, format!("{}, or `..`", attr.doc));
+            write!(
+                parts.body,
+                "if let Some({name}) = {name}.{method}() {{ attrs.set({:?}, {name}); }}",
+                attr.name
+            )?;
+            continue;
+        }
+        let (ty, value) = argument(attr);
+        parts.parameter(&name, &ty, attr.full_doc());
+        write!(parts.body, "attrs.set({:?}, {value});", attr.name)?;
+    }
+    if has_seed {
+        parts.parameter("seed", "impl Into<Seed>", "selects the numbers".to_owned());
+        parts.body.push_str("seed.into().set(&mut attrs);");
+    }
+    parts.result = result(op, first_alone, uses)?;
+    Ok(parts)
+}
+
+/// Returns a name with the lifetime of the comparison in [`Presence::InsteadOf`].
+fn match_name(name: &str) -> &'static str {
+    let known = ["y", "exponent", "src", "value", "weight", "x", "offset"];
+    known.into_iter().find(|k| *k == name).unwrap_or("")
+}
+
+/// Returns the type of a method's result and the function that makes the call.
+fn result(op: &dyn Op, first_alone: bool, uses: &Uses) -> Result<(String, String)> {
+    let counts = uses.results_of(op)?;
+    let of = |ty: &str, call: &str| Ok((ty.to_owned(), call.to_owned()));
+    if first_alone {
+        return of("Tensor", "one");
+    }
+    if matches!(op.name(), "split" | "chunk" | "split_with_sizes" | "unbind") {
+        return of("Vec<Tensor>", "all");
+    }
+    let is_many = op.takes(op.inputs().len() + 7);
+    if op.name().ends_with('_') && is_many && op.inputs().len() == 1 || counts == [0].into() {
+        return of("()", "changed");
+    }
+    if op.name().ends_with('_') || op.name() == "fill" {
+        return of("&Tensor", "changed");
+    }
+    // `max` and `min` of a dimension have two results.
+    match counts.last() {
+        Some(1) => of("Tensor", "one"),
+        Some(&n) => {
+            let tuple = vec!["Tensor"; n].join(", ");
+            of(&format!("({tuple})"), "first_of")
+        }
+        None => bail!("{} has no reference case", op.name()),
+    }
+}
+
+impl Parts<'_> {
+    fn parameter(&mut self, name: &str, ty: &str, doc: String) {
+        self.parameters.push(Parameter { name: name.to_owned(), ty: ty.to_owned(), doc });
+    }
+
+    fn source(&self, name: &str, options: Option<&str>) -> Result<String> {
+        let mut text = self.docs(options)?;
+        let receiver = if self.first_is_self { "&self, " } else { "" };
+        let mut parameters = String::new();
+        for Parameter { name, ty, .. } in &self.parameters {
+            write!(parameters, "{name}: {ty}, ")?;
+        }
+        if let Some(options) = options {
+            let of = if self.tensors.is_empty() { "" } else { "<'_>" };
+            write!(parameters, "options: {options}{of}, ")?;
+        }
+        let lifetime = if parameters.contains("'a") { "<'a>" } else { "" };
+        let (result, call) = &self.result;
+        write!(
+            text,
+            "#[track_caller]\npub fn {name}{lifetime}({receiver}{parameters}) -> Result<{result}> {{\n"
+        )?;
+        let first = if self.first_is_self { "vec![self]" } else { "Vec::new()" };
+        let grows = self.body.contains("given") || !self.tensors.is_empty();
+        let mutable = if grows { "mut " } else { "" };
+        let changes = self.body.contains("attrs") || !self.tensors.is_empty();
+        let changes = if changes { "mut " } else { "" };
+        let attrs = if options.is_some() { "options.attrs" } else { "Attrs::new()" };
+        let is_plain = !grows && changes.is_empty();
+        if !is_plain {
+            if grows {
+                writeln!(text, "let {mutable}given = {first};")?;
+            }
+            if !changes.is_empty() {
+                writeln!(text, "let {changes}attrs = {attrs};")?;
+            }
+            text.push_str(&self.body);
+            if !self.tensors.is_empty() {
+                let fields: Vec<String> =
+                    self.tensors.iter().map(|t| format!("options.{}", t.name)).collect();
+                write!(text, "call::optional(&[{}], &mut given, &mut attrs);", fields.join(", "))?;
+            }
+        }
+        let inputs = if grows { "&given" } else { "&[self]" };
+        let attrs = if changes.is_empty() { attrs } else { "attrs" };
+        let op = self.op.name();
+        match call.as_str() {
+            "first_of" => {
+                let n = result.matches("Tensor").count();
+                let names = ["a", "b", "c"][..n].join(", ");
+                write!(
+                    text,
+                    "let [{names}] = call::first_of({op:?}, {inputs}, {attrs})?;\nOk(({names}))"
+                )?;
+            }
+            "changed" if result == "&Tensor" => {
+                write!(text, "call::changed({op:?}, {inputs}, {attrs})?;\nOk(self)")?;
+            }
+            call => write!(text, "call::{call}({op:?}, {inputs}, {attrs})")?,
+        }
+        text.push_str("\n}\n\n");
+        Ok(text)
+    }
+
+    fn docs(&self, options: Option<&str>) -> Result<String> {
+        let summary = self.op.summary();
+        let first = summary.split([' ', ',']).next().unwrap_or_default();
+        let sentence = match summary.strip_suffix(", in place") {
+            _ if VERBS.contains(&first) => first[..1].to_uppercase() + &summary[1..],
+            Some(value) => format!("Sets this tensor to {value}"),
+            None => format!("Returns {summary}"),
+        };
+        let mut text = doc_lines(&format!("{sentence}."));
+        let names: Vec<&str> = self.op.inputs().iter().map(|i| i.name).collect();
+        if self.first_is_self && names.len() + self.parameters.len() > 0 {
+            let own = &self.op.inputs()[0];
+            text.push_str("\n///\n");
+            text.push_str(&doc_item(&format!("`{}`, this tensor: {}", own.name, own.doc)));
+        } else {
+            text.push_str("\n///");
+        }
+        for Parameter { name, doc, .. } in &self.parameters {
+            text.push('\n');
+            text.push_str(&doc_item(&format!("`{name}`: {doc}")));
+        }
+        if let Some(options) = options {
+            text.push('\n');
+            text.push_str(&doc_item(&format!("`options`: [`{options}`], which has defaults")));
+        }
+        text.push_str("\n///\n");
+        let name = self.op.name();
+        let note = match OURS.contains(&name) {
+            true => format!("The op `{name}`, which PyTorch has under another name or not at all."),
+            false if name == "fill" => "PyTorch: `aten::fill_`.".to_owned(),
+            false => format!("PyTorch: `aten::{name}`."),
+        };
+        text.push_str(&doc_lines(&note));
+        text.push_str(
+            "\n///\n/// # Errors\n/// The op refuses its operands or arguments, or the memory is \
+             used up.\n",
+        );
+        Ok(text)
+    }
+}
+
+/// Returns a text as lines of documentation.
+fn doc_lines(text: &str) -> String {
+    wrapped(text, "/// ", "/// ")
+}
+
+/// Returns a text as an item of a list.
+fn doc_item(text: &str) -> String {
+    wrapped(text, "/// - ", "///   ")
+}
+
+fn wrapped(text: &str, first: &str, rest: &str) -> String {
+    // Methods are indented by four.
+    const WIDTH: usize = 96;
+    let text = text.replace('[', "\\[").replace(']', "\\]");
+    let text = text.replace("\\[`", "[`").replace("`\\]", "`]");
+    let mut lines = vec![first.to_owned()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        let is_empty = line.len() == first.len().min(rest.len()) || line.ends_with("- ");
+        if line.len() + 1 + word.len() > WIDTH {
+            lines.push(format!("{rest}{word}"));
+        } else if is_empty || line.ends_with(' ') {
+            line.push_str(word);
+        } else {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+/// Writes the files, or checks that they are current.
+pub(super) fn run(uses: &Uses, folder: &Path, check: bool) -> Result<()> {
+    let sources = sources(uses)?;
+    if !check {
+        std::fs::create_dir_all(folder)?;
+    }
+    for (name, source) in &sources {
+        super::write_or_check(&folder.join(name), source, check)?;
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        if sources.contains_key(name) {
+            continue;
+        }
+        ensure!(!check, "{} is of a family that is gone; run `cargo xtask docs`", path.display());
+        std::fs::remove_file(&path)?;
+    }
+    Ok(())
+}
