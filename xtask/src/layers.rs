@@ -50,6 +50,11 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-vm",
         ],
     ),
+    ("millstream-terminal", &[]),
+    (
+        "millstream-profile",
+        &["millstream-types", "millstream-instructions", "millstream-vm", "millstream-terminal"],
+    ),
     (
         "millstream-explore",
         &[
@@ -62,9 +67,9 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-kernels",
             "millstream-vm",
             "millstream-runner",
+            "millstream-profile",
         ],
     ),
-    ("millstream-terminal", &[]),
     (
         "millstream-testing",
         &[
@@ -124,6 +129,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-runner",
             "millstream-explore",
             "millstream-terminal",
+            "millstream-profile",
             "millstream-bench",
             "millstream-gpu-check",
         ],

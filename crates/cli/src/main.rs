@@ -10,6 +10,7 @@
 //! | `run` | runs traces and compares their outputs |
 //! | `simulate` | runs programs under many schedules |
 //! | `verify` | proves lists and traces, or shows a counterexample |
+//! | `profile` | shows profiles, and compares two |
 //! | `coverage` | counts the nodes of execution traces that can be executed |
 //! | `schema` | prints the JSON Schema of traces |
 //! | `show` | tables, snippets of errors, reports |
@@ -19,6 +20,7 @@
 #![deny(missing_docs)]
 
 mod coverage;
+mod profile;
 mod run;
 mod schema;
 mod show;
@@ -46,6 +48,10 @@ enum Command {
     Simulate(simulate::Arguments),
     /// Proves that lists and traces have no race and no deadlock, or prints a counterexample.
     Verify(verify::Arguments),
+    /// Shows a profile that a run has written, and writes it in other forms.
+    Profile(profile::Arguments),
+    /// Compares two profiles, lists or traces: times, waits, instructions.
+    Compare(profile::Compare),
     /// Counts the nodes of execution traces that can be executed, with the reasons of the others.
     Coverage(coverage::Arguments),
     /// Explains how to record a PyTorch program with everything that a run needs.
@@ -77,6 +83,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => return run::run(&arguments),
         Command::Simulate(arguments) => return simulate::run(&arguments),
         Command::Verify(arguments) => return verify::run(&arguments),
+        Command::Profile(arguments) => return profile::run(&arguments),
+        Command::Compare(arguments) => return profile::run_compare(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
         Command::RecordHelp => record_help(),
         Command::Schema => schema::run(),

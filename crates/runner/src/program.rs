@@ -28,6 +28,13 @@ struct Round {
     failures: Vec<Error>,
 }
 
+/// The place of a round among all.
+#[derive(Clone, Copy)]
+struct Which {
+    first: bool,
+    last: bool,
+}
+
 /// Runs a lowered program as often as the options say.
 pub(crate) fn run(
     machine: &Machine,
@@ -46,7 +53,9 @@ pub(crate) fn run(
     };
     for repeat in 0..options.repeat.max(1) {
         let first = repeat == 0;
-        let round = match round(machine, program, lowered, options, (first, &replayed), &mut report)
+        let last = repeat + 1 == options.repeat.max(1);
+        let which = Which { first, last };
+        let round = match round(machine, program, lowered, options, (which, &replayed), &mut report)
         {
             Ok(round) => round,
             Err(error) if error.runtime => {
@@ -95,7 +104,7 @@ fn round(
     program: &Arc<Program>,
     lowered: &Lowered,
     options: &RunOptions,
-    (first, replayed): (bool, &Option<Replayed>),
+    (Which { first, last }, replayed): (Which, &Option<Replayed>),
     report: &mut RunReport,
 ) -> Result<Round, RunError> {
     let whole = |e: Error| RunError::whole(program, &e);
@@ -114,12 +123,19 @@ fn round(
         machine.synchronize().map_err(whole)?;
         faults.resume();
     }
-    let record = first && options.emit;
+    let profile = last && options.profile;
+    // A profile has a list, so one round needs no recording of its own.
+    let record = first && options.emit && !profile;
+    let named = || -> Vec<(&str, &Tensor)> {
+        program.tensors.iter().zip(&tensors).map(|(t, made)| (t.name.as_str(), made)).collect()
+    };
     if record {
-        let named: Vec<(&str, &Tensor)> =
-            program.tensors.iter().zip(&tensors).map(|(t, made)| (t.name.as_str(), made)).collect();
-        machine.start_recording(&named).map_err(whole)?;
+        machine.start_recording(&named()).map_err(whole)?;
     }
+    let profiling = match profile {
+        true => Some(machine.profile(&named()).map_err(whole)?),
+        false => None,
+    };
     let before = Before::of(machine).map_err(whole)?;
     let start = Instant::now();
     let mut execution = execution.with_progress(options.progress.as_ref());
@@ -152,6 +168,14 @@ fn round(
         let list = machine.finish_recording().map_err(whole)?;
         let compiled = replayed.as_ref().and_then(|replayed| replayed.list.clone());
         report.list = Some(compiled.unwrap_or(list));
+    }
+    if let Some(profiling) = profiling {
+        let times = profiling.finish().map_err(whole)?;
+        if first && options.emit {
+            let compiled = replayed.as_ref().and_then(|replayed| replayed.list.clone());
+            report.list = Some(compiled.unwrap_or_else(|| times.list.clone()));
+        }
+        report.times = Some(times);
     }
     // Waits for instructions that no output depends on: their failures and their time count.
     match machine.synchronize() {

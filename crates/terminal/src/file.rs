@@ -9,12 +9,20 @@ use std::path::Path;
 /// # Errors
 /// The file cannot be written. The message names it.
 pub fn write(path: &Path, text: &str) -> Result<(), String> {
+    write_bytes(path, text.as_bytes())
+}
+
+/// Writes bytes as [`write`] writes text.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let written = match path == Path::new("-") {
         true => {
             let mut out = io::stdout().lock();
-            out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            out.write_all(bytes).and_then(|()| out.flush())
         }
-        false => std::fs::write(path, text),
+        false => std::fs::write(path, bytes),
     };
     match written {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {

@@ -28,6 +28,7 @@
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
 //! | `pool` | the graph of the streams that run in any order, and its workers |
 //! | `worker` | the loop of one worker: queue entries, inbox, launch, retire |
+//! | `profile` | the times of a run, recorded while it runs |
 //! | `host` | callbacks, reads, and the threads that run them |
 //! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
 //! | `sync` | the primitives that models replace, the fence, the queue, progress of streams |
@@ -41,13 +42,16 @@ mod executable;
 mod host;
 pub mod lowering;
 mod pool;
+mod profile;
 mod sync;
 mod tables;
 mod worker;
 
 pub use api::batch::Batch;
 pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
-pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
+pub use api::machine::{
+    CallBuilder, DriverKind, Machine, MachineConfig, Profiling, RangeGuard, ShutdownReport,
+};
 pub use api::prepared::{Prepared, TensorHandle};
 pub use capture::{AutoCaptureReport, CaptureLimits, Traced, TracedCall, TracedReport};
 pub use driver::{Schedule, Simulation};
@@ -58,4 +62,7 @@ pub use executable::{
     RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
 };
 pub use host::Blob;
+pub use profile::{
+    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+};
 pub use tables::{RankBarrier, SingleRank};

@@ -11,6 +11,8 @@ use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
 use millstream_vm::{DriverKind, MachineConfig};
 
+use crate::profile::Outputs;
+
 /// The arguments of `millstream run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -88,6 +90,8 @@ pub(crate) struct Arguments {
     /// Write a report as JSON to FILE, one line for each program; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
 }
 
 /// The threads that run the instructions.
@@ -145,6 +149,7 @@ impl Arguments {
             .replay(self.replay)
             .emit_after(self.emit_after)
             .emit(self.emit.is_some() || self.certificate)
+            .profile(self.outputs.any())
             .memory_limit(self.memory_limit)
             .tf32(self.tf32);
         let options = match &self.passes {

@@ -10,6 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use millstream_profile::measured;
 use millstream_trace::{Entry, TraceError, expand};
 
 pub(crate) use arguments::{Arguments, number, size};
@@ -65,12 +66,14 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     if programs.is_empty() {
         return Err(problem("there is no trace to run".to_owned()));
     }
-    if arguments.emit.is_some() {
-        let lists: usize = programs.iter().map(count).sum();
-        if lists > 1 {
-            let message = format!("--emit writes one list, and {lists} programs are given");
-            return Err(problem(message));
-        }
+    let lists: usize = programs.iter().map(count).sum();
+    if arguments.emit.is_some() && lists > 1 {
+        let message = format!("--emit writes one list, and {lists} programs are given");
+        return Err(problem(message));
+    }
+    if arguments.outputs.any() && lists > 1 {
+        let message = format!("a profile is that of one program, and {lists} are given");
+        return Err(problem(message));
     }
     let loading = arguments.loading();
     let mut all = Vec::new();
@@ -129,6 +132,17 @@ fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
             show(arguments, |out, _| writeln!(out, "certificate {hash} {name}"));
         }
     }
+    if let Some(times) = ran.ranks.first().and_then(|rank| rank.times.as_ref()) {
+        let profile = measured(&ran.trace, times);
+        if let Err(message) = arguments.outputs.write(&profile) {
+            snippet::print(&TraceError::of_file("run", message));
+            return Status::BadInput;
+        }
+        if arguments.outputs.has_summary() {
+            let outputs = &arguments.outputs;
+            show(arguments, |out, terminal| outputs.print_summary(&profile, out, terminal));
+        }
+    }
     if let (Some(path), Some(rank)) = (&arguments.emit, ran.ranks.first())
         && let Some(text) = one::list_text(rank)
         && let Err(message) = write(path, &text)
@@ -141,9 +155,9 @@ fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
 
 /// Prints to standard output, or to standard error if standard output is reserved for data.
 fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
-    let piped = [&arguments.emit, &arguments.report]
-        .iter()
-        .any(|path| path.as_deref() == Some(Path::new("-")));
+    let given = [&arguments.emit, &arguments.report];
+    let piped = given.iter().any(|path| path.as_deref() == Some(Path::new("-")))
+        || arguments.outputs.uses_stdout();
     let shown = match piped {
         true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
         false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),

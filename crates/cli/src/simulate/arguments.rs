@@ -7,6 +7,7 @@ use millstream_runner::{RunError, RunOptions};
 use millstream_types::DeviceId;
 
 use super::planted::Planted;
+use crate::profile::Outputs;
 use crate::run::size;
 
 /// The arguments of `millstream simulate`.
@@ -42,10 +43,8 @@ pub(crate) struct Arguments {
     /// Predict the time of the program on the devices of this cost model; seeds run only if given
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub(super) model: Option<PathBuf>,
-    /// Write the predicted timeline to FILE, for chrome://tracing or Perfetto; `-` is standard
-    /// output
-    #[arg(long, value_name = "FILE", requires = "model")]
-    pub(super) timeline: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
     /// Plant a mistake: leave out waits, or the order of memory
     #[arg(long, value_name = "MISTAKE", value_enum)]
     pub(super) without: Option<Planted>,

@@ -5,7 +5,6 @@
 
 mod arguments;
 mod planted;
-mod predicted;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use millstream_explore::predict::{Model, predict as prediction, profile};
 use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
@@ -172,8 +172,7 @@ fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64) {
 
 /// Prints to standard output, or to standard error if standard output is reserved for data.
 fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::Result<()>) {
-    let outputs = [&arguments.log, &arguments.timeline];
-    let piped = outputs.iter().any(|path| path.as_deref() == Some(Path::new("-")));
+    let piped = arguments.log.as_deref() == Some(Path::new("-")) || arguments.outputs.uses_stdout();
     let shown = match piped {
         true => print(&mut io::stderr().lock(), io::stderr().is_terminal()),
         false => print(&mut io::stdout().lock(), io::stdout().is_terminal()),
@@ -182,15 +181,24 @@ fn show(arguments: &Arguments, print: impl FnOnce(&mut dyn Write, bool) -> io::R
     drop(shown);
 }
 
+/// Reads a cost model from a file.
+fn read_model(path: &Path) -> Result<Model, String> {
+    let at = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{at}: {e}"))?;
+    Model::parse(&text).map_err(|e| format!("{at}: {e}"))
+}
+
 /// Predicts the time of a list, and prints it.
 fn predict(arguments: &Arguments, path: &Path, list: &InstructionList) -> Result<(), RunError> {
-    let model = predicted::read(path).map_err(problem)?;
-    let prediction = predicted::of(list, &model).map_err(problem)?;
-    show(arguments, |out, terminal| predicted::print(list, &model, &prediction, out, terminal));
-    match &arguments.timeline {
-        Some(path) => write_file(path, &predicted::timeline(list, &prediction)),
-        None => Ok(()),
-    }
+    let model = read_model(path).map_err(problem)?;
+    let prediction = prediction(list, &model).map_err(problem)?;
+    let title = arguments.path.as_ref().map_or_else(String::new, |p| p.display().to_string());
+    let profile = profile(&title, list, &prediction);
+    show(arguments, |out, terminal| {
+        writeln!(out, "for {}:", model.name)?;
+        arguments.outputs.print_summary(&profile, out, terminal)
+    });
+    arguments.outputs.write(&profile).map_err(problem)
 }
 
 /// Shrinks a failing program, writes it to a file and prints the command that repeats the failure.
