@@ -23,6 +23,9 @@ use crate::model::{
     Stream, Tensor, Times, Wait,
 };
 
+use crate::order::{Order, Segment, critical_path};
+use crate::{lanes, memory};
+
 /// The version of the form.
 const VERSION: u32 = 1;
 
@@ -92,7 +95,47 @@ fn time(time: Option<u64>) -> f64 {
 
 /// Writes a profile.
 pub fn write(profile: &Profile) -> Vec<u8> {
+    write_with(profile, Columns::default())
+}
+
+/// Writes a profile with columns that follow from it, for the scripts of a page: lanes, memory and
+/// the critical path. [`read`] passes over them.
+pub fn write_for_page(profile: &Profile) -> Vec<u8> {
     let mut columns = Columns::default();
+    columns.u32("lane", lanes::of(profile).into_iter());
+    let mut held = vec![[-1.0; 2]; profile.storages.len()];
+    let mut levels = Vec::new();
+    let mut counts = Vec::new();
+    for arena in 0..profile.arenas.len() as u32 {
+        let own = memory::held(profile, arena);
+        for one in &own {
+            held[one.storage as usize] = [number(one.begin), number(one.end)];
+        }
+        let made = memory::curve(profile, &own);
+        counts.push(made.len() as u32);
+        levels.extend(made);
+    }
+    columns.f64("heldBegin", held.iter().map(|held| held[0]));
+    columns.f64("heldEnd", held.iter().map(|held| held[1]));
+    columns.u32("levelCount", counts.into_iter());
+    columns.f64("levelAt", levels.iter().map(|level| number(level.at)));
+    columns.f64("levelBytes", levels.iter().map(|level| number(level.bytes)));
+    columns.f64("levelExtent", levels.iter().map(|level| number(level.extent)));
+    let path = critical_path(profile, &Order::of(profile));
+    let of = |segment: &Segment| match *segment {
+        Segment::Runs(k) => (0, k),
+        Segment::Gap { before } => (1, before),
+        Segment::Submits { before } => (2, before),
+        Segment::Resumes { after } => (3, after),
+    };
+    columns.u8("pathKind", path.iter().map(|part| of(&part.segment).0));
+    columns.u32("pathInstruction", path.iter().map(|part| of(&part.segment).1));
+    columns.f64("pathStart", path.iter().map(|part| number(part.start)));
+    columns.f64("pathEnd", path.iter().map(|part| number(part.end)));
+    write_with(profile, columns)
+}
+
+fn write_with(profile: &Profile, mut columns: Columns) -> Vec<u8> {
     let all = || profile.instructions.iter();
     columns.u32("name", all().map(|i| i.name));
     columns.u8("role", all().map(|i| i.role as u8));
@@ -385,6 +428,7 @@ fn check(profile: &Profile) -> Result<(), ReadError> {
             return Err(format!("the profile names the storage {}", tensor.storage));
         }
     }
+    profile.pauses.iter().try_for_each(|p| within("the instruction", p.until, count))?;
     for storage in &profile.storages {
         within("the arena", storage.arena, profile.arenas.len())?;
         within("the tensor", storage.tensor, profile.tensors.len())?;

@@ -42,13 +42,31 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
         .iter()
         .map(|r| Range { name: r.name.clone(), thread: r.thread, begin: r.begin, end: r.end })
         .collect();
-    profile.pauses = run
-        .pauses
-        .iter()
-        .map(|p| Pause { reason: p.reason.to_owned(), begin: p.begin, end: p.end })
-        .collect();
+    profile.pauses = pauses(&profile, run);
     steps(&mut profile, run);
     profile
+}
+
+/// Returns the times in which the program waited. A wait within another one is part of it.
+fn pauses(profile: &Profile, run: &RunTimes) -> Vec<Pause> {
+    let positions = profile.instructions.iter().enumerate().filter(|(_, i)| i.stream != NONE);
+    let positions: HashMap<(u32, u64), u32> =
+        positions.map(|(k, i)| ((i.stream, i.seq), k as u32)).collect();
+    let mut pauses: Vec<Pause> = Vec::new();
+    for pause in &run.pauses {
+        let at = |point: Point| positions.get(&(point.stream.0.into(), point.seq)).copied();
+        let until = pause.until.and_then(at).unwrap_or(NONE);
+        match pauses.last_mut().filter(|outer| pause.end <= outer.end) {
+            Some(outer) => outer.until = until,
+            None => pauses.push(Pause {
+                reason: pause.reason.to_owned(),
+                until,
+                begin: pause.begin,
+                end: pause.end,
+            }),
+        }
+    }
+    pauses
 }
 
 /// Adds the steps of launches, on streams of their own.

@@ -255,10 +255,12 @@ pub struct Range {
 }
 
 /// A time in which the program waited.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
     /// Why.
     pub reason: String,
+    /// The instruction that it waited for last, or [`NONE`].
+    pub until: u32,
     /// When it began to wait.
     pub begin: u64,
     /// When it went on.

@@ -125,6 +125,11 @@ pub enum Segment {
         /// The instruction that it is about to submit.
         before: u32,
     },
+    /// The program has waited for an instruction, which has completed, and does not go on yet.
+    Resumes {
+        /// The instruction that it has waited for.
+        after: u32,
+    },
 }
 
 /// A part of the critical path, with its time.
@@ -148,6 +153,9 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
     let timed = |k: u32| profile.instructions[k as usize].times;
     let ends = profile.shown().filter(|(_, i, _)| i.parent == NONE);
     let Some((last, ..)) = ends.max_by_key(|(_, _, times)| times.end) else { return Vec::new() };
+    let mut ended_pauses: Vec<(u64, u32)> =
+        profile.pauses.iter().filter(|p| p.until != NONE).map(|p| (p.end, p.until)).collect();
+    ended_pauses.sort_unstable();
     let mut path = Vec::new();
     let mut push = |segment, start: u64, end: u64| {
         if end > start {
@@ -177,6 +185,17 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
         if host && instruction.issued.is_some() {
             let issued = issued.min(begun);
             push(Segment::Gap { before: at }, issued, begun);
+            // The program goes on after its last wait.
+            let waited = ended_pauses.partition_point(|(end, _)| *end <= issued);
+            if let Some(&(resumed, until)) = ended_pauses[..waited].last()
+                && let Some(end) = timed(until).map(|t| t.end).filter(|end| *end <= resumed)
+                && until < at
+            {
+                push(Segment::Submits { before: at }, resumed, issued);
+                push(Segment::Resumes { after: until }, end, resumed);
+                (at, upto) = (until, end);
+                continue;
+            }
             // The program goes on when the last thing that it waited for has completed.
             let awaited = order.before(at as usize).iter();
             let awaited = awaited.filter(|(_, reason)| *reason == Reason::Host);

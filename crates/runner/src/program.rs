@@ -137,6 +137,7 @@ fn round(
         false => None,
     };
     let before = Before::of(machine).map_err(whole)?;
+    let range = machine.range("the program");
     let start = Instant::now();
     let mut execution = execution.with_progress(options.progress.as_ref());
     let executed = options.cancellable(|| match replayed {
@@ -154,6 +155,8 @@ fn round(
         let _ = machine.settle();
     }
     let wall = start.elapsed();
+    drop(range);
+    let reads_outputs = machine.range("reading the outputs");
     let begun = Instant::now();
     let read = match executed {
         Ok(()) => read_all(program, &mut execution),
@@ -164,6 +167,7 @@ fn round(
     }
     let reads = read?;
     let reading = begun.elapsed();
+    drop(reads_outputs);
     if record {
         let list = machine.finish_recording().map_err(whole)?;
         let compiled = replayed.as_ref().and_then(|replayed| replayed.list.clone());

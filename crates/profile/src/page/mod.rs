@@ -13,9 +13,8 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// The scripts, in the order in which they use each other.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 8] = [
     include_str!("data.js"),
-    include_str!("order.js"),
     include_str!("memory.js"),
     include_str!("tiles.js"),
     include_str!("timeline.js"),
@@ -30,7 +29,7 @@ const DATA: [&str; 2] = ["<script id=\"data\" type=\"text/plain\">", "</script>"
 
 /// Returns the page of a profile.
 pub fn write(profile: &Profile) -> String {
-    let data = STANDARD.encode(columns::write(profile));
+    let data = STANDARD.encode(columns::write_for_page(profile));
     let scripts = SCRIPTS.join("\n");
     let escaped = profile.title.replace('&', "&amp;").replace('<', "&lt;");
     let page = PAGE.replace("{{title}}", &escaped).replace("{{style}}", STYLE);

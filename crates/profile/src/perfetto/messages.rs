@@ -1,5 +1,7 @@
 //! The messages of Perfetto's trace format that a profile needs, with their field numbers.
 //!
+//! Perfetto reads repeated numbers one by one, so none are packed.
+//!
 //! Source: `protos/perfetto/trace` of Perfetto, <https://github.com/google/perfetto>.
 
 use prost::Message;
@@ -79,7 +81,7 @@ pub(super) const UNIT_SIZE_BYTES: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TrackEvent {
-    #[prost(uint64, repeated, tag = "3")]
+    #[prost(uint64, repeated, packed = "false", tag = "3")]
     pub(super) category_iids: Vec<u64>,
     #[prost(message, repeated, tag = "4")]
     pub(super) debug_annotations: Vec<DebugAnnotation>,
@@ -91,9 +93,9 @@ pub(super) struct TrackEvent {
     pub(super) track_uuid: Option<u64>,
     #[prost(int64, optional, tag = "30")]
     pub(super) counter_value: Option<i64>,
-    #[prost(fixed64, repeated, tag = "47")]
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub(super) flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, tag = "48")]
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
     pub(super) terminating_flow_ids: Vec<u64>,
 }
 

@@ -1,6 +1,5 @@
 //! The summary as tables.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use millstream_terminal::table::{align_right, bytes, new_table};
@@ -50,8 +49,8 @@ fn short(place: &str) -> &str {
 pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
     let loads = loads(profile);
     let used = loads.iter().filter(|load| load.instructions > 0).count();
-    let made = profile.waits.iter().filter(|w| !w.resolution.is_elided()).count();
-    let elided = profile.waits.len() - made;
+    let made = waits_made(profile);
+    let elided = profile.waits.iter().filter(|w| w.resolution.is_elided()).count();
     let what = profile.source.name();
     let (streams, count) = (plural(used, "stream"), profile.shown().count());
     writeln!(
@@ -89,6 +88,13 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     waits_table(profile, show, rows, out)?;
     path_table(profile, show, rows, out)?;
     memory_tables(profile, show, rows, out)
+}
+
+/// Returns how many waits of streams were made; waits of the program are none of them.
+fn waits_made(profile: &Profile) -> usize {
+    let of_stream = |k: u32| profile.instructions.get(k as usize).is_some_and(|i| i.stream != NONE);
+    let made = profile.waits.iter().filter(|w| !w.resolution.is_elided() && of_stream(w.waiter));
+    made.count()
 }
 
 fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result<()> {
@@ -147,14 +153,13 @@ fn path_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -
         path.iter().filter(|p| is(&p.segment)).map(|p| p.end - p.start).sum::<u64>()
     };
     let runs = sum(|s| matches!(s, Segment::Runs(_)));
-    let gaps = sum(|s| matches!(s, Segment::Gap { .. }));
+    let gaps = sum(|s| matches!(s, Segment::Gap { .. } | Segment::Resumes { .. }));
     let submits = sum(|s| matches!(s, Segment::Submits { .. }));
-    let mut line = format!("critical path: {} in instructions", share(runs, profile.total));
+    writeln!(out, "critical path: {} in instructions", share(runs, profile.total))?;
     if profile.source != Source::Predicted {
         let (gaps, submits) = (share(gaps, profile.total), share(submits, profile.total));
-        let _ = write!(line, ", {gaps} between them, {submits} before the program submits");
+        writeln!(out, "  {gaps} between them, {submits} before the program submits the next one")?;
     }
-    writeln!(out, "{line}")?;
     let header = ["critical path", "stream", "at", "takes", "share"];
     let mut table = new_table(show.terminal, &header);
     for part in path.iter().take(rows) {
@@ -163,6 +168,7 @@ fn path_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -
             Segment::Runs(k) => (None, k),
             Segment::Gap { before } => (Some("the way to "), before),
             Segment::Submits { before } => (Some("the program, until it submits "), before),
+            Segment::Resumes { after } => (Some("the way to the program, after "), after),
         };
         let instruction = &profile.instructions[of as usize];
         let name = format!("{}{}", what.unwrap_or(""), profile.name_of(instruction));
@@ -188,13 +194,12 @@ fn memory_tables(
         let held = memory::held(profile, arena as u32);
         let levels = memory::curve(profile, &held);
         let Some(peak) = memory::peak(&levels).filter(|peak| peak.bytes > 0) else { continue };
+        writeln!(out, "memory of {name}: at most {} after {}", bytes(peak.bytes), time(peak.at))?;
         writeln!(
             out,
-            "memory of {name}: at most {} after {}; {:.0} % of {} between them free",
-            bytes(peak.bytes),
-            time(peak.at),
-            peak.fragmentation() * 100.0,
+            "  they lie in the first {}, of which {:.0} % are free",
             bytes(peak.extent),
+            peak.fragmentation() * 100.0
         )?;
         let holders = memory::holders(profile, &held, peak.at);
         let mut table =

@@ -152,7 +152,8 @@ impl MachineShared {
         reentrancy::check(self.tables.machine, "submitting")?;
         loop {
             if !self.tables.backlog.has_room(self.watermark) {
-                self.recording.pause("too many instructions pending", || self.wait_for_room())?;
+                let why = "too many instructions pending";
+                self.recording.pause(why, None, || self.wait_for_room())?;
             }
             let mut emission = self.begin(self.lock()?)?;
             if emission.backpressure_skips > 0 {
@@ -171,7 +172,7 @@ impl MachineShared {
                 }
                 continue;
             }
-            self.recording.pause("too many released bytes still in use", || {
+            self.recording.pause("too many released bytes still in use", None, || {
                 frontier.iter().try_for_each(|point| self.wait_point(point, None))
             })?;
         }
@@ -245,7 +246,7 @@ impl MachineShared {
     }
 
     fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
-        self.recording.pause("memory in use", || {
+        self.recording.pause("memory in use", None, || {
             points.iter().try_for_each(|&point| self.wait_point(point, None))
         })?;
         let mut emission = self.lock()?;

@@ -86,10 +86,10 @@ impl Recording {
         content.ranges.push(Range { name, thread, begin, end });
     }
 
-    /// Notes that a submitter waited until now.
-    pub(crate) fn pause(&self, reason: &'static str, begin: u64) {
+    /// Notes that a thread of the program waited until now.
+    fn pause(&self, reason: &'static str, until: Option<Point>, begin: u64) {
         let end = self.clock.now();
-        self.content().pauses.push(Pause { reason, begin, end });
+        self.content().pauses.push(Pause { reason, until, begin, end });
     }
 
     /// Returns the times so far. `issued` are readings of the clock.
@@ -114,7 +114,7 @@ impl Recording {
         let launches = self.launches(launches, &mut content, &list);
         let Content { mut ranges, mut pauses, .. } = content;
         ranges.sort_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
-        pauses.sort_by_key(|pause| pause.begin);
+        pauses.sort_by_key(|pause| (pause.begin, std::cmp::Reverse(pause.end)));
         RunTimes { list, issued, streams, launches, ranges, pauses, total }
     }
 
@@ -207,13 +207,18 @@ impl ActiveRecording {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Runs `wait`, in which a submitter waits for this reason.
+    /// Runs `wait`, in which the thread waits for this reason, and perhaps for a point.
     #[inline]
-    pub(crate) fn pause<T>(&self, reason: &'static str, wait: impl FnOnce() -> T) -> T {
+    pub(crate) fn pause<T>(
+        &self,
+        reason: &'static str,
+        until: Option<Point>,
+        wait: impl FnOnce() -> T,
+    ) -> T {
         let Some(recording) = self.get() else { return wait() };
         let begin = recording.clock.now();
         let waited = wait();
-        recording.pause(reason, begin);
+        recording.pause(reason, until, begin);
         waited
     }
 }

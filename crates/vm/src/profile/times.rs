@@ -80,11 +80,13 @@ pub struct Range {
     pub end: u64,
 }
 
-/// A time during which a submitter waited.
+/// A time during which a thread of the program waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// Why it waited.
     pub reason: &'static str,
+    /// The point that it waited for, if it was one.
+    pub until: Option<Point>,
     /// When it began to wait.
     pub begin: u64,
     /// When it went on.
@@ -104,7 +106,7 @@ pub struct RunTimes {
     pub launches: Vec<LaunchTimes>,
     /// The ranges that the user named.
     pub ranges: Vec<Range>,
-    /// The times during which submitters waited for room or memory.
+    /// The times during which the program waited: for results, for room, for memory.
     pub pauses: Vec<Pause>,
     /// The time of the whole recording.
     pub total: u64,
