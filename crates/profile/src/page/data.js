@@ -95,5 +95,7 @@ function formatBytes(bytes) {
   return unit === 0 ? `${bytes} B` : `${bytes.toFixed(1)} ${units[unit]}`;
 }
 
+// A place without its folders.
+const shortPlace = (place) => place.slice(place.lastIndexOf('/') + 1);
 const formatCount = (count) => count.toLocaleString('en');
 const formatShare = (part, whole) => `${(100 * part / (whole || 1)).toFixed(1)} %`;

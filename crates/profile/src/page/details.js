@@ -26,8 +26,8 @@ class Details {
 
   describe(k) {
     const { profile } = this;
-    const at = profile.seq[k] > 0 ? ` (${profile.seq[k]})` : '';
-    return `${profile.nameOf(k)} on ${profile.streamOf(k)}${at}`;
+    if (profile.stream[k] === NONE) return `${profile.nameOf(k)} by the program`;
+    return `${profile.nameOf(k)} on ${profile.streamOf(k)} (${profile.seq[k]})`;
   }
 
   clear() {

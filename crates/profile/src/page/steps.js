@@ -22,9 +22,9 @@ class Steps {
     });
     number.addEventListener('change', () => view.step(Number(number.value)));
     const controls = element('p', [
-      button('⏮', 0, 'First'), ' ', button('◀', at - 1, 'Back (,)'), ' ', number, ' of ',
-      formatCount(profile.count - 1), ' ', button('▶', at + 1, 'Forward (.)'), ' ',
-      button('⏭', profile.count - 1, 'Last'),
+      button('«', 0, 'First'), ' ', button('‹', at - 1, 'Back (,)'), ' ', number, ' of ',
+      formatCount(profile.count - 1), ' ', button('›', at + 1, 'Forward (.)'), ' ',
+      button('»', profile.count - 1, 'Last'),
     ]);
     const parts = [this.lines(at), this.streams(at), this.events(at), this.memory(at)];
     this.panel.replaceChildren(controls, element('div', parts, { class: 'state' }));

@@ -105,7 +105,7 @@ class Tables {
     const { profile } = this;
     const sums = this.sums((k) => this.isWork(k), (k) => profile.place[k]);
     this.table(['place', 'instructions', 'time', 'longest is'], sums.map(([place, sum]) => [[
-      profile.places[place] ?? 'not known', formatCount(sum.count), formatTime(sum.time),
+      shortPlace(profile.places[place] ?? 'not known'), formatCount(sum.count), formatTime(sum.time),
       profile.nameOf(sum.which),
     ], () => this.view.select(sum.which, true)]));
   }
@@ -123,7 +123,7 @@ class Tables {
       const blocked = Math.max(0, profile.end[waiter] - profile.start[waiter]);
       const key = [
         `${profile.nameOf(source)} on ${profile.streamOf(source)}`,
-        `${profile.nameOf(user)} on ${profile.streamOf(user)}`, profile.placeOf(user),
+        `${profile.nameOf(user)} on ${profile.streamOf(user)}`, shortPlace(profile.placeOf(user)),
       ];
       const sum = all.get(key.join('\n')) ?? { key, count: 0, blocked: 0, longest: -1, user };
       sum.count++;
@@ -149,7 +149,8 @@ class Tables {
       const takes = profile.pathEnd[k] - profile.pathStart[k];
       return [[
         kinds[kind] + profile.nameOf(instruction), profile.streamOf(instruction),
-        profile.placeOf(instruction), formatTime(profile.pathStart[k]), formatTime(takes),
+        shortPlace(profile.placeOf(instruction)), formatTime(profile.pathStart[k]),
+        formatTime(takes),
         formatShare(takes, profile.total),
       ], () => this.view.select(instruction)];
     });

@@ -2,6 +2,7 @@
 
 const AXIS = 24;
 const GAP = 3;
+const RANGE = 18;
 
 class Timeline {
   constructor(profile, view, canvas) {
@@ -30,7 +31,7 @@ class Timeline {
     const ROW = this.high;
     const MEMORY = ROW * 2 + 20;
     const deepest = Math.max(-1, ...this.rangeDepth);
-    const ranges = (deepest + 1) * (ROW - 4) + (this.profile.pauses.length ? ROW - 4 : 0);
+    const ranges = (deepest + 1 + (this.profile.pauses.length ? 1 : 0)) * RANGE;
     const rows = AXIS + ranges + GAP;
     const memory = rows + this.rows.length * (ROW + GAP) + GAP;
     const height = memory + this.profile.arenas.length * (MEMORY + GAP);
@@ -134,9 +135,8 @@ class Timeline {
   }
 
   paintProgram(layout) {
-    const ROW = this.high;
     const { context, profile } = this;
-    const high = ROW - 4;
+    const high = RANGE;
     const box = (begin, end, top, fill, text) => {
       const [x, right] = [this.x(begin), this.x(end)];
       if (right < this.left || x > this.canvas.clientWidth) return;
@@ -343,9 +343,9 @@ class Timeline {
       const fits = text.length > room ? `…${text.slice(1 - room)}` : text;
       context.fillText(fits, 6, y);
     };
-    const half = (ROW - 4) / 2;
+    const half = RANGE / 2;
     if (profile.ranges.length) label('ranges', layout.ranges + half, '--faint');
-    if (profile.pauses.length) label('the program waits', layout.rows - GAP - half - 3, '--faint');
+    if (profile.pauses.length) label('the program waits', layout.rows - GAP - half, '--faint');
     this.rows.forEach((row, k) => {
       const { name } = profile.streams[row.stream];
       const text = row.lane === 0 ? name : `lane ${row.lane + 1}`;

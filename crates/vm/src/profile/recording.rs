@@ -162,6 +162,8 @@ impl Recording {
             samples.sort_by_key(|sample| sample.seq);
             samples.dedup_by_key(|sample| sample.seq);
         });
+        let device: HashMap<StreamId, HashMap<u64, [u64; 2]>> =
+            content.device.drain().map(|(id, times)| (id, times.into_iter().collect())).collect();
         let one = |(at, tapes): (Point, Vec<LaunchedTape>)| {
             let executable = *executables.get(&at)?;
             let steps = tapes.iter().flat_map(|tape| {
@@ -172,7 +174,9 @@ impl Recording {
                     let &instruction = tape.sources.get(step)?;
                     // The steps before an instruction's own one are its waits.
                     let waits = tape.sources.get(step + 1) == Some(&instruction);
-                    let (ready, end) = (self.clock.ns(sample.ready), self.clock.ns(sample.end));
+                    let own = [self.clock.ns(sample.ready), self.clock.ns(sample.end)];
+                    let times = device.get(&tape.stream).and_then(|all| all.get(&sample.seq));
+                    let [ready, end] = times.copied().unwrap_or(own);
                     Some(StepTimes { instruction, waits, ready, end })
                 })
             });

@@ -1,13 +1,14 @@
 //! The times of one stream's instructions, in its worker.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use millstream_ep::{HostClock, Ticket};
 use millstream_types::StreamId;
 
 use crate::sync::points::Milestone;
 
-use super::recording::Recording;
+use super::recording::{DeviceTime, Recording};
 use super::times::Outcome;
 
 /// The times of one instruction, as readings of the clock.
@@ -34,6 +35,10 @@ pub(crate) struct StreamSamples {
     outcome: Outcome,
     taken: Vec<Sample>,
     outcomes: Vec<(u64, Outcome)>,
+    /// The commands of instructions on the device.
+    tickets: HashMap<Ticket, u64>,
+    /// The times of instructions that the device has measured.
+    device: Vec<DeviceTime>,
 }
 
 /// The first capacity: some pages.
@@ -49,12 +54,25 @@ impl StreamSamples {
             outcome: Outcome::Completed,
             taken: Vec::with_capacity(CAPACITY),
             outcomes: Vec::new(),
+            tickets: HashMap::new(),
+            device: Vec::new(),
         }
     }
 
-    /// Returns the recording that it belongs to.
-    pub(crate) const fn recording(&self) -> &Arc<Recording> {
-        &self.recording
+    /// Returns the clock of the recording, for a device that measures times itself.
+    pub(crate) fn clock(&self) -> HostClock {
+        let recording = self.recording.clone();
+        Arc::new(move || recording.clock.now())
+    }
+
+    /// Notes the command of an instruction on its device.
+    pub(crate) fn command(&mut self, seq: u64, ticket: Ticket) {
+        self.tickets.insert(ticket, seq);
+    }
+
+    /// Notes the times of a command that its device has measured.
+    pub(crate) fn device_time(&mut self, ticket: Ticket, times: [u64; 2]) {
+        self.device.extend(self.tickets.remove(&ticket).map(|seq| (seq, times)));
     }
 
     /// Notes that the worker tries to run the instruction at the stream's head.
@@ -122,6 +140,9 @@ impl StreamSamples {
             (std::mem::take(&mut self.taken), std::mem::take(&mut self.outcomes));
         if !taken.is_empty() {
             self.recording.take(self.stream, taken, outcomes);
+        }
+        if !self.device.is_empty() {
+            self.recording.take_device(self.stream, std::mem::take(&mut self.device));
         }
     }
 }

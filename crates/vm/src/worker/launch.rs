@@ -197,6 +197,10 @@ impl Worker {
                 asynchronous: can.asynchronous,
                 notifies: can.notifies,
             });
+            if let (Some(samples), Some(native)) = (&stream.samples, &mut stream.native) {
+                // As in `Worker::record_times`.
+                let _ = native.stream.measure(Some(samples.clock()));
+            }
         }
         stream.native.as_mut().ok_or_else(|| Error::Internal { message: "no stream".to_owned() })
     }
@@ -219,6 +223,9 @@ impl Worker {
             self.finished += 1;
             self.publish(at, seq, Milestone::Completed);
             return;
+        }
+        if let (Some(samples), Some(ticket)) = (&mut stream.samples, ticket) {
+            samples.command(seq, ticket);
         }
         stream.in_flight.push_back(InFlight { seq, ticket, until, effect });
         self.publish(at, seq, Milestone::Launched);

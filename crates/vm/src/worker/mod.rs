@@ -154,6 +154,11 @@ impl Worker {
         let stream = &mut self.streams[at];
         // What was recorded is given to its recording.
         stream.samples = recording.map(|to| Box::new(StreamSamples::new(to, stream.id)));
+        if let Some(native) = &mut stream.native {
+            let clock = stream.samples.as_ref().map(|samples| samples.clock());
+            // Without the device's times, those of the host stand.
+            let _ = native.stream.measure(clock);
+        }
     }
 
     /// Runs a stream's pending tasks until one blocks.

@@ -1,12 +1,15 @@
 //! Recording of the times of a run.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_types::{Error, Result};
+use millstream_instructions::InstructionList;
+use millstream_types::{Error, Point, Result};
 
 use crate::api::handle::Tensor;
+use crate::emission::router::TimesRecorder;
 use crate::profile::RunTimes;
 use crate::profile::recording::Recording;
 
@@ -46,13 +49,33 @@ impl Machine {
     /// As [`Machine::start_recording`], or the machine is simulated: then nothing takes time.
     #[track_caller]
     pub fn profile(&self, externals: &[(&str, &Tensor)]) -> Result<Profiling> {
+        self.start_recording(externals)?;
+        self.start_times()
+    }
+
+    /// Begins to record the times of all instructions emitted from now on, without their list: for
+    /// programs whose list is known, as that of a dry run is. It costs less than
+    /// [`Machine::profile`]; [`Profiling::finish_with`] ends it.
+    ///
+    /// # Errors
+    /// A recording is under way, an earlier instruction has failed, or the machine is simulated.
+    #[track_caller]
+    pub fn profile_times(&self) -> Result<Profiling> {
+        self.synchronize()?;
+        if self.lock()?.router.recorder.is_some() {
+            let message = "a recording is under way; finish it first".to_owned();
+            return Err(Error::Invalid { what: "profile", message });
+        }
+        self.start_times()
+    }
+
+    fn start_times(&self) -> Result<Profiling> {
         if self.shared.driver == DriverKind::Simulated {
             let message = "a simulated run takes no time; predict it from a cost model".to_owned();
             return Err(Error::Invalid { what: "profile", message });
         }
-        self.start_recording(externals)?;
         let recording = Arc::new(Recording::start());
-        self.shared.lock()?.router.start_times(&recording);
+        self.lock()?.router.start_times(&recording);
         self.shared.recording.set(Some(recording.clone()));
         Ok(Profiling { machine: self.of_handle(), recording, is_finished: false })
     }
@@ -74,6 +97,23 @@ impl Profiling {
     /// # Errors
     /// As [`Machine::finish_recording`]; or an instruction cannot complete.
     pub fn finish(mut self) -> Result<RunTimes> {
+        let list = |machine: &Machine| machine.finish_recording();
+        Ok(self.end(list)?.unwrap_or_default())
+    }
+
+    /// Ends the recording of [`Machine::profile_times`], and returns the times of a list. Returns
+    /// none if the machine has emitted other instructions than those of the list.
+    ///
+    /// # Errors
+    /// As [`Profiling::finish`].
+    pub fn finish_with(mut self, list: InstructionList) -> Result<Option<RunTimes>> {
+        self.end(|_| Ok(list))
+    }
+
+    fn end(
+        &mut self,
+        list: impl FnOnce(&Machine) -> Result<InstructionList>,
+    ) -> Result<Option<RunTimes>> {
         match self.machine.synchronize() {
             Err(error) if error.failure().is_none() => return Err(error),
             _ => {}
@@ -81,16 +121,39 @@ impl Profiling {
         self.is_finished = true;
         let shared = self.machine.shared.clone();
         shared.recording.set(None);
-        let list = self.machine.finish_recording();
+        let list = list(&self.machine);
         let mut emission = shared.lock()?;
         let times = emission.router.finish_times();
         // The inline driver runs the streams' last tasks here.
         shared.leave(emission);
         let _ = self.machine.settle();
         shared.tables.backlog.wait(0, PATIENCE);
-        let issued = times.map_or_else(Vec::new, |times| times.issued);
-        Ok(self.recording.times(list?, &issued))
+        let Some(TimesRecorder { mut issued, points, .. }) = times else { return Ok(None) };
+        let list = list?;
+        if !points.is_empty() {
+            let Some(found) = issued_of(&list, &points) else { return Ok(None) };
+            issued = found;
+        }
+        Ok(Some(self.recording.times(list, &issued)))
     }
+}
+
+/// Returns when each instruction of a list was emitted. An instruction without a point was emitted
+/// right before the next one. Returns none if the points are not those of the list.
+fn issued_of(list: &InstructionList, points: &[(Point, u64)]) -> Option<Vec<u64>> {
+    let mut issued = vec![0; list.instructions.len()];
+    let mut by_point: HashMap<Point, u64> = points.iter().copied().collect();
+    let mut last = points.last().map_or(0, |(_, raw)| *raw);
+    for (index, instruction) in list.instructions.iter().enumerate().rev() {
+        if let Some(at) = instruction.body.at() {
+            last = by_point.remove(&at)?;
+        }
+        if let Some(at) = instruction.body.second_point() {
+            by_point.remove(&at)?;
+        }
+        issued[index] = last;
+    }
+    by_point.is_empty().then_some(issued)
 }
 
 impl Drop for Profiling {

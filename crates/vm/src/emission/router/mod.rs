@@ -231,6 +231,9 @@ impl Router {
             }
         }
         let stream = &mut self.streams[at];
+        if let Some(times) = &mut self.times {
+            times.submitted(Point::new(stream.id, seq));
+        }
         stream.tail = seq;
         let worker = stream.worker;
         if !cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref()) {
@@ -344,6 +347,9 @@ impl Sink for Router {
         if let (Driver::Threaded(threaded), true) =
             (&mut self.driver, same && stream.gates.is_empty())
         {
+            if let Some(times) = &mut self.times {
+                times.submitted(at);
+            }
             stream.tail = at.seq;
             self.tables.backlog.add();
             threaded.push_with(stream.worker, stored);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use millstream_types::Point;
+
 use crate::executable::run::Run;
 use crate::profile::recording::{LaunchedTape, Recording};
 use crate::worker::task::Task;
@@ -13,6 +15,9 @@ pub(crate) struct TimesRecorder {
     pub(crate) recording: Arc<Recording>,
     /// When each instruction of the recorded list was emitted, as readings of the clock.
     pub(crate) issued: Vec<u64>,
+    /// Without a recorded list: when each instruction with a point was emitted.
+    pub(crate) points: Vec<(Point, u64)>,
+    has_list: bool,
 }
 
 impl TimesRecorder {
@@ -20,6 +25,14 @@ impl TimesRecorder {
     #[inline]
     pub(super) fn issued(&mut self) {
         self.issued.push(self.recording.clock.raw());
+    }
+
+    /// Notes that an instruction is given to its worker.
+    #[inline]
+    pub(super) fn submitted(&mut self, at: Point) {
+        if !self.has_list {
+            self.points.push((at, self.recording.clock.raw()));
+        }
     }
 
     /// Notes the tapes of a launch.
@@ -37,8 +50,12 @@ impl Router {
     /// Begins a recording of times on all streams that exist; later ones join it when they open.
     pub(crate) fn start_times(&mut self, recording: &Arc<Recording>) {
         self.tell_streams(&Some(recording.clone()));
-        let issued = Vec::new();
-        self.times = Some(TimesRecorder { recording: recording.clone(), issued });
+        self.times = Some(TimesRecorder {
+            recording: recording.clone(),
+            issued: Vec::new(),
+            points: Vec::new(),
+            has_list: self.recorder.is_some(),
+        });
     }
 
     /// Ends the recording of times: once their tasks have run, all streams have given it their
