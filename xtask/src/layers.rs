@@ -54,6 +54,11 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-vm",
         ],
     ),
+    ("millstream-terminal", &[]),
+    (
+        "millstream-profile",
+        &["millstream-types", "millstream-instructions", "millstream-vm", "millstream-terminal"],
+    ),
     (
         "millstream-explore",
         &[
@@ -66,9 +71,9 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-kernels",
             "millstream-vm",
             "millstream-runner",
+            "millstream-profile",
         ],
     ),
-    ("millstream-terminal", &[]),
     (
         "millstream-testing",
         &[
@@ -128,6 +133,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-runner",
             "millstream-explore",
             "millstream-terminal",
+            "millstream-profile",
             "millstream-bench",
             "millstream-gpu-check",
         ],

@@ -90,7 +90,7 @@ pub fn run(command: &Command) -> Result<()> {
 #[derive(Args, Clone, Debug)]
 pub struct EngineArgs {
     /// Workload: chain, indep, nodep, random, fan, stencil, metg, lat, latidle, mem, flat, idle,
-    /// endless, verify, or all
+    /// endless, profile, verify, or all
     #[arg(long, default_value = "chain")]
     test: String,
     /// Streams that run the instructions: in-order streams, a pool, or first the one and then the

@@ -23,6 +23,7 @@ pub(super) fn run(args: &EngineArgs, test: &str) -> Result<Vec<Row>> {
         "endless" => endless(args),
         "metg" => metg(args),
         "stencil" => stencil(args),
+        "profile" => profile(args),
         name => {
             let load = workload(name, args.count as usize, args.width)?;
             let (ns_per_op, push_ns, extra) = stream(args, &load, &READS)?;
@@ -74,6 +75,38 @@ fn stream(args: &EngineArgs, load: &Workload, names: &[&str; 4]) -> Result<(f64,
         }
     }
     Ok((quantile(&mut totals, 0.5), quantile(&mut pushes, 0.5), extra))
+}
+
+/// Measures calls with fresh results, and the same while their times are recorded, in alternating
+/// rounds. `extra` is the median of the second by that of the first.
+fn profile(args: &EngineArgs) -> Result<Vec<Row>> {
+    let machine = Machine::new(MachineConfig::default().host_workers(args.workers as usize))?;
+    let stream = machine.compute(&DeviceId::cpu(0), 0)?;
+    let spec = TensorSpec::contiguous(DType::F32, &[16])?;
+    let x = machine.call("full", &[]).attrs(full_of(&spec)).on(&stream)?.remove(0);
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..2 * (args.rounds + 1) {
+        let is_on = round % 2 == 1;
+        machine.synchronize()?;
+        let profiling = if is_on { Some(machine.profile_times()?) } else { None };
+        let start = Instant::now();
+        for _ in 0..args.count {
+            machine.call("add", &[&x, &x]).on(&stream)?;
+        }
+        machine.synchronize()?;
+        let took = start.elapsed().as_nanos() as f64 / f64::from(args.count);
+        drop(profiling);
+        if round >= 2 {
+            times[usize::from(is_on)].push(took);
+        }
+    }
+    let [off, on] = times.map(|mut times| quantile(&mut times, 0.5));
+    Ok(vec![row(args, "profile", on, off, on / off, "on/off")])
+}
+
+fn full_of(spec: &TensorSpec) -> Attrs {
+    let shape: Vec<i64> = spec.shape().iter().map(|&n| n as i64).collect();
+    Attrs::new().with("shape", shape).with("value", 1.0)
 }
 
 /// Measures one instruction from its submission to its completion, repeatedly, after a pause.

@@ -11,6 +11,7 @@
 //! | `simulate` | runs programs under many schedules |
 //! | `verify` | proves lists and traces, or shows a counterexample |
 //! | `convert` | writes traces as native ones |
+//! | `profile` | shows profiles, and compares two |
 //! | `coverage` | counts the nodes of execution traces that can be executed |
 //! | `manual` | completions for shells, pages for `man` |
 //! | `schema` | prints the JSON Schema of traces |
@@ -23,6 +24,7 @@
 mod convert;
 mod coverage;
 mod manual;
+mod profile;
 mod run;
 mod schema;
 mod show;
@@ -53,6 +55,10 @@ enum Command {
     Verify(verify::Arguments),
     /// Writes a trace, such as a recorded PyTorch program, as a native one, to be edited.
     Convert(convert::Arguments),
+    /// Shows a profile that a run has written, and writes it in other forms.
+    Profile(profile::Arguments),
+    /// Compares two profiles, lists or traces: times, waits, instructions.
+    Compare(profile::Compare),
     /// Counts the nodes of execution traces that can be executed, with the reasons of the others.
     Coverage(coverage::Arguments),
     /// Prints completions for a shell.
@@ -89,6 +95,8 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => return simulate::run(&arguments),
         Command::Verify(arguments) => return verify::run(&arguments),
         Command::Convert(arguments) => return convert::run(&arguments),
+        Command::Profile(arguments) => return profile::run(&arguments),
+        Command::Compare(arguments) => return profile::run_compare(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),

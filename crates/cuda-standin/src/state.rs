@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::compiled::Library;
 use crate::faults::Faults;
@@ -53,6 +54,10 @@ pub(crate) struct EventState {
     pub(crate) records: u64,
     /// The records that have not completed.
     pub(crate) outstanding: BTreeSet<u64>,
+    /// Whether it keeps the time of its record.
+    pub(crate) timed: bool,
+    /// When its newest record has completed, if it is timed.
+    pub(crate) at: Option<Instant>,
     /// Its position in a capture, if its newest record is in one.
     pub(crate) captured: Option<CapturedRecord>,
     /// Whether the event was destroyed and is kept only for its outstanding records.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::code;
 use crate::graph::{self, Nodes};
@@ -189,6 +190,7 @@ fn run(driver: &'static Driver, handle: u64) {
             && let Some(event) = state.events.get_mut(&handle)
         {
             event.outstanding.remove(&record);
+            event.at = event.timed.then(Instant::now);
             if event.destroyed && event.outstanding.is_empty() {
                 state.events.remove(&handle);
             }

@@ -162,6 +162,9 @@ pub trait Event: Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
+/// A clock of the host, in nanoseconds.
+pub type HostClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// A unit of work that a stream runs: a kernel with its operands.
 pub trait Work: Send {
     /// Runs the work, or launches it on the native stream in `native`. Called once.
@@ -215,6 +218,23 @@ pub trait Stream: Send {
     /// devices without graphs ([`Capabilities::graphs`]).
     fn graphs(&mut self) -> Option<&mut dyn GraphStream> {
         None
+    }
+
+    /// Begins to measure when each later command of [`Stream::submit`] and each graph begins and
+    /// ends on the device, or ends that. `clock` returns the host's time in nanoseconds; the
+    /// device's times are mapped to it. Default: nothing is measured.
+    ///
+    /// # Errors
+    /// The device refuses.
+    fn measure(&mut self, clock: Option<HostClock>) -> Result<()> {
+        let _ = clock;
+        Ok(())
+    }
+
+    /// Takes the times of measured commands that [`Stream::poll`] has reported: their begin and
+    /// their end, in nanoseconds of the host's clock. Default: there are none.
+    fn take_times(&mut self, taken: &mut dyn FnMut(Ticket, [u64; 2])) {
+        let _ = taken;
     }
 
     /// Reports every command that has completed since the last call, in order. A record or a wait

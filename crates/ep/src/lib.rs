@@ -79,8 +79,8 @@ pub mod sim;
 mod sync;
 
 pub use device::{
-    Backend, Capabilities, Device, Event, MEMORY_ALIGN, Memory, Notify, Progress, Stream, Ticket,
-    Work, WorkResult,
+    Backend, Capabilities, Device, Event, HostClock, MEMORY_ALIGN, Memory, Notify, Progress,
+    Stream, Ticket, Work, WorkResult,
 };
 pub use event_pool::{EventPool, PooledEvent};
 pub use graph::{Captured, FailedWork, Graph, GraphStream};

@@ -74,7 +74,7 @@ impl ListRecorder {
 
     /// Returns the id in the list of the tensor that has a slot now.
     pub fn name_of(&self, slot: TensorId) -> Option<TensorId> {
-        self.names.tensors.get(&slot).copied()
+        self.names.tensors.get(slot.index()).copied().flatten()
     }
 
     /// Returns the list so far.
@@ -91,8 +91,9 @@ impl ListRecorder {
 /// The ids of a machine's slots in a list.
 #[derive(Debug, Default)]
 struct Names {
-    tensors: HashMap<TensorId, TensorId>,
-    events: HashMap<EventId, EventId>,
+    /// By slot: slots are dense.
+    tensors: Vec<Option<TensorId>>,
+    events: Vec<Option<EventId>>,
     lists: HashMap<ListId, ListId>,
     next_tensor: u32,
     next_event: u32,
@@ -103,7 +104,7 @@ struct Names {
 impl Names {
     fn define_tensor(&mut self, slot: TensorId) -> TensorId {
         let name = TensorId(count(&mut self.next_tensor));
-        self.tensors.insert(slot, name);
+        set(&mut self.tensors, slot.index(), name);
         name
     }
 }
@@ -112,19 +113,20 @@ impl Remap for Names {
     type Error = Infallible;
 
     fn tensor(&mut self, slot: TensorId, role: Role) -> Result<TensorId, Infallible> {
-        let known = self.tensors.get(&slot).filter(|_| role != Role::Defines).copied();
+        let known = self.tensors.get(slot.index()).copied().flatten();
+        let known = known.filter(|_| role != Role::Defines);
         // A tensor without a name was made before recording began.
         Ok(known.unwrap_or_else(|| self.define_tensor(slot)))
     }
 
     fn event(&mut self, slot: EventId, role: Role) -> Result<EventId, Infallible> {
         if role != Role::Defines
-            && let Some(&name) = self.events.get(&slot)
+            && let Some(&Some(name)) = self.events.get(slot.index())
         {
             return Ok(name);
         }
         let name = EventId(count(&mut self.next_event));
-        self.events.insert(slot, name);
+        set(&mut self.events, slot.index(), name);
         Ok(name)
     }
 
@@ -141,6 +143,14 @@ impl Remap for Names {
     fn callback(&mut self, _: CallbackId) -> Result<CallbackId, Infallible> {
         Ok(CallbackId(count(&mut self.next_callback)))
     }
+}
+
+/// Sets the name of a slot.
+fn set<T: Copy>(names: &mut Vec<Option<T>>, slot: usize, name: T) {
+    if names.len() <= slot {
+        names.resize(slot + 1, None);
+    }
+    names[slot] = Some(name);
 }
 
 /// Returns the counter's value and adds one.

@@ -257,6 +257,11 @@ pub(crate) fn run(
         report.list = Some(list.clone());
     }
     for repeat in 0..options.repeat.max(1) {
+        let last = repeat + 1 == options.repeat.max(1);
+        let profiling = match last && options.profile {
+            true => Some(machine.profile(&[]).map_err(|e| RunError::whole(program, &e))?),
+            false => None,
+        };
         let (reads, [wall, reading], errors) = match round(machine, program, checked, options) {
             Ok(round) => round,
             Err(error) if error.runtime => {
@@ -265,6 +270,10 @@ pub(crate) fn run(
             }
             Err(error) => return Err(error),
         };
+        if let Some(profiling) = profiling {
+            let times = profiling.finish().map_err(|e| RunError::whole(program, &e))?;
+            report.times = Some(times);
+        }
         if repeat == 0 {
             (report.wall, report.reading) = (wall, reading);
             compare(program, reads, &mut report);

@@ -93,6 +93,8 @@ pub struct RunOptions {
     pub emit_after: Option<Pass>,
     /// Whether to record the first run's list of instructions.
     pub emit: bool,
+    /// Whether to record the times of the last run, with its list.
+    pub profile: bool,
     /// The limit of each device's memory in bytes; `None` for each device's default.
     pub memory_limit: Option<u64>,
     /// Whether a CUDA device may compute matrix products of f32 in TF32.
@@ -142,6 +144,7 @@ impl Default for RunOptions {
             passes: USUAL_PASSES.to_vec(),
             emit_after: None,
             emit: false,
+            profile: false,
             memory_limit: None,
             tf32: false,
             faults: None,
@@ -219,6 +222,13 @@ impl RunOptions {
     #[must_use]
     pub fn emit_after(mut self, pass: Option<Pass>) -> RunOptions {
         self.emit_after = pass;
+        self
+    }
+
+    /// Sets [`RunOptions::profile`].
+    #[must_use]
+    pub fn profile(mut self, profile: bool) -> RunOptions {
+        self.profile = profile;
         self
     }
 

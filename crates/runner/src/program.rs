@@ -8,6 +8,7 @@ use millstream_trace::{Program, TraceError, ValueRef};
 use millstream_types::{Error, TensorId, TensorSpec};
 use millstream_vm::{DriverKind, Machine, Tensor, with_origin};
 
+use crate::dry_run::Subject;
 use crate::error::{RunError, distinct, placed};
 use crate::execution::Execution;
 use crate::lower::Lowered;
@@ -17,7 +18,7 @@ use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
 use crate::replay::Replayed;
 use crate::report::{OutputReport, RunReport};
-use crate::{executables, replay, upload};
+use crate::{dry_run, executables, replay, upload};
 
 /// The results of one run.
 struct Round {
@@ -26,6 +27,15 @@ struct Round {
     /// The time that reading the outputs took, beside `wall`.
     reading: Duration,
     failures: Vec<Error>,
+}
+
+/// The place of a round among all.
+#[derive(Clone, Copy)]
+struct Which {
+    first: bool,
+    last: bool,
+    /// Whether a list that is known without a run may stand for the run's.
+    known_list: bool,
 }
 
 /// Runs a lowered program as often as the options say.
@@ -46,7 +56,9 @@ pub(crate) fn run(
     };
     for repeat in 0..options.repeat.max(1) {
         let first = repeat == 0;
-        let round = match round(machine, program, lowered, options, (first, &replayed), &mut report)
+        let last = repeat + 1 == options.repeat.max(1);
+        let which = Which { first, last, known_list: first };
+        let round = match round(machine, program, lowered, options, (which, &replayed), &mut report)
         {
             Ok(round) => round,
             Err(error) if error.runtime => {
@@ -95,9 +107,10 @@ fn round(
     program: &Arc<Program>,
     lowered: &Lowered,
     options: &RunOptions,
-    (first, replayed): (bool, &Option<Replayed>),
+    (which, replayed): (Which, &Option<Replayed>),
     report: &mut RunReport,
 ) -> Result<Round, RunError> {
+    let Which { first, last, known_list } = which;
     let whole = |e: Error| RunError::whole(program, &e);
     let device =
         |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
@@ -114,13 +127,27 @@ fn round(
         machine.synchronize().map_err(whole)?;
         faults.resume();
     }
-    let record = first && options.emit;
+    let profile = last && options.profile;
+    // A profile has a list, so one round needs no recording of its own.
+    let record = first && options.emit && !profile;
+    let named = || -> Vec<(&str, &Tensor)> {
+        program.tensors.iter().zip(&tensors).map(|(t, made)| (t.name.as_str(), made)).collect()
+    };
     if record {
-        let named: Vec<(&str, &Tensor)> =
-            program.tensors.iter().zip(&tensors).map(|(t, made)| (t.name.as_str(), made)).collect();
-        machine.start_recording(&named).map_err(whole)?;
+        machine.start_recording(&named()).map_err(whole)?;
     }
+    // A list that is known without a run need not be recorded, which costs time.
+    let known = match profile && known_list && replayed.is_none() {
+        true => known_list_of(program, lowered, options)?,
+        false => None,
+    };
+    let profiling = match (profile, &known) {
+        (false, _) => None,
+        (true, None) => Some(machine.profile(&named()).map_err(whole)?),
+        (true, Some(_)) => Some(machine.profile_times().map_err(whole)?),
+    };
     let before = Before::of(machine).map_err(whole)?;
+    let range = machine.range("the program");
     let start = Instant::now();
     let mut execution = execution.with_progress(options.progress.as_ref());
     let executed = options.cancellable(|| match replayed {
@@ -138,6 +165,8 @@ fn round(
         let _ = machine.settle();
     }
     let wall = start.elapsed();
+    drop(range);
+    let reads_outputs = machine.range("reading the outputs");
     let begun = Instant::now();
     let read = match executed {
         Ok(()) => read_all(program, &mut execution),
@@ -149,10 +178,27 @@ fn round(
     }
     let reads = read?;
     let reading = begun.elapsed();
+    drop(reads_outputs);
     if record {
         let list = machine.finish_recording().map_err(whole)?;
         let compiled = replayed.as_ref().and_then(|replayed| replayed.list.clone());
         report.list = Some(compiled.unwrap_or(list));
+    }
+    if let Some(profiling) = profiling {
+        let times = match known {
+            None => profiling.finish().map(Some),
+            Some(list) => profiling.finish_with(list),
+        };
+        let Some(times) = times.map_err(whole)? else {
+            // The run has emitted another list than the dry run: it waited for memory.
+            let which = Which { known_list: false, ..which };
+            return self::round(machine, program, lowered, options, (which, replayed), report);
+        };
+        if first && options.emit {
+            let compiled = replayed.as_ref().and_then(|replayed| replayed.list.clone());
+            report.list = Some(compiled.unwrap_or_else(|| times.list.clone()));
+        }
+        report.times = Some(times);
     }
     // Waits for instructions that no output depends on: their failures and their time count.
     match machine.synchronize() {
@@ -164,6 +210,20 @@ fn round(
         _ => {}
     }
     Ok(Round { reads, wall, reading, failures: execution.executor.failures })
+}
+
+/// Returns the list of a program, if a dry run gives that of its first run on a machine.
+fn known_list_of(
+    program: &Arc<Program>,
+    lowered: &Lowered,
+    options: &RunOptions,
+) -> Result<Option<InstructionList>, RunError> {
+    if options.machine.auto_capture || options.memory_limit.is_some() {
+        return Ok(None);
+    }
+    let policies = &options.policies().map_err(|e| RunError::whole(program, &e))?;
+    let lists = dry_run::lists(Subject { program, lowered, options, policies })?;
+    Ok(lists.into_iter().find_map(|(executable, list)| executable.is_none().then_some(list)))
 }
 
 /// Returns whether a wait ended because nothing could move. Outputs that do not depend on it are

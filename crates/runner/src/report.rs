@@ -10,7 +10,7 @@ use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::overdue::StreamProgress;
 use millstream_types::{DType, Failure, Origin, StreamKey, TensorId, TensorSpec};
-use millstream_vm::{AutoCaptureReport, GraphStatus, Schedule};
+use millstream_vm::{AutoCaptureReport, GraphStatus, RunTimes, Schedule};
 
 /// The results and costs of a run. Counts are those of the first run, including the reads of its
 /// outputs and without the creation of the program's tensors.
@@ -43,6 +43,8 @@ pub struct RunReport {
     pub reading: Duration,
     /// The first run's list of instructions, if the options ask for it.
     pub list: Option<InstructionList>,
+    /// The times of the last run, if the options ask for them.
+    pub times: Option<RunTimes>,
     /// How the program's executable was launched on devices with graphs, if it was replayed.
     pub graphs: Vec<GraphStatus>,
     /// What automatic capture found and replayed in all runs, if the machine has it.

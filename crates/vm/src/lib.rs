@@ -30,6 +30,7 @@
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
 //! | `pool` | the graph of the streams that run in any order, and its workers |
 //! | `worker` | the loop of one worker: queue entries, inbox, launch, retire |
+//! | `profile` | the times of a run, recorded while it runs |
 //! | `host` | callbacks, reads, and the threads that run them |
 //! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
 //! | `sync` | the primitives that models replace, the fence, the queue, progress of streams |
@@ -44,6 +45,7 @@ mod gradient;
 mod host;
 pub mod lowering;
 mod pool;
+mod profile;
 mod sync;
 mod tables;
 mod tensor;
@@ -51,7 +53,9 @@ mod worker;
 
 pub use api::batch::Batch;
 pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
-pub use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
+pub use api::machine::{
+    CallBuilder, DriverKind, Machine, MachineConfig, Profiling, RangeGuard, ShutdownReport,
+};
 pub use api::prepared::{Prepared, TensorHandle};
 pub use capture::{AutoCaptureReport, CaptureLimits, Traced, TracedCall, TracedReport};
 pub use driver::{Schedule, Simulation};
@@ -63,6 +67,9 @@ pub use executable::{
 };
 pub use gradient::{Tape, no_grad, optimisers};
 pub use host::Blob;
+pub use profile::{
+    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+};
 pub use tables::{RankBarrier, SingleRank};
 pub use tensor::{
     Dims, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real, Seed,

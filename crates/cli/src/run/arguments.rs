@@ -11,6 +11,8 @@ use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
 use millstream_vm::{DriverKind, MachineConfig};
 
+use crate::profile::Outputs;
+
 /// The arguments of `millstream run`.
 #[derive(clap::Args)]
 #[command(
@@ -33,7 +35,7 @@ pub(crate) struct Arguments {
     /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
-    /// Give ops the streams that FILE assigns to them (docs/assignment.md)
+    /// Give ops the streams that FILE assigns to them (docs/run-trace.md)
     #[arg(long, value_name = "FILE")]
     pub(super) assign: Option<PathBuf>,
     /// Write the streams of all ops to FILE, as an assignment to edit; `-` is standard output
@@ -108,6 +110,8 @@ pub(crate) struct Arguments {
     /// Outputs of at most N elements are written to the report with them
     #[arg(long, value_name = "N", default_value_t = 16, requires = "report")]
     pub(super) report_elements: usize,
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
 }
 
 /// The threads that run the instructions.
@@ -169,6 +173,7 @@ impl Arguments {
             .replay(self.replay)
             .emit_after(self.emit_after)
             .emit(self.emit.is_some() || self.certificate)
+            .profile(self.outputs.any())
             .memory_limit(self.memory_limit)
             .tf32(self.tf32);
         let options = match &self.passes {

@@ -9,6 +9,7 @@ mod one;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use millstream_profile::measured;
 use millstream_trace::{Entry, TraceError, expand};
 
 pub(crate) use arguments::{Arguments, number, size};
@@ -47,13 +48,14 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     let problem = |message: String| TraceError::of_file("run", message);
     let options = arguments.options().map_err(problem)?;
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
-    let outputs = Outputs::new([
+    let outputs = [
         ("--emit", arguments.emit.as_deref()),
         ("--report", arguments.report.as_deref()),
         ("--save-outputs", arguments.save_outputs.as_deref()),
         ("--emit-assign", arguments.emit_assign.as_deref()),
-    ])
-    .map_err(problem)?;
+    ];
+    let outputs = Outputs::new(outputs.into_iter().chain(arguments.outputs.files()));
+    let outputs = outputs.map_err(problem)?;
     let loading = arguments.loading();
     outputs.refuse(loading.files()).map_err(problem)?;
     let mut programs = Vec::new();
@@ -71,6 +73,10 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     let lists: usize = programs.iter().map(|entry| paths(entry).len()).sum();
     if arguments.emit.is_some() && lists > 1 {
         return Err(problem(format!("--emit writes one list, and {lists} programs are given")));
+    }
+    if arguments.outputs.any() && lists > 1 {
+        let message = format!("a profile is that of one program, and {lists} are given");
+        return Err(problem(message));
     }
     if arguments.emit_assign.is_some() && lists > 1 {
         let message = "--emit-assign writes the streams of one program";
@@ -147,6 +153,14 @@ fn finish(
             let name = ran.name(k, &ran.trace);
             let hash = rank.certificate().unwrap_or_default();
             outputs.show(|out, _| writeln!(out, "certificate {hash} {name}"))?;
+        }
+    }
+    if let Some(times) = ran.ranks.first().and_then(|rank| rank.times.as_ref()) {
+        let profile = measured(&ran.trace, times);
+        arguments.outputs.write(&profile)?;
+        if arguments.outputs.has_summary() {
+            let forms = &arguments.outputs;
+            outputs.show(|out, terminal| forms.print_summary(&profile, out, terminal))?;
         }
     }
     if let (Some(path), Some(rank)) = (&arguments.emit, ran.ranks.first())

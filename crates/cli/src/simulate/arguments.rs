@@ -7,6 +7,7 @@ use millstream_runner::{RunError, RunOptions};
 use millstream_types::DeviceId;
 
 use super::planted::Planted;
+use crate::profile::Outputs;
 use crate::run::size;
 
 /// The arguments of `millstream simulate`.
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
     /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) compute_streams: u32,
-    /// Give ops the streams that FILE assigns to them (docs/assignment.md)
+    /// Give ops the streams that FILE assigns to them (docs/run-trace.md)
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub(super) assign: Option<PathBuf>,
     /// Most memory of each device, as in 512MiB [default: 1GiB]
@@ -50,10 +51,8 @@ pub(crate) struct Arguments {
     /// Predict the time of the program on the devices of this cost model; seeds run only if given
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub(super) model: Option<PathBuf>,
-    /// Write the predicted timeline to FILE, for chrome://tracing or Perfetto; `-` is standard
-    /// output
-    #[arg(long, value_name = "FILE", requires = "model")]
-    pub(super) timeline: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
     /// Plant a mistake: leave out waits, or the order of memory
     #[arg(long, value_name = "MISTAKE", value_enum)]
     pub(super) without: Option<Planted>,

@@ -5,7 +5,6 @@
 
 mod arguments;
 mod planted;
-mod predicted;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use millstream_explore::predict::{Model, predict as prediction, profile};
 use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
@@ -55,9 +55,8 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
 
 /// Returns the files that the arguments name for data.
 fn outputs(arguments: &Arguments) -> Result<Outputs, RunError> {
-    let log = ("--log", arguments.log.as_deref());
-    let timeline = ("--timeline", arguments.timeline.as_deref());
-    let outputs = Outputs::new([log, timeline, ("--save", arguments.save.as_deref())]);
+    let own = [("--log", arguments.log.as_deref()), ("--save", arguments.save.as_deref())];
+    let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()));
     let outputs = outputs.map_err(problem)?;
     let read = [&arguments.path, &arguments.model, &arguments.inputs, &arguments.assign];
     outputs.refuse(read.into_iter().flatten().map(PathBuf::as_path)).map_err(problem)?;
@@ -209,6 +208,13 @@ fn report(
     outputs.show(|out, _| out.write_all(text.as_bytes())).map_err(problem)
 }
 
+/// Reads a cost model from a file.
+fn read_model(path: &Path) -> Result<Model, String> {
+    let at = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{at}: {e}"))?;
+    Model::parse(&text).map_err(|e| format!("{at}: {e}"))
+}
+
 /// Predicts the time of a list, and prints it.
 fn predict(
     arguments: &Arguments,
@@ -216,15 +222,16 @@ fn predict(
     list: &InstructionList,
     outputs: &Outputs,
 ) -> Result<(), RunError> {
-    let model = predicted::read(path).map_err(problem)?;
-    let prediction = predicted::of(list, &model).map_err(problem)?;
-    let shown =
-        outputs.show(|out, terminal| predicted::print(list, &model, &prediction, out, terminal));
+    let model = read_model(path).map_err(problem)?;
+    let prediction = prediction(list, &model).map_err(problem)?;
+    let title = arguments.path.as_ref().map_or_else(String::new, |p| p.display().to_string());
+    let profile = profile(&title, list, &prediction);
+    let shown = outputs.show(|out, terminal| {
+        writeln!(out, "for {}:", model.name)?;
+        arguments.outputs.print_summary(&profile, out, terminal)
+    });
     shown.map_err(problem)?;
-    match &arguments.timeline {
-        Some(path) => write_file(path, &predicted::timeline(list, &prediction)),
-        None => Ok(()),
-    }
+    arguments.outputs.write(&profile).map_err(problem)
 }
 
 /// Shrinks a failing program, writes it to a file and prints the command that repeats the failure.

@@ -10,7 +10,7 @@ use crate::graph;
 use crate::state::{DriverResult, EventState, State, driver_call_in_context};
 use crate::stream::{Command, enqueue};
 
-/// Creates an event without timing, the only kind that Millstream uses.
+/// Creates an event without timing. Millstream measures times only while it records a profile.
 const DISABLE_TIMING: c_uint = 2;
 
 fn event<'a>(
@@ -28,14 +28,23 @@ fn event<'a>(
 pub(super) unsafe extern "C" fn cuEventCreate(to: *mut u64, flags: c_uint) -> u32 {
     const CALL: &str = "cuEventCreate";
     driver_call_in_context(CALL, |state, device| {
-        if flags != DISABLE_TIMING {
-            return Err(state.violation(CALL, "the event measures time", code::INVALID_VALUE));
+        if ![0, DISABLE_TIMING].contains(&flags) {
+            return Err(state.violation(CALL, "unknown flags", code::INVALID_VALUE));
         }
+        let timed = flags == 0;
         let (handle, name) = (state.handle(), state.name('e'));
         let text = format!("() = {name}");
         let outstanding = BTreeSet::new();
-        let event =
-            EventState { name, device, records: 0, outstanding, captured: None, destroyed: false };
+        let event = EventState {
+            name,
+            device,
+            records: 0,
+            outstanding,
+            timed,
+            at: None,
+            captured: None,
+            destroyed: false,
+        };
         state.events.insert(handle, event);
         // SAFETY: guaranteed by the caller, see the module above.
         unsafe { write_result(to, handle)? };
@@ -83,6 +92,34 @@ pub(super) unsafe extern "C" fn cuEventRecord(handle: u64, stream: u64) -> u32 {
         let name = recorded.name.clone();
         enqueue(state, stream, Command::Record { event: handle, record }, Vec::new());
         Ok(format!("({name}#{record}, {stream_name})"))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuEventElapsedTime_v2(to: *mut f32, from: u64, until: u64) -> u32 {
+    const CALL: &str = "cuEventElapsedTime_v2";
+    driver_call_in_context(CALL, |state, _| {
+        let mut at = [None; 2];
+        for (at, handle) in at.iter_mut().zip([from, until]) {
+            let event = event(CALL, state, handle)?;
+            if !event.timed {
+                let what = "the event measures no time";
+                return Err(state.violation(CALL, what, code::INVALID_HANDLE));
+            }
+            if event.outstanding.contains(&event.records) {
+                return Err(code::NOT_READY);
+            }
+            *at = event.at;
+        }
+        let [Some(from), Some(until)] = at else {
+            let what = "an event was never recorded";
+            return Err(state.violation(CALL, what, code::INVALID_HANDLE));
+        };
+        let later = until.saturating_duration_since(from).as_secs_f32();
+        let earlier = from.saturating_duration_since(until).as_secs_f32();
+        // SAFETY: guaranteed by the caller, see the module above.
+        unsafe { write_result(to, (later - earlier) * 1e3)? };
+        Ok("()".to_owned())
     })
 }
 

@@ -26,6 +26,7 @@
 //! | `device`, `stream`, `event`, `memory` | the device traits |
 //! | `graph` | captured work, launched as one command |
 //! | `markers` | the progress of a stream |
+//! | `command_times` | when commands begin and end, by the device's clock |
 //! | `peer_waits` | the waits of a stream for other devices |
 //! | `native_stream`, `scratch` | a kernel's launches, and its scratch memory |
 //! | `host_work` | work of a kernel that the host does, on copies of device memory |
@@ -36,6 +37,7 @@
 //! | `pinned` | pinned host memory, as the device `pinned:0` |
 
 pub mod blas;
+mod command_times;
 pub mod compiler;
 mod device;
 mod device_error;

@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::{DeviceId, Error, Result};
 
+use crate::cuda::command_times::CommandTimes;
 use crate::cuda::device_error::DeviceError;
-use crate::cuda::driver::{DriverError, DriverResult};
+use crate::cuda::driver::{DriverError, DriverResult, RawEvent, compares_times};
 use crate::cuda::event::CudaEvent;
 use crate::cuda::graph::{CudaGraph, GraphLaunch};
 use crate::cuda::markers::{Markers, PollOutcome};
 use crate::cuda::native_stream::NativeStream;
 use crate::cuda::peer_waits::PeerWaits;
 use crate::cuda::{CompletionMode, driver_error};
-use crate::device::{Event, Notify, Progress, Stream, Ticket, Work, WorkResult};
+use crate::device::{Event, HostClock, Notify, Progress, Stream, Ticket, Work, WorkResult};
 use crate::graph::{Captured, Graph, GraphStream};
 use crate::panics::run_catching_panic;
 
@@ -43,6 +44,8 @@ pub(super) struct CudaStream {
     callback_missing: bool,
     /// The error that lost the stream, once a poll has found it.
     lost: Option<Error>,
+    /// The times of commands, while they are measured.
+    times: Option<CommandTimes>,
 }
 
 impl CudaStream {
@@ -61,6 +64,7 @@ impl CudaStream {
             peer_waits: PeerWaits::default(),
             callback_missing: false,
             lost: None,
+            times: None,
         })
     }
 
@@ -76,6 +80,20 @@ impl CudaStream {
         self.last += 1;
         self.commands.push_back(outcome);
         Progress::Pending(self.last)
+    }
+
+    /// Notes the time before a command, if it is measured.
+    fn time_before(&mut self) -> Option<RawEvent> {
+        self.times.as_mut()?.before(self.native.raw())
+    }
+
+    /// Adds a command, with the time behind it if it is measured.
+    fn measured(&mut self, outcome: CommandResult, before: Option<RawEvent>) -> Progress {
+        let progress = self.pending(outcome);
+        if let (Some(times), Some(before)) = (&mut self.times, before) {
+            times.behind(self.native.raw(), self.last, before);
+        }
+        progress
     }
 
     /// Returns `event` as an event of any CUDA device, and whether it belongs to this stream's.
@@ -128,6 +146,9 @@ impl CudaStream {
         }
         if let Some(ticket) = polled.completed {
             self.peer_waits.remove_completed(ticket);
+            if let Some(times) = &mut self.times {
+                times.complete(ticket);
+            }
             self.report(ticket, done);
         }
         Ok(())
@@ -171,6 +192,7 @@ impl CudaStream {
 
 impl Stream for CudaStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
+        let before = self.time_before();
         let outcome = match work.runs_on_host() {
             true => self.submit_to_host(work)?,
             false => {
@@ -182,7 +204,19 @@ impl Stream for CudaStream {
                 }
             }
         };
-        Ok(self.pending(outcome))
+        Ok(self.measured(outcome, before))
+    }
+
+    fn measure(&mut self, clock: Option<HostClock>) -> Result<()> {
+        let clock = clock.filter(|_| compares_times(self.native.properties().driver));
+        let start = |clock| CommandTimes::start(self.native.raw(), clock);
+        self.times = clock.map(start).transpose().map_err(|e| self.error(&e))?;
+        Ok(())
+    }
+
+    fn take_times(&mut self, taken: &mut dyn FnMut(Ticket, [u64; 2])) {
+        let times = self.times.as_mut().map_or_else(Vec::new, CommandTimes::take);
+        times.into_iter().for_each(|(ticket, times)| taken(ticket, times));
     }
 
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
@@ -268,8 +302,9 @@ impl GraphStream for CudaStream {
     }
 
     fn launch(&mut self, graph: &mut dyn Graph) -> Result<Progress> {
+        let before = self.time_before();
         let launch = CudaGraph::of(graph, &self.native)?.launch(&self.native)?;
-        Ok(self.pending(CommandResult::Graph(launch)))
+        Ok(self.measured(CommandResult::Graph(launch), before))
     }
 }
 

@@ -15,6 +15,7 @@
 //! zero, and [`Prediction::unknown`] counts the instructions of both kinds.
 
 pub mod model;
+mod profile;
 
 use std::collections::HashMap;
 
@@ -24,6 +25,7 @@ use millstream_instructions::{Body, InstructionList, Operand, StreamDecl};
 use millstream_types::{Point, TensorId, TensorSpec, WorkKind, WorkSet};
 
 pub use model::{DeviceCosts, Model};
+pub use profile::profile;
 
 use model::picoseconds;
 

@@ -119,7 +119,11 @@ impl Watchdog {
             Task::OpenStream(_, key) => stream.key = Some((**key).clone()),
             Task::Gate(_, point, milestone) => stream.gates.push((*point, *milestone)),
             // With a watchdog, the router submits calls as instructions, and launches in parts.
-            Task::Launch(_) | Task::BeginLaunch(_) | Task::SetCancelScope(..) | Task::Call(_) => {}
+            Task::Launch(_)
+            | Task::BeginLaunch(_)
+            | Task::SetCancelScope(..)
+            | Task::RecordTimes(..)
+            | Task::Call(_) => {}
             Task::RecordForWait { until, origin, .. } => {
                 stream.submit(until.seq, Kind::StreamWait.name(), None, origin.clone(), None);
             }

@@ -151,7 +151,10 @@ impl MachineShared {
     pub(crate) fn enter(&self) -> Result<EmissionGuard<'_>> {
         reentrancy::check(self.tables.machine, "submitting")?;
         loop {
-            self.wait_for_room()?;
+            if !self.tables.backlog.has_room(self.watermark) {
+                let why = "too many instructions pending";
+                self.recording.pause(why, None, || self.wait_for_room())?;
+            }
             let mut emission = self.begin(self.lock()?)?;
             if emission.backpressure_skips > 0 {
                 emission.backpressure_skips -= 1;
@@ -169,9 +172,9 @@ impl MachineShared {
                 }
                 continue;
             }
-            for point in frontier.iter() {
-                self.wait_point(point, None)?;
-            }
+            self.recording.pause("too many released bytes still in use", None, || {
+                frontier.iter().try_for_each(|point| self.wait_point(point, None))
+            })?;
         }
     }
 
@@ -243,9 +246,9 @@ impl MachineShared {
     }
 
     fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
-        for &point in points {
-            self.wait_point(point, None)?;
-        }
+        self.recording.pause("memory in use", None, || {
+            points.iter().try_for_each(|&point| self.wait_point(point, None))
+        })?;
         let mut emission = self.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, points, origin);

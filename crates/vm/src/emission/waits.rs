@@ -77,6 +77,14 @@ impl MachineShared {
     /// Blocks until a point has completed.
     pub(crate) fn wait_point(&self, point: Point, timeout: Option<Duration>) -> Result<()> {
         reentrancy::check(self.tables.machine, "waiting")?;
+        if self.tables.points.reached(point, Milestone::Completed) {
+            return self.wait_unreached(point, timeout);
+        }
+        let wait = || self.wait_unreached(point, timeout);
+        self.recording.pause("waits for a result", Some(point), wait)
+    }
+
+    fn wait_unreached(&self, point: Point, timeout: Option<Duration>) -> Result<()> {
         let points = &self.tables.points;
         let late = || Error::Timeout { what: format!("{point}") };
         let start = Instant::now();

@@ -108,6 +108,9 @@ pub(crate) struct Tape {
     pub(crate) steps: Box<[Action]>,
     /// For each step, whether another tape waits for it, so that its end is published.
     pub(crate) publishes: Box<[bool]>,
+    /// For each step, the index in the list of the instruction that it is made for. Recordings of
+    /// times share it.
+    pub(crate) sources: Arc<[u32]>,
     pub(crate) addresses: Box<[PackedAddress]>,
     pub(crate) calls: Box<[StepCall]>,
 }

@@ -22,6 +22,7 @@ use millstream_instructions::{Body, Priority};
 use millstream_types::{Point, StreamId, StreamKey};
 
 use crate::emission::cancel::CancelScope;
+use crate::profile::recording::Recording;
 use crate::sync::points::Milestone;
 use crate::worker::task::{StoredCall, Task};
 
@@ -130,12 +131,19 @@ pub(crate) struct Graph {
     live: usize,
     /// How many tasks have ended since `take_finished` was last called.
     finished: u64,
+    /// The recording of times under way.
+    recording: Option<Arc<Recording>>,
 }
 
 impl Graph {
     /// Returns how many instructions have not completed.
     pub(super) const fn live(&self) -> usize {
         self.live
+    }
+
+    /// Returns the recording of times under way.
+    pub(super) const fn recording(&self) -> Option<&Arc<Recording>> {
+        self.recording.as_ref()
     }
 
     /// Returns how many can run.
@@ -165,6 +173,10 @@ impl Graph {
             }
             Task::SetCancelScope(id, cancel_scope) => {
                 self.stream(id).cancel_scope = cancel_scope;
+                self.finished += 1;
+            }
+            Task::RecordTimes(_, recording) => {
+                self.recording = recording;
                 self.finished += 1;
             }
             Task::Gate(id, point, milestone) => self.gate(id, (point, milestone), context),

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use millstream_ep::WorkResult;
 use millstream_types::{Point, StreamId, StreamKey};
 
+use crate::profile::recording::Recording;
+use crate::sync::Arc;
 use crate::worker::inbox::Message;
 use crate::worker::task::{StoredCall, Task};
 use crate::worker::{ExternalCompletion, Worker};
@@ -36,6 +38,12 @@ impl Scheduler {
     /// Returns how many instructions have not completed.
     pub(crate) const fn live(&self) -> usize {
         self.graph.live()
+    }
+
+    /// Returns the recording of times under way.
+    #[inline]
+    pub(crate) const fn recording(&self) -> Option<&Arc<Recording>> {
+        self.graph.recording()
     }
 
     /// Returns how many can run.

@@ -128,6 +128,7 @@ impl PoolWorker<'_> {
         let ReadyTask { number, stream, .. } = first;
         let more = state.share();
         let State { taken, scheduler, .. } = &mut *state;
+        self.worker.follow_recording(scheduler.recording());
         let taken = &mut taken[own];
         taken.calls.clear();
         taken.calls.push((number, stream));
@@ -171,6 +172,7 @@ impl PoolWorker<'_> {
         }
         let time = begun.map(|begun| begun.elapsed());
         self.ran = self.ran.saturating_add(ran as u32);
+        self.worker.deliver_samples();
 
         let mut state = shared.lock();
         state.running -= 1;

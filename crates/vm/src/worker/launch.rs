@@ -11,6 +11,7 @@ use millstream_types::{Cause, Error, Point, Result};
 
 use crate::emission::cancel::{self, Cancelled};
 use crate::host::Callback;
+use crate::profile::Outcome;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::worker::Worker;
@@ -34,6 +35,9 @@ pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
 impl Worker {
     /// Runs a task of the stream at `at`. Returns the task if the stream is blocked before it.
     pub(super) fn run(&mut self, at: usize, task: Task) -> Option<Task> {
+        if let Some(samples) = &mut self.streams[at].samples {
+            samples.begin();
+        }
         match task {
             Task::Run(instruction) => return self.dispatch(at, *instruction).map(Task::run),
             Task::Wait { at: point, until, via: Via::Host, .. } => {
@@ -55,10 +59,16 @@ impl Worker {
                 if self.block_until(at, point, milestone) {
                     return Some(task);
                 }
+                self.skip_sample(at);
                 self.finished += 1;
             }
             Task::SetCancelScope(_, cancel_scope) => {
                 self.streams[at].cancel_scope = cancel_scope;
+                self.skip_sample(at);
+                self.finished += 1;
+            }
+            Task::RecordTimes(_, recording) => {
+                self.record_times(at, recording);
                 self.finished += 1;
             }
             Task::BeginLaunch(run) => {
@@ -87,6 +97,20 @@ impl Worker {
             }
         }
         None
+    }
+
+    /// Forgets when the task at the stream's head was first tried: it is no instruction.
+    fn skip_sample(&mut self, at: usize) {
+        if let Some(samples) = &mut self.streams[at].samples {
+            samples.skip();
+        }
+    }
+
+    /// Notes how the stream's next completed instruction ended, for a recording of times.
+    pub(super) fn note_outcome(&mut self, at: usize, outcome: Outcome) {
+        if let Some(samples) = &mut self.streams[at].samples {
+            samples.outcome(outcome);
+        }
     }
 
     fn dispatch(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
@@ -173,6 +197,10 @@ impl Worker {
                 asynchronous: can.asynchronous,
                 notifies: can.notifies,
             });
+            if let (Some(samples), Some(native)) = (&stream.samples, &mut stream.native) {
+                // As in `Worker::record_times`.
+                let _ = native.stream.measure(Some(samples.clock()));
+            }
         }
         stream.native.as_mut().ok_or_else(|| Error::Internal { message: "no stream".to_owned() })
     }
@@ -195,6 +223,9 @@ impl Worker {
             self.finished += 1;
             self.publish(at, seq, Milestone::Completed);
             return;
+        }
+        if let (Some(samples), Some(ticket)) = (&mut stream.samples, ticket) {
+            samples.command(seq, ticket);
         }
         stream.in_flight.push_back(InFlight { seq, ticket, until, effect });
         self.publish(at, seq, Milestone::Launched);
@@ -231,6 +262,7 @@ impl Worker {
                 return Some(instruction);
             }
             Subject::Instruction(instruction).skip(&self.tables, &cause);
+            self.note_outcome(at, Outcome::Skipped);
             self.launched(at, seq, None, None, Effect::None);
             return None;
         }
@@ -306,9 +338,11 @@ impl Worker {
 
     /// Poisons the outputs of an instruction with poison that it read, or else with its own
     /// failure.
-    pub(super) fn fail(&self, at: usize, subject: &Subject, cause: Cause, message: String) {
+    pub(super) fn fail(&mut self, at: usize, subject: &Subject, cause: Cause, message: String) {
         // It may have been launched before the failure was known that left it nothing to read.
         let poison = subject.poison(&self.tables);
+        let is_own = poison.is_none();
+        self.note_outcome(at, if is_own { Outcome::Failed } else { Outcome::Skipped });
         let failure = poison.unwrap_or_else(|| {
             subject.failure(&self.tables, &self.streams[at].key, cause, message)
         });
@@ -316,7 +350,7 @@ impl Worker {
     }
 
     /// Heals the outputs of a call, or poisons them with its failure or with poison that it read.
-    pub(super) fn finish_call(&self, at: usize, subject: &Subject, result: WorkResult) {
+    pub(super) fn finish_call(&mut self, at: usize, subject: &Subject, result: WorkResult) {
         match result {
             Err(error) => {
                 let (cause, message) = cause_of(&error);
@@ -324,7 +358,10 @@ impl Worker {
             }
             Ok(()) => match subject.poison(&self.tables) {
                 // It was launched behind a wait on the device, before the failure was known.
-                Some(cause) => subject.skip(&self.tables, &cause),
+                Some(cause) => {
+                    subject.skip(&self.tables, &cause);
+                    self.note_outcome(at, Outcome::Skipped);
+                }
                 None => subject.heal(&self.tables),
             },
         }
@@ -433,6 +470,7 @@ impl Worker {
         if let Some(cause) = subject.poison(&self.tables) {
             drop(callback);
             subject.skip(&self.tables, &cause);
+            self.note_outcome(at, Outcome::Skipped);
             self.launched(at, point.seq, None, None, Effect::None);
             return;
         }
@@ -509,6 +547,7 @@ impl Worker {
                 return false;
             }
             subject.finish_read(&self.tables, Err(Error::of(cause)));
+            self.note_outcome(at, Outcome::Skipped);
             self.launched(at, seq, None, None, Effect::None);
             return true;
         }

@@ -17,7 +17,8 @@
 //! 3. On any other device, instructions complete in the order of `in_flight`: each when its command
 //!    has completed, and a wait only when its point has been published, so that poison arrives
 //!    before its readers run.
-//! 4. The worker reads no clock and never blocks its thread. Host functions run on other threads.
+//! 4. The worker never blocks its thread, and reads a clock only while times are recorded. Host
+//!    functions run on other threads.
 
 mod graph;
 pub(crate) mod inbox;
@@ -39,6 +40,8 @@ use std::time::Duration;
 use millstream_types::{Point, StreamId};
 
 use crate::executable::run::Run;
+use crate::profile::recording::Recording;
+use crate::profile::samples::StreamSamples;
 use crate::sync::points::{Milestone, Waiter};
 use crate::tables::Tables;
 use crate::worker::inbox::{Inbox, Message};
@@ -69,6 +72,8 @@ pub(crate) struct Worker {
     finished: u64,
     messages: Vec<Message>,
     stop: bool,
+    /// A pool worker's: the recording of times under way.
+    recording: Option<Arc<Recording>>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -87,6 +92,7 @@ impl Worker {
             finished: 0,
             messages: Vec::new(),
             stop: false,
+            recording: None,
         }
     }
 
@@ -141,6 +147,18 @@ impl Worker {
         }
         self.index[id.index()] = self.streams.len() as u32;
         self.streams.push(WorkerStream::new(id, key));
+    }
+
+    /// Begins or ends the recording of a stream's times.
+    pub(super) fn record_times(&mut self, at: usize, recording: Option<Arc<Recording>>) {
+        let stream = &mut self.streams[at];
+        // What was recorded is given to its recording.
+        stream.samples = recording.map(|to| Box::new(StreamSamples::new(to, stream.id)));
+        if let Some(native) = &mut stream.native {
+            let clock = stream.samples.as_ref().map(|samples| samples.clock());
+            // Without the device's times, those of the host stand.
+            let _ = native.stream.measure(clock);
+        }
     }
 
     /// Runs a stream's pending tasks until one blocks.
@@ -325,6 +343,9 @@ impl Worker {
     #[inline]
     fn publish(&mut self, at: usize, seq: u64, milestone: Milestone) {
         let stream = &mut self.streams[at];
+        if let Some(samples) = &mut stream.samples {
+            samples.reached(seq, milestone);
+        }
         if stream.pooled {
             return;
         }

@@ -1,9 +1,12 @@
 //! Instructions of pools: each is run by itself, without the order of its stream.
 
+use std::sync::Arc;
+
 use millstream_ep::WorkResult;
 use millstream_types::{StreamId, StreamKey};
 
 use crate::pool::ReadyTask;
+use crate::profile::recording::Recording;
 use crate::sync::sleep;
 use crate::worker::task::StoredCall;
 use crate::worker::{ExternalCompletion, NONE, Worker};
@@ -11,6 +14,26 @@ use crate::worker::{ExternalCompletion, NONE, Worker};
 use super::POLL;
 
 impl Worker {
+    /// Begins or ends the recording of times, if the pools' recording is another than before.
+    #[inline]
+    pub(crate) fn follow_recording(&mut self, recording: Option<&Arc<Recording>>) {
+        if self.recording.as_ref().map(Arc::as_ptr) != recording.map(Arc::as_ptr) {
+            self.recording = recording.cloned();
+            for at in 0..self.streams.len() {
+                self.record_times(at, self.recording.clone());
+            }
+        }
+    }
+
+    /// Gives the recording the times so far: a pool's worker may not run again before its end.
+    #[inline]
+    pub(crate) fn deliver_samples(&mut self) {
+        if self.recording.is_some() {
+            let samples = self.streams.iter_mut().filter_map(|stream| stream.samples.as_mut());
+            samples.for_each(|samples| samples.deliver());
+        }
+    }
+
     /// Runs an instruction whose waits are complete. Returns it if another party has yet to
     /// complete it; otherwise it has completed. The pool publishes its point.
     pub(crate) fn run_pooled(&mut self, ready: ReadyTask) -> Option<ExternalCompletion> {
@@ -69,6 +92,8 @@ impl Worker {
             self.open(id, key(id));
             let at = self.index[id.index()] as usize;
             self.streams[at].pooled = true;
+            let recording = self.recording.clone();
+            self.record_times(at, recording);
         }
     }
 }

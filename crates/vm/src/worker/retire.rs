@@ -13,6 +13,9 @@ impl Worker {
         let Some(native) = &mut stream.native else { return };
         let reported = &mut stream.reported;
         let polled = native.stream.poll(&mut |ticket, result| reported.push_back((ticket, result)));
+        if let Some(samples) = &mut stream.samples {
+            native.stream.take_times(&mut |ticket, times| samples.device_time(ticket, times));
+        }
         if let Err(error) = polled
             && stream.lost.is_none()
         {

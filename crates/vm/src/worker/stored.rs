@@ -19,6 +19,9 @@ impl Worker {
     pub(super) fn call_stored(&mut self, at: usize, call: StoredCall) -> Option<Task> {
         let Worker { tables, inbox, streams, .. } = self;
         let stream = &mut streams[at];
+        if let Some(samples) = &mut stream.samples {
+            samples.begin();
+        }
         // SAFETY: the stream runs the call, which names the slot; the borrow ends with this
         // function.
         let Some(slot) = (unsafe { tables.calls.get(call.number as usize) }) else {

@@ -8,6 +8,7 @@ use millstream_kernels::Kernel;
 use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
 use crate::emission::cancel::CancelScope;
+use crate::profile::samples::StreamSamples;
 use crate::sync::points::Milestone;
 use crate::worker::graph::GraphRef;
 use crate::worker::subject::{StepRef, Subject};
@@ -84,6 +85,8 @@ pub(super) struct WorkerStream {
     pub(super) blocked_on: Option<(Point, Milestone)>,
     /// Whether it is a pool: then nothing blocks here, and nothing is published.
     pub(super) pooled: bool,
+    /// The times of its instructions, while a recording of times is under way.
+    pub(super) samples: Option<Box<StreamSamples>>,
     /// The instruction that another party completes.
     pub(super) external: Option<ExternalCompletion>,
     /// Whether the head waits for all instructions in flight.
@@ -113,6 +116,7 @@ impl WorkerStream {
             pending: VecDeque::new(),
             blocked_on: None,
             pooled: false,
+            samples: None,
             external: None,
             draining: false,
             joining: false,

@@ -13,6 +13,8 @@ use millstream_types::{Cause, Point};
 use crate::executable::compile::{GROUP, MAX_OPERANDS};
 use crate::executable::run::{Base, Run};
 use crate::executable::tape::{Action, StepCall, Tape};
+use crate::profile::Outcome;
+use crate::profile::samples::StreamSamples;
 use crate::sync::points::{Milestone, StreamState};
 use crate::sync::spin_loop;
 use crate::tables::Tables;
@@ -130,6 +132,7 @@ impl Worker {
         let stream = &mut streams[at];
         let native = stream.native.as_ref().filter(|_| stream.lost.is_none())?;
         let mut direct = Direct {
+            samples: stream.samples.as_deref_mut(),
             tables,
             inbox,
             state: tables.points.stream(stream.id),
@@ -143,7 +146,11 @@ impl Worker {
             stop: next.saturating_add(*left).min(tape_of.steps.len() as u32),
         };
         let exit = loop {
-            match catch_panic(|| direct.steps()) {
+            let made = catch_panic(|| match direct.samples.is_some() {
+                true => direct.steps::<true>(),
+                false => direct.steps::<false>(),
+            });
+            match made {
                 Ok(exit) => break exit,
                 Err(error) => {
                     let step = StepRef { run: run.clone(), tape, step: direct.next };
@@ -151,7 +158,7 @@ impl Worker {
                     let subject = Subject::Step(step);
                     let failure = subject.failure(tables, &stream.key, cause, message);
                     subject.skip(tables, &failure);
-                    direct.end_step();
+                    direct.end_step::<true>();
                 }
             }
         };
@@ -166,6 +173,9 @@ impl Worker {
 
     /// Makes one step in the way of instructions. Returns false if the stream is blocked before it.
     fn step(&mut self, at: usize, step: &StepRef) -> bool {
+        if let Some(samples) = &mut self.streams[at].samples {
+            samples.begin();
+        }
         let StepRef { run, tape, step: number } = step;
         let tape = &run.program.tapes[usize::from(*tape)];
         let (point, subject) = (step.point(), || Subject::Step(step.clone()));
@@ -224,6 +234,7 @@ impl Worker {
                 return false;
             }
             Subject::Step(step.clone()).skip(&self.tables, &cause);
+            self.note_outcome(at, Outcome::Skipped);
             self.launched(at, seq, None, None, super::stream::Effect::None);
             return true;
         }
@@ -255,6 +266,8 @@ impl Worker {
 
 /// The loop of steps on a stream that runs work directly.
 struct Direct<'a> {
+    /// The times of the steps, while a recording is under way.
+    samples: Option<&'a mut StreamSamples>,
     tables: &'a Arc<Tables>,
     inbox: &'a Arc<Inbox>,
     state: &'a StreamState,
@@ -270,23 +283,31 @@ struct Direct<'a> {
 }
 
 impl Direct<'_> {
-    /// Ends the step, for the tapes that wait for it.
+    /// Ends the step, for the tapes that wait for it. `TIMED`: notes its time, if a recording is
+    /// under way.
     #[inline]
-    fn end_step(&mut self) {
+    fn end_step<const TIMED: bool>(&mut self) {
         let publishes = self.tape.publishes[self.next as usize];
         self.next += 1;
+        if TIMED && let Some(samples) = &mut self.samples {
+            samples.step(self.base + u64::from(self.next));
+        }
         if publishes {
             self.state.publish(self.base + u64::from(self.next), Milestone::Completed);
         }
     }
 
-    /// Makes steps until one cannot be made here. An error is that of step `next`.
-    fn steps(&mut self) -> anyhow::Result<Exit> {
+    /// Makes steps until one cannot be made here. An error is that of step `next`. `TIMED`: while
+    /// times are recorded; the loop without has no check for it.
+    fn steps<const TIMED: bool>(&mut self) -> anyhow::Result<Exit> {
         let Direct { tape, run, .. } = *self;
         let (threads, bases) = (Some(&self.tables.threads), &run.bases[..]);
         let mut addresses = [std::ptr::null_mut(); MAX_OPERANDS];
         let steps = &tape.steps[..self.stop as usize];
         while let Some(step) = steps.get(self.next as usize) {
+            if TIMED && let Some(samples) = &mut self.samples {
+                samples.begin();
+            }
             match step {
                 Action::Call { kernel: Some(kernel), first, count, .. } if !run.is_careful() => {
                     let (first, count) = (*first as usize, usize::from(*count));
@@ -324,7 +345,7 @@ impl Direct<'_> {
                 | Action::Callback { .. }
                 | Action::GlobalSync { .. } => return Ok(Exit::Step),
             }
-            self.end_step();
+            self.end_step::<TIMED>();
         }
         Ok(if steps.len() == tape.steps.len() { Exit::End } else { Exit::Yield })
     }

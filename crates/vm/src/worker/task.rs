@@ -9,6 +9,7 @@ use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
 
 use crate::emission::cancel::CancelScope;
 use crate::executable::run::Run;
+use crate::profile::recording::Recording;
 use crate::sync::points::Milestone;
 use crate::tables::slots::CallSlot;
 
@@ -35,6 +36,8 @@ pub(crate) enum Task {
     RecordForWait { until: Point, event: EventId, origin: Origin },
     /// Sets the cancel scopes of the next instructions of the stream.
     SetCancelScope(StreamId, Option<Arc<CancelScope>>),
+    /// Begins or ends the recording of the stream's times.
+    RecordTimes(StreamId, Option<Arc<Recording>>),
     /// Begins the launch of an executable, plays its tapes on streams of this worker, and ends it:
     /// the three tasks below in one.
     Launch(Arc<Run>),
@@ -125,7 +128,8 @@ impl Task {
             Task::OpenStream(stream, _)
             | Task::Gate(stream, _, _)
             | Task::Play { stream, .. }
-            | Task::SetCancelScope(stream, _) => *stream,
+            | Task::SetCancelScope(stream, _)
+            | Task::RecordTimes(stream, _) => *stream,
             Task::Wait { at, .. }
             | Task::RecordEvent { at, .. }
             | Task::RecordForWait { until: at, .. } => at.stream,
@@ -163,6 +167,7 @@ impl fmt::Display for TaskName<'_> {
             Task::RecordForWait { until, .. } => write!(f, "{until} record"),
             Task::SetCancelScope(_, Some(_)) => write!(f, "{stream} enters a scope"),
             Task::SetCancelScope(_, None) => write!(f, "{stream} leaves all scopes"),
+            Task::RecordTimes(..) => write!(f, "{stream} records times"),
             Task::Launch(run) => write!(f, "{} launch", run.at),
             Task::BeginLaunch(run) => write!(f, "{} begin", run.at),
             Task::Play { tape, next, run, .. } => {

@@ -10,6 +10,14 @@ use super::{Context, DriverResult, check, ready};
 /// Creates an event without timing, which is cheaper.
 const DISABLE_TIMING: u32 = 2;
 
+/// The first version of the driver with the function that compares the times of two events.
+const WITH_TIMES: i32 = 12080;
+
+/// Returns whether a driver of this version compares the times of events.
+pub(in crate::cuda) const fn compares_times(version: i32) -> bool {
+    version >= WITH_TIMES
+}
+
 /// An event of the driver.
 pub(in crate::cuda) struct RawEvent {
     raw: CUevent,
@@ -23,10 +31,19 @@ unsafe impl Sync for RawEvent {}
 
 impl RawEvent {
     pub(in crate::cuda) fn new(context: Arc<Context>) -> DriverResult<RawEvent> {
+        RawEvent::with_flags(context, DISABLE_TIMING)
+    }
+
+    /// Creates an event that keeps the time of its record.
+    pub(in crate::cuda) fn timed(context: Arc<Context>) -> DriverResult<RawEvent> {
+        RawEvent::with_flags(context, 0)
+    }
+
+    fn with_flags(context: Arc<Context>, flags: u32) -> DriverResult<RawEvent> {
         context.enter()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the context is current; the driver writes a handle.
-        check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut raw, DISABLE_TIMING) })?;
+        check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut raw, flags) })?;
         increment(&context.counts.events_created);
         Ok(RawEvent { raw, context })
     }
@@ -34,6 +51,18 @@ impl RawEvent {
     /// Returns the driver's handle.
     pub(super) fn raw(&self) -> CUevent {
         self.raw
+    }
+
+    /// Returns the milliseconds from the record of a timed event to that of this one. Both have
+    /// completed, and the driver [compares times](compares_times).
+    pub(in crate::cuda) fn since(&self, earlier: &RawEvent) -> DriverResult<f32> {
+        self.context.enter()?;
+        let mut milliseconds = 0.0;
+        let to = &raw mut milliseconds;
+        // SAFETY: both events are alive; the driver writes a number.
+        let code = unsafe { sys::cuEventElapsedTime_v2(to, earlier.raw, self.raw) };
+        check("cuEventElapsedTime_v2", code)?;
+        Ok(milliseconds)
     }
 
     /// Returns whether the newest record has completed; true if there is none.

@@ -35,7 +35,7 @@ use super::library;
 
 pub use context::ResourceCounts;
 pub(super) use context::{Context, Teardown};
-pub(super) use event::RawEvent;
+pub(super) use event::{RawEvent, compares_times};
 pub(super) use graph::RawGraphExec;
 pub(super) use memory::{DeviceBlock, MemoryOwner, PinnedBlock, memory_owner};
 pub(super) use memory_pool::MemoryPool;

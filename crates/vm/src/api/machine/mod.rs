@@ -11,6 +11,7 @@
 //! | `wait` | waits of the host, and failures |
 //! | `inspect` | statistics |
 //! | `record` | recording of the emitted list |
+//! | `profile` | recording of the times of a run |
 //! | `settle` | the wait of measurements |
 //! | `shutdown` | shutdown |
 
@@ -20,6 +21,7 @@ mod config;
 mod current;
 mod event;
 mod inspect;
+mod profile;
 mod record;
 mod settle;
 mod shutdown;
@@ -52,6 +54,7 @@ use crate::emission::reentrancy;
 use crate::emission::router::Router;
 use crate::emission::{Emission, Release};
 use crate::host::{HostTable, HostWorkers};
+use crate::profile::recording::ActiveRecording;
 use crate::sync::points::PointTable;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering, spins};
 use crate::tables::poison::{FailureLog, Poison};
@@ -63,6 +66,7 @@ pub(crate) use auto_capture::{Begun, BegunOne};
 
 pub use call::CallBuilder;
 pub use config::{DriverKind, MachineConfig};
+pub use profile::{Profiling, RangeGuard};
 pub use shutdown::ShutdownReport;
 
 /// The state that all handles of a machine share.
@@ -86,6 +90,8 @@ pub(crate) struct MachineShared {
     default_stream: OnceLock<StreamId>,
     closed: AtomicBool,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
+    /// The recording of times under way.
+    pub(crate) recording: ActiveRecording,
     /// Whether shutdown has left hanging instructions behind.
     pub(crate) abandoned: AtomicBool,
 }
@@ -196,6 +202,7 @@ impl Machine {
             default_stream: OnceLock::default(),
             closed: AtomicBool::new(false),
             watchdog,
+            recording: ActiveRecording::default(),
             abandoned: AtomicBool::new(false),
         };
         let machine = Machine { shared: Arc::new(shared), capture: AutoCapture::Off };

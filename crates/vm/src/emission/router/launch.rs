@@ -20,11 +20,19 @@ use super::Router;
 pub(super) struct TapeStreams {
     /// The last point given to each stream, from the highest id down.
     tails: Vec<u64>,
+    /// The worker of each.
+    workers: Vec<usize>,
     /// The streams of dropped executables, by key and worker.
     free: HashMap<(StreamKey, usize), Vec<StreamId>>,
 }
 
 impl TapeStreams {
+    /// Returns each stream with its worker.
+    pub(super) fn workers(&self) -> impl Iterator<Item = (StreamId, usize)> {
+        let id = |k: usize| StreamId(u16::MAX - k as u16);
+        self.workers.iter().enumerate().map(move |(k, worker)| (id(k), *worker))
+    }
+
     fn tail(&mut self, stream: StreamId) -> &mut u64 {
         &mut self.tails[usize::from(u16::MAX - stream.0)]
     }
@@ -68,6 +76,7 @@ impl Router {
         };
         let id = StreamId(id as u16);
         self.tapes.tails.push(0);
+        self.tapes.workers.push(worker);
         let decl = StreamDecl::new(key.clone(), StreamMode::InOrder);
         self.assign(id, &decl.key, worker);
         Ok(id)
@@ -91,6 +100,9 @@ impl Router {
     /// emitted before.
     pub(crate) fn launch(&mut self, run: &Arc<Run>) {
         let Point { stream, seq } = run.at;
+        if let Some(times) = &self.times {
+            times.launch(run);
+        }
         let own = self.streams[stream.index()].worker;
         // One entry of the worker's queue instead of three: the worker alone counts references
         // then. A simulated worker takes them one by one, so that others may come between, and the

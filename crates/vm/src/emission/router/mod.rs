@@ -7,6 +7,7 @@
 //! after a barrier: the router puts a gate for it before the stream's next instruction.
 
 mod launch;
+mod times;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use crate::tables::slots::TensorSlot;
 use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
 
 use launch::TapeStreams;
+pub(crate) use times::TimesRecorder;
 
 /// A stream as the router sees it.
 #[derive(Clone, Debug)]
@@ -66,6 +68,7 @@ pub(crate) struct Router {
     last_barrier: Option<Point>,
     tapes: TapeStreams,
     pub(crate) recorder: Option<ListRecorder>,
+    pub(crate) times: Option<TimesRecorder>,
     pub(crate) annotated: bool,
     next_storage: u64,
     /// The host worker that gets the next host stream.
@@ -83,6 +86,7 @@ impl Router {
             last_barrier: None,
             tapes: TapeStreams::default(),
             recorder: None,
+            times: None,
             annotated,
             next_storage: 0,
             next_host_worker: 0,
@@ -110,6 +114,12 @@ impl Router {
             self.streams[id.index()] = RoutedStream { gates, ..opened };
         }
         Ok(())
+    }
+
+    /// Returns each stream of the program that has a worker, with its worker.
+    fn workers(&self) -> Vec<(StreamId, usize)> {
+        let open = self.streams.iter().filter(|stream| stream.worker != UNOPENED);
+        open.map(|stream| (stream.id, stream.worker)).collect()
     }
 
     /// Returns the last point of each stream that was given anything.
@@ -143,6 +153,10 @@ impl Router {
             watchdog.note(&open);
         }
         self.driver.push(worker, open);
+        if let Some(times) = &self.times {
+            let record = Task::RecordTimes(id, Some(times.recording.clone()));
+            self.push(worker, record);
+        }
     }
 
     /// Returns the number of the newest storage.
@@ -217,6 +231,9 @@ impl Router {
             }
         }
         let stream = &mut self.streams[at];
+        if let Some(times) = &mut self.times {
+            times.submitted(Point::new(stream.id, seq));
+        }
         stream.tail = seq;
         let worker = stream.worker;
         if !cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref()) {
@@ -292,6 +309,9 @@ impl Router {
 impl Sink for Router {
     fn emit(&mut self, instruction: Instruction) {
         if let Some(recorder) = &mut self.recorder {
+            if let Some(times) = &mut self.times {
+                times.issued();
+            }
             recorder.push(&instruction);
         }
         self.route(instruction);
@@ -327,6 +347,9 @@ impl Sink for Router {
         if let (Driver::Threaded(threaded), true) =
             (&mut self.driver, same && stream.gates.is_empty())
         {
+            if let Some(times) = &mut self.times {
+                times.submitted(at);
+            }
             stream.tail = at.seq;
             self.tables.backlog.add();
             threaded.push_with(stream.worker, stored);

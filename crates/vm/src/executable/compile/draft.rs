@@ -1,5 +1,7 @@
 //! Tapes under construction.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use millstream_instructions::{Kind, StreamDecl};
@@ -24,6 +26,8 @@ pub(super) struct Draft {
     pub(super) tape: Tape,
     pub(super) steps: Vec<Action>,
     pub(super) publishes: Vec<bool>,
+    /// For each step, the instruction that it is made for.
+    pub(super) sources: Vec<u32>,
     pub(super) addresses: Vec<Address>,
     pub(super) calls: Vec<StepCall>,
     pub(super) is_asynchronous: bool,
@@ -40,6 +44,7 @@ impl Draft {
             on_host,
             steps: Box::default(),
             publishes: Box::default(),
+            sources: Arc::default(),
             addresses: Box::default(),
             calls: Box::default(),
         };
@@ -47,6 +52,7 @@ impl Draft {
             tape,
             steps: Vec::new(),
             publishes: Vec::new(),
+            sources: Vec::new(),
             addresses: Vec::new(),
             calls: Vec::new(),
             is_asynchronous,
@@ -55,8 +61,9 @@ impl Draft {
         }
     }
 
-    pub(super) fn push(&mut self, action: Action) {
+    pub(super) fn push(&mut self, action: Action, source: u32) {
         self.steps.push(action);
+        self.sources.push(source);
         self.publishes.push(false);
     }
 
@@ -91,7 +98,7 @@ impl Draft {
     }
 
     pub(super) fn finish(self) -> Tape {
-        let Draft { tape, steps, publishes, addresses, calls, .. } = self;
+        let Draft { tape, steps, publishes, sources, addresses, calls, .. } = self;
         // If one does not fit, all calls run in their contexts.
         let packed = |address: &Address| PackedAddress::new(*address);
         let addresses: Option<Box<[PackedAddress]>> = addresses.iter().map(packed).collect();
@@ -106,6 +113,7 @@ impl Draft {
         Tape {
             steps: steps.into(),
             publishes: publishes.into(),
+            sources: sources.into(),
             addresses: addresses.unwrap_or_default(),
             calls: calls.into(),
             ..tape

@@ -47,6 +47,7 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
         steps: steps.iter().map(action).collect(),
         publishes: steps.iter().map(|_| false).collect(),
         addresses: Box::default(),
+        sources: (0..steps.len() as u32).collect(),
         calls: Box::new([call]),
     }
 }

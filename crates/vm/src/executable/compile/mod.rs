@@ -106,6 +106,8 @@ struct Compiler<'a> {
     next_event: u16,
     storages: u32,
     reads: Vec<ReadId>,
+    /// The index of the instruction that is compiled, in the outermost list.
+    source: u32,
 }
 
 fn too_many(what: &str) -> Error {
@@ -127,6 +129,7 @@ impl<'a> Compiler<'a> {
             host_tapes: 0,
             next_event: 0,
             reads: Vec::new(),
+            source: 0,
         }
     }
 
@@ -152,7 +155,10 @@ impl<'a> Compiler<'a> {
     }
 
     fn instructions(&mut self, scope: &mut Scope<'a>) -> Result<()> {
-        for Instruction { body, origin } in &scope.list.instructions {
+        for (index, Instruction { body, origin }) in scope.list.instructions.iter().enumerate() {
+            if scope.first_stream == 0 {
+                self.source = index as u32;
+            }
             self.instruction(scope, body, origin).map_err(|e| e.at(origin))?;
         }
         Ok(())

@@ -112,7 +112,7 @@ impl Compiler<'_> {
             self.tapes[source].publishes[steps as usize - 1] = true;
             let brought = self.tapes[source].known_at(steps);
             let draft = &mut self.tapes[usize::from(tape)];
-            draft.push(Action::Wait { tape: source as u16, steps });
+            draft.push(Action::Wait { tape: source as u16, steps }, self.source);
             draft.learn(source, steps, brought.as_ref());
         }
         Ok(tape)
@@ -121,7 +121,7 @@ impl Compiler<'_> {
     /// Adds a step at a point of a stream.
     pub(super) fn step(&mut self, at: Point, tape: u16, action: Action) {
         let draft = &mut self.tapes[usize::from(tape)];
-        draft.push(action);
+        draft.push(action, self.source);
         let done = draft.steps.len() as u32;
         self.clocks[at.stream.index()][usize::from(tape)] = done;
         self.note(at);
@@ -192,7 +192,8 @@ impl Compiler<'_> {
             let brought = self.tapes[usize::from(source)].known_at(steps);
             let call = self.tapes[usize::from(tape)].order_call(Kind::StreamWaitEvent, origin);
             let draft = &mut self.tapes[usize::from(tape)];
-            draft.push(Action::WaitOnDevice { event: slot, tape: source, steps, call });
+            let action = Action::WaitOnDevice { event: slot, tape: source, steps, call };
+            draft.push(action, self.source);
             draft.learn(usize::from(source), steps, brought.as_ref());
             let done = draft.steps.len() as u32;
             self.clocks[stream.index()][usize::from(tape)] = done;

@@ -1,0 +1,125 @@
+//! `profile` and `compare`: show a profile that was written, and the difference between two.
+//!
+//! Exit status 0: it was shown. 2: bad input.
+
+mod outputs;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use millstream_instructions::text::parse_list;
+use millstream_profile::summary::Show;
+use millstream_profile::{ListTimes, Outcome, Profile, Source, Times, compare, file, of_list};
+use millstream_runner::{RunOptions, lists};
+use millstream_terminal::outputs as terminal;
+use millstream_trace::{LoadOptions, load};
+use millstream_types::Point;
+
+pub(crate) use outputs::Outputs;
+use outputs::some_rows;
+
+use crate::BAD_INPUT;
+
+/// The arguments of `millstream profile`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  millstream profile run.pftrace --html run.html --summary")]
+pub(crate) struct Arguments {
+    /// A file that --profile or --html has written
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+/// The arguments of `millstream compare`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  millstream compare before.pftrace after.pftrace")]
+pub(crate) struct Compare {
+    /// A profile, a list or a trace
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// Another one
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Print all rows of each table
+    #[arg(long)]
+    all_rows: bool,
+}
+
+fn bad(message: &str) -> ExitCode {
+    eprintln!("error: {message}");
+    ExitCode::from(BAD_INPUT)
+}
+
+/// Shows a profile.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    shown(arguments).map_or_else(|message| bad(&message), |()| ExitCode::SUCCESS)
+}
+
+fn shown(arguments: &Arguments) -> Result<(), String> {
+    let outputs = terminal::Outputs::new(arguments.outputs.files())?;
+    outputs.refuse([arguments.path.as_path()])?;
+    let profile = file::read(&arguments.path)?;
+    arguments.outputs.write(&profile)?;
+    // Without an option, the summary is what there is to show.
+    if arguments.outputs.has_summary() || !arguments.outputs.any() {
+        outputs.show(|out, terminal| arguments.outputs.print_summary(&profile, out, terminal))?;
+    }
+    Ok(())
+}
+
+/// Compares two profiles.
+pub(crate) fn run_compare(arguments: &Compare) -> ExitCode {
+    let both = read_any(&arguments.a).and_then(|a| Ok((a, read_any(&arguments.b)?)));
+    let (a, b) = match both {
+        Ok(both) => both,
+        Err(message) => return bad(&message),
+    };
+    let comparison = compare::compare(&a, &b);
+    let names = [&arguments.a, &arguments.b].map(|path| path.display().to_string());
+    let shown = terminal::Outputs::default().show(|out, terminal| {
+        let rows = if arguments.all_rows { None } else { some_rows(terminal).rows };
+        compare::write(&comparison, [&names[0], &names[1]], Show { rows, terminal }, out)
+    });
+    shown.map_or_else(|message| bad(&message), |()| ExitCode::SUCCESS)
+}
+
+/// The times of a list alone: there are none.
+struct NoTimes;
+
+impl ListTimes for NoTimes {
+    fn issued(&self, _: usize) -> Option<u64> {
+        None
+    }
+
+    fn at(&self, _: usize, _: Point) -> Option<(Times, Outcome)> {
+        None
+    }
+}
+
+/// Reads a profile, or the list of a trace or of a file with a list.
+fn read_any(path: &Path) -> Result<Profile, String> {
+    let at = path.display();
+    let bytes = std::fs::read(path).map_err(|e| format!("cannot read {at}: {e}"))?;
+    let title = at.to_string();
+    let profile = |list| of_list(&title, Source::Predicted, list, &NoTimes);
+    let text = str::from_utf8(&bytes).ok();
+    let starts = |with: &str| text.is_some_and(|text| text.trim_start().starts_with(with));
+    if starts("millstream-list") {
+        let list = parse_list(text.unwrap_or_default()).map_err(|e| format!("{at}: {e}"))?;
+        return Ok(profile(&list));
+    }
+    if starts("{") || path.extension().is_some_and(|e| e == "gz") {
+        let first = |errors: Vec<millstream_trace::TraceError>| {
+            errors.first().map_or_else(|| at.to_string(), ToString::to_string)
+        };
+        let program = load(path, &LoadOptions::default()).map_err(|e| e.to_string())?;
+        let made = lists(&Arc::new(program), &RunOptions::default());
+        let made = made.map_err(|e| first(e.errors))?;
+        let own = made.iter().find(|listing| listing.executable.is_none());
+        let own = own.ok_or_else(|| format!("{at}: the program has no list"))?;
+        return Ok(profile(&own.list));
+    }
+    file::read(path)
+}

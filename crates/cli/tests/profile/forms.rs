@@ -1,0 +1,106 @@
+//! The forms of a profile: summary, graph, Chrome's JSON, comparison.
+
+use serde_json::Value;
+
+use crate::{examples, millstream, succeeds, transformer};
+
+#[test]
+fn a_summary_fits_80_and_100_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = transformer();
+    let all = ["run", &program, "--compute-streams", "4", "--profile", "run.pftrace"];
+    succeeds(folder.path(), &all);
+    for columns in [80, 100] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let output = command
+            .current_dir(folder.path())
+            .args(["profile", "run.pftrace", "--summary", "--all-rows"])
+            .env("COLUMNS", columns.to_string())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= columns, "{longest} columns:\n{text}");
+        for part in ["measured: ", "critical path", "waits for", "held at the peak", "matmul"] {
+            assert!(text.contains(part), "no {part}:\n{text}");
+        }
+        assert!(!text.contains(" more\n"), "all rows are shown:\n{text}");
+    }
+}
+
+#[test]
+fn the_parts_of_the_critical_path_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = examples().join("traces/sim-pipeline.json");
+    let model = examples().join("models/a100-sxm-80gb.json");
+    let (trace, model) = (trace.to_str().unwrap(), model.to_str().unwrap());
+    let all = ["simulate", trace, "--model", model, "--summary", "--profile", "run.pftrace"];
+    let text = succeeds(folder.path(), &all);
+    assert!(text.contains("critical path: 100.0 % in instructions"), "{text}");
+}
+
+#[test]
+fn a_graph_has_clusters_and_is_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = examples().join("traces/diamond.json");
+    succeeds(folder.path(), &["run", trace.to_str().unwrap(), "--dot", "run.dot"]);
+    let graph = std::fs::read_to_string(folder.path().join("run.dot")).unwrap();
+    assert_eq!(graph.matches("subgraph cluster_").count(), 4, "{graph}");
+    assert_eq!(graph.matches("style=dashed").count(), 4, "a dashed edge for each wait:\n{graph}");
+    let all = ["run", trace.to_str().unwrap(), "--dot", "part.dot", "--dot-range", "0..2"];
+    succeeds(folder.path(), &all);
+    let part = std::fs::read_to_string(folder.path().join("part.dot")).unwrap();
+    assert!(part.contains("mul") && !part.contains("matmul"), "{part}");
+    let all = ["run", trace.to_str().unwrap(), "--dot", "x", "--dot-range", "5..3"];
+    assert_eq!(millstream(folder.path(), &all).status.code(), Some(2));
+}
+
+#[test]
+fn chromes_json_has_slices_waits_and_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = examples().join("traces/diamond.json");
+    succeeds(folder.path(), &["run", trace.to_str().unwrap(), "--chrome", "run.json"]);
+    let text = std::fs::read_to_string(folder.path().join("run.json")).unwrap();
+    let events: Value = serde_json::from_str(&text).unwrap();
+    let events = events["traceEvents"].as_array().unwrap();
+    let count = |phase: &str| events.iter().filter(|e| e["ph"] == phase).count();
+    assert_eq!((count("s"), count("f")), (4, 4));
+    assert!(count("C") > 2);
+    assert_eq!(events.iter().filter(|e| e["name"] == "matmul").count(), 1);
+}
+
+#[test]
+fn a_comparison_finds_waits_and_the_first_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = transformer();
+    for (streams, file) in [("1", "one.pftrace"), ("2", "two.pftrace")] {
+        let all = ["run", &program, "--compute-streams", streams, "--profile", file];
+        succeeds(folder.path(), &all);
+    }
+    let text = succeeds(folder.path(), &["compare", "one.pftrace", "one.pftrace"]);
+    assert!(text.contains("the same waits\n"), "{text}");
+    assert!(text.contains("the same instructions on the same streams\n"), "{text}");
+    let text = succeeds(folder.path(), &["compare", "one.pftrace", "two.pftrace"]);
+    assert!(text.contains("waits: 0 only in A, "), "{text}");
+    assert!(text.contains("the programs differ from call "), "{text}");
+    assert!(text.contains("on cpu:0 compute 1"), "{text}");
+    let trace = examples().join("traces/diamond.json");
+    let trace = trace.to_str().unwrap();
+    succeeds(folder.path(), &["run", trace, "--emit", "list.txt"]);
+    let text = succeeds(folder.path(), &["compare", "list.txt", trace]);
+    assert!(text.contains("the same waits\n"), "{text}");
+}
+
+#[test]
+fn damaged_profiles_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = examples().join("traces/diamond.json");
+    succeeds(folder.path(), &["run", trace.to_str().unwrap(), "--profile", "run.pftrace"]);
+    let bytes = std::fs::read(folder.path().join("run.pftrace")).unwrap();
+    for cut in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(folder.path().join("cut"), &bytes[..cut]).unwrap();
+        let output = millstream(folder.path(), &["profile", "cut"]);
+        assert_eq!(output.status.code(), Some(2), "{cut} bytes");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("cut: "));
+    }
+}

@@ -1,0 +1,405 @@
+//! From a list of instructions to a profile.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use millstream_instructions::{
+    Body, InstructionList, Operand as Used, Resolution as Resolved, Via,
+};
+use millstream_types::{Origin, Point, StreamMode, TensorId, TensorSpec};
+
+use crate::model::{
+    Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Stream,
+    Tensor, Times, Wait,
+};
+
+/// Numbers for values, in the order of their first use.
+#[derive(Debug)]
+pub(crate) struct Interned<T> {
+    known: HashMap<T, u32>,
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Interned<T> {
+        Interned { known: HashMap::new() }
+    }
+}
+
+impl<T: Hash + Eq + Clone> Interned<T> {
+    /// Returns the number of a value. A new value is added to `all` as well.
+    pub(crate) fn number(&mut self, value: T, all: &mut Vec<T>) -> u32 {
+        *self.known.entry(value).or_insert_with_key(|value| {
+            all.push(value.clone());
+            all.len() as u32 - 1
+        })
+    }
+}
+
+/// The times of a list's instructions.
+pub trait ListTimes {
+    /// Returns when the instruction with this index was submitted.
+    fn issued(&self, index: usize) -> Option<u64>;
+
+    /// Returns when the instruction at a point ran, and how it ended.
+    fn at(&self, index: usize, point: Point) -> Option<(Times, Outcome)>;
+}
+
+/// Returns the profile of a list.
+pub fn of_list(
+    title: &str,
+    source: Source,
+    list: &InstructionList,
+    times: &impl ListTimes,
+) -> Profile {
+    let mut building = Building::new(title, source, list);
+    for external in &list.externals {
+        let (arena, size) = (external.arena.index() as u32, external.bytes);
+        let storage = Storage { arena, offset: u64::MAX, size, ..Storage::default() };
+        building.begin(external.tensor, &external.name, &external.spec, storage);
+    }
+    for index in 0..list.instructions.len() {
+        building.instruction(list, index, times);
+    }
+    building.finish()
+}
+
+/// The instructions of a stream so far.
+#[derive(Clone, Debug, Default)]
+struct Track {
+    /// The sequence number and the position of each.
+    at: Vec<(u64, u32)>,
+    /// The needs of the next instruction that is no wait, as positions of waits.
+    open: Vec<u32>,
+    /// The needs that were resolved by a wait, which follows: the tensors.
+    needed: Vec<(Point, Vec<u32>)>,
+    /// For each other stream, the sequence numbers that its waits were for, with the waiters.
+    waited: HashMap<usize, Vec<(u64, u32)>>,
+}
+
+struct Building {
+    profile: Profile,
+    names: Interned<String>,
+    places: Interned<String>,
+    by_origin: HashMap<(usize, u32), u32>,
+    tensors: HashMap<TensorId, u32>,
+    /// For each storage, how many of its tensors live.
+    living: Vec<u32>,
+    tracks: Vec<Track>,
+}
+
+impl Building {
+    fn new(title: &str, source: Source, list: &InstructionList) -> Building {
+        let stream = |decl: &millstream_instructions::StreamDecl| Stream {
+            name: decl.key.to_string(),
+            device: decl.key.device.to_string(),
+            pool: decl.mode == StreamMode::Pool,
+            by_device: false,
+        };
+        let profile = Profile {
+            title: title.to_owned(),
+            source,
+            streams: list.streams.iter().map(stream).collect(),
+            arenas: list.arenas.iter().map(ToString::to_string).collect(),
+            ..Profile::default()
+        };
+        Building {
+            tracks: vec![Track::default(); profile.streams.len()],
+            profile,
+            names: Interned::default(),
+            places: Interned::default(),
+            by_origin: HashMap::new(),
+            tensors: HashMap::new(),
+            living: Vec::new(),
+        }
+    }
+
+    fn name(&mut self, name: &str) -> u32 {
+        self.names.number(name.to_owned(), &mut self.profile.names)
+    }
+
+    fn place(&mut self, origin: &Origin) -> u32 {
+        // Most instructions come from few places, and printing one takes long.
+        let key = match origin {
+            Origin::Unknown => return NONE,
+            Origin::Code(location) => Some((std::ptr::from_ref(*location) as usize, 0)),
+            Origin::Trace(file, number) => Some((std::sync::Arc::as_ptr(file) as usize, *number)),
+            Origin::Text(_) => None,
+        };
+        if let Some(&known) = key.as_ref().and_then(|key| self.by_origin.get(key)) {
+            return known;
+        }
+        let place = self.places.number(origin.to_string(), &mut self.profile.places);
+        self.by_origin.extend(key.map(|key| (key, place)));
+        place
+    }
+
+    /// Begins a tensor with a storage of its own.
+    fn begin(&mut self, id: TensorId, name: &str, spec: &TensorSpec, storage: Storage) {
+        let number = self.profile.storages.len() as u32;
+        let tensor = self.tensor(id, name, spec, number);
+        let allocated = match storage.allocated {
+            0 if storage.offset == u64::MAX => NONE,
+            allocated => allocated,
+        };
+        let (released, last_use) = (NONE, NONE);
+        let storage = Storage { tensor, allocated, released, last_use, ..storage };
+        self.profile.storages.push(storage);
+        self.living.push(1);
+    }
+
+    fn tensor(&mut self, id: TensorId, name: &str, spec: &TensorSpec, storage: u32) -> u32 {
+        let number = self.profile.tensors.len() as u32;
+        let (name, spec) = (name.to_owned(), spec.brief());
+        self.profile.tensors.push(Tensor { name, spec, storage });
+        self.tensors.insert(id, number);
+        number
+    }
+
+    /// Adds the operands of an instruction, and returns their range. `by` is the instruction if it
+    /// uses their data.
+    fn operands(&mut self, used: &[Used], by: Option<u32>) -> [u32; 2] {
+        let from = self.profile.operands.len() as u32;
+        for operand in used {
+            let Some(&tensor) = self.tensors.get(&operand.tensor) else { continue };
+            let (reads, writes) = (operand.access.reads(), operand.access.writes());
+            self.profile.operands.push(Operand { tensor, reads, writes });
+            if let Some(by) = by {
+                let storage = self.profile.tensors[tensor as usize].storage;
+                self.profile.storages[storage as usize].last_use = by;
+            }
+        }
+        [from, self.profile.operands.len() as u32]
+    }
+
+    /// Returns the last instruction at or before a point.
+    fn at(&self, point: Point) -> u32 {
+        let Some(track) = self.tracks.get(point.stream.index()) else { return NONE };
+        let upto = track.at.partition_point(|(seq, _)| *seq <= point.seq);
+        track.at[..upto].last().map_or(NONE, |(_, index)| *index)
+    }
+
+    fn instruction(&mut self, list: &InstructionList, index: usize, times: &impl ListTimes) {
+        let millstream_instructions::Instruction { body, origin } = &list.instructions[index];
+        let own = self.profile.instructions.len() as u32;
+        let (name, role) = describe(list, body);
+        let mut used: Vec<Used> = body.operands().to_vec();
+        match body {
+            Body::AllocateTensor { tensor, spec, placement, .. } => {
+                let storage = Storage {
+                    arena: placement.arena.index() as u32,
+                    offset: placement.offset,
+                    size: placement.size,
+                    generation: placement.generation,
+                    allocated: own,
+                    ..Storage::default()
+                };
+                self.begin(*tensor, &tensor.to_string(), spec, storage);
+                used = vec![Used { tensor: *tensor, access: millstream_types::Access::Write }];
+            }
+            Body::ViewTensor { tensor, of, spec } => {
+                let of = self.tensors.get(of).map_or(NONE, |&of| {
+                    let storage = self.profile.tensors[of as usize].storage;
+                    self.living[storage as usize] += 1;
+                    storage
+                });
+                if of != NONE {
+                    self.tensor(*tensor, &tensor.to_string(), spec, of);
+                    used = vec![Used { tensor: *tensor, access: millstream_types::Access::Read }];
+                }
+            }
+            Body::ReleaseTensor { tensor } => {
+                used = vec![Used { tensor: *tensor, access: millstream_types::Access::Read }];
+                self.release(*tensor, own);
+            }
+            Body::SoftSyncStream { on, needs, tensors, resolution } => {
+                return self.need(on.index(), *needs, tensors, *resolution);
+            }
+            Body::OpCall { workspace: Some(workspace), .. } => {
+                self.profile.storages.push(Storage {
+                    arena: workspace.arena.index() as u32,
+                    offset: workspace.offset,
+                    size: workspace.size,
+                    generation: workspace.generation,
+                    tensor: NONE,
+                    allocated: own,
+                    released: own,
+                    last_use: own,
+                });
+                self.living.push(0);
+            }
+            Body::OpCall { .. }
+            | Body::TouchTensors { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { .. }
+            | Body::Barrier { .. }
+            | Body::GlobalSync { .. }
+            | Body::AccessBlobByCallback { .. }
+            | Body::SyncRead { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. }
+            | Body::LazyJobLauncher { .. } => {}
+            Body::HostObserved { points } => {
+                for &point in points {
+                    let until = self.at(point);
+                    let (waiter, resolution) = (own, Resolution::Host);
+                    let wait = Wait { waiter, until, user: NONE, resolution, ..no_wait() };
+                    self.profile.waits.push(wait);
+                }
+            }
+        }
+        let is_use = matches!(role, Role::Work | Role::Launch | Role::Order | Role::Fence);
+        let operands = self.operands(&used, is_use.then_some(own));
+        let (name, place) = (self.name(&name), self.place(origin));
+        let at = body.at();
+        let timed = at.and_then(|at| times.at(index, at));
+        self.profile.instructions.push(Instruction {
+            name,
+            role,
+            stream: at.map_or(NONE, |at| at.stream.0.into()),
+            seq: at.map_or(0, |at| at.seq),
+            place,
+            issued: times.issued(index),
+            times: timed.map(|(times, _)| times),
+            outcome: timed.map_or(Outcome::Completed, |(_, outcome)| outcome),
+            operands,
+            parent: NONE,
+        });
+        if let Some(at) = at.filter(|at| at.stream.index() < self.tracks.len()) {
+            self.placed(at, body, own, role);
+        }
+    }
+
+    /// Adds an instruction to its stream, and links its waits.
+    fn placed(&mut self, at: Point, body: &Body, own: u32, role: Role) {
+        let stream = at.stream.index();
+        if let Some(until) = body.until() {
+            let needed = std::mem::take(&mut self.tracks[stream].needed);
+            // A wait may be for a later point of the stream than the need.
+            let (mine, rest): (Vec<_>, Vec<_>) = needed
+                .into_iter()
+                .partition(|(p, _)| p.stream == until.stream && p.seq <= until.seq);
+            self.tracks[stream].needed = rest;
+            let mut tensors: Vec<u32> = mine.into_iter().flat_map(|(_, t)| t).collect();
+            tensors.dedup();
+            let resolution = match via(body) {
+                Some(Via::Device(_)) => Resolution::Device,
+                _ => Resolution::Host,
+            };
+            self.tracks[stream].open.push(self.profile.waits.len() as u32);
+            let (waiter, source) = (own, until.stream.index());
+            let until_at = self.at(until);
+            let wait = Wait { waiter, until: until_at, resolution, tensors, ..no_wait() };
+            self.profile.waits.push(wait);
+            self.tracks[stream].waited.entry(source).or_default().push((until.seq, own));
+        } else if !matches!(role, Role::Record) {
+            for wait in std::mem::take(&mut self.tracks[stream].open) {
+                let wait = &mut self.profile.waits[wait as usize];
+                wait.user = own;
+                if wait.resolution.is_elided() {
+                    wait.waiter = own;
+                }
+            }
+            self.tracks[stream].needed.clear();
+        }
+        self.tracks[stream].at.push((at.seq, own));
+    }
+
+    /// Notes a need and its resolution, which come before the instruction that has the need.
+    fn need(&mut self, stream: usize, needs: Point, tensors: &[TensorId], resolved: Resolved) {
+        let tensors: Vec<u32> =
+            tensors.iter().filter_map(|tensor| self.tensors.get(tensor).copied()).collect();
+        let resolution = match resolved {
+            Resolved::Device | Resolved::Host => {
+                if let Some(track) = self.tracks.get_mut(stream) {
+                    track.needed.push((needs, tensors));
+                }
+                return;
+            }
+            Resolved::Known => Resolution::Known,
+            Resolved::Fenced => Resolution::Fenced,
+            Resolved::Implied(_) => Resolution::Implied,
+        };
+        let covered_by = match resolution {
+            Resolution::Known => self.covering(stream, needs),
+            _ => NONE,
+        };
+        let until = self.at(needs);
+        let waits = self.profile.waits.len() as u32;
+        self.profile.waits.push(Wait { until, resolution, covered_by, tensors, ..no_wait() });
+        if let Some(track) = self.tracks.get_mut(stream) {
+            track.open.push(waits);
+        }
+    }
+
+    /// Returns the first wait that brought a stream behind a point: directly, or by way of one
+    /// other stream.
+    fn covering(&self, stream: usize, needs: Point) -> u32 {
+        let (source, seq) = (needs.stream.index(), needs.seq);
+        let covers = |track: &Track, below: Option<u64>| {
+            let waits = track.waited.get(&source)?;
+            let &(_, waiter) = waits.iter().find(|(until, _)| *until >= seq)?;
+            let at = self.profile.instructions[waiter as usize].seq;
+            below.is_none_or(|below| at <= below).then_some(waiter)
+        };
+        let Some(own) = self.tracks.get(stream) else { return NONE };
+        if let Some(direct) = covers(own, None) {
+            return direct;
+        }
+        let by_way = own.waited.iter().find_map(|(other, waits)| {
+            let passes = |&(until, waiter): &(u64, u32)| {
+                covers(&self.tracks[*other], Some(until)).map(|_| waiter)
+            };
+            waits.iter().find_map(passes)
+        });
+        by_way.unwrap_or(NONE)
+    }
+
+    fn release(&mut self, tensor: TensorId, by: u32) {
+        let Some(&tensor) = self.tensors.get(&tensor) else { return };
+        let storage = self.profile.tensors[tensor as usize].storage as usize;
+        let living = &mut self.living[storage];
+        *living = living.saturating_sub(1);
+        if *living == 0 {
+            self.profile.storages[storage].released = by;
+        }
+    }
+
+    fn finish(mut self) -> Profile {
+        let ends = self.profile.instructions.iter().filter_map(|i| i.times.map(|t| t.end));
+        self.profile.total = ends.max().unwrap_or(0);
+        self.profile
+    }
+}
+
+fn no_wait() -> Wait {
+    Wait { waiter: NONE, until: NONE, user: NONE, covered_by: NONE, ..Wait::default() }
+}
+
+fn via(body: &Body) -> Option<Via> {
+    match body {
+        Body::StreamWaitEvent { via, .. } | Body::StreamWait { via, .. } => Some(*via),
+        _ => None,
+    }
+}
+
+/// Returns the name and the role of an instruction.
+pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
+    let kind = || body.kind().name().to_owned();
+    match body {
+        Body::OpCall { op, .. } => (list.ops.name(*op).to_owned(), Role::Work),
+        Body::AccessBlobByCallback { .. } | Body::SyncRead { .. } => (kind(), Role::Work),
+        Body::AllocateTensor { .. } => (kind(), Role::Allocate),
+        Body::ViewTensor { .. } => (kind(), Role::View),
+        Body::ReleaseTensor { .. } => (kind(), Role::Release),
+        Body::TouchTensors { .. }
+        | Body::CriticalSectionBegin { .. }
+        | Body::CriticalSectionEnd { .. }
+        | Body::SoftSyncStream { .. } => (kind(), Role::Order),
+        Body::RecordEvent { .. } => (kind(), Role::Record),
+        Body::StreamWaitEvent { .. } | Body::StreamWait { .. } => (kind(), Role::Wait),
+        Body::Barrier { .. } | Body::GlobalSync { .. } => (kind(), Role::Fence),
+        Body::HostObserved { .. } => (kind(), Role::Observe),
+        Body::LazyJobLauncher { .. } => (kind(), Role::Launch),
+    }
+}

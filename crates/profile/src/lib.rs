@@ -1,0 +1,42 @@
+//! Profiles of runs: what ran when, what waited for what and why, and who held which memory.
+//!
+//! # Contract
+//! A [`Profile`] is plain data. A measured run ([`measured`]), a prediction, and the timeline of
+//! another program are the same model, so each has all writers. Times are nanoseconds since the
+//! profile's start. A profile that was read is checked: every position in it is that of something.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | [`model`] | the data |
+//! | `from_list`, `measured` | from a list, and from the times of a run, to a profile |
+//! | [`order`] | what each instruction comes after; the critical path |
+//! | [`memory`] | who holds memory, and when |
+//! | [`lanes`] | overlapping instructions of a stream, side by side |
+//! | [`summary`] | streams, ops, waits, critical path and memory, as tables |
+//! | [`columns`] | the file's form, which all files carry |
+//! | [`perfetto`], [`chrome`], [`dot`], [`page`] | the writers |
+//! | [`compare`](mod@compare) | the difference between two profiles |
+//! | [`file`](mod@file) | reads any file that holds a profile |
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod chrome;
+pub mod columns;
+pub mod compare;
+pub mod dot;
+pub mod file;
+mod from_list;
+pub mod lanes;
+mod measured;
+pub mod memory;
+pub mod model;
+pub mod order;
+pub mod page;
+pub mod perfetto;
+pub mod summary;
+
+pub use from_list::{ListTimes, of_list};
+pub use measured::measured;
+pub use model::{Outcome, Profile, Source, Times};

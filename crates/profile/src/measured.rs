@@ -1,0 +1,130 @@
+//! From the times of a run to a profile.
+
+use std::collections::HashMap;
+
+use millstream_types::Point;
+use millstream_vm::{Outcome as Ended, RunTimes, StepTimes};
+
+use crate::from_list::{ListTimes, describe, of_list};
+use crate::model::{
+    Instruction, NONE, Outcome, Pause, Profile, Range, Role, Source, Stream, Times,
+};
+
+struct Measured<'a>(&'a RunTimes);
+
+impl ListTimes for Measured<'_> {
+    fn issued(&self, index: usize) -> Option<u64> {
+        self.0.issued.get(index).copied()
+    }
+
+    fn at(&self, _: usize, point: Point) -> Option<(Times, Outcome)> {
+        let all = &self.0.streams.get(point.stream.index())?.instructions;
+        let found = all.binary_search_by_key(&point.seq, |times| times.seq).ok()?;
+        let one = &all[found];
+        let outcome = match one.outcome {
+            Ended::Completed => Outcome::Completed,
+            Ended::Failed => Outcome::Failed,
+            Ended::Skipped => Outcome::Skipped,
+        };
+        Some((Times { ready: one.ready, start: one.start, end: one.end }, outcome))
+    }
+}
+
+/// Returns the profile of a run.
+pub fn measured(title: &str, run: &RunTimes) -> Profile {
+    let mut profile = of_list(title, Source::Measured, &run.list, &Measured(run));
+    for (stream, times) in profile.streams.iter_mut().zip(&run.streams) {
+        stream.by_device = times.by_device;
+    }
+    profile.total = run.total;
+    profile.ranges = run
+        .ranges
+        .iter()
+        .map(|r| Range { name: r.name.clone(), thread: r.thread, begin: r.begin, end: r.end })
+        .collect();
+    profile.pauses = pauses(&profile, run);
+    steps(&mut profile, run);
+    profile
+}
+
+/// Returns the times in which the program waited. A wait within another one is part of it.
+fn pauses(profile: &Profile, run: &RunTimes) -> Vec<Pause> {
+    let positions = profile.instructions.iter().enumerate().filter(|(_, i)| i.stream != NONE);
+    let positions: HashMap<(u32, u64), u32> =
+        positions.map(|(k, i)| ((i.stream, i.seq), k as u32)).collect();
+    let mut pauses: Vec<Pause> = Vec::new();
+    for pause in &run.pauses {
+        let at = |point: Point| positions.get(&(point.stream.0.into(), point.seq)).copied();
+        let until = pause.until.and_then(at).unwrap_or(NONE);
+        match pauses.last_mut().filter(|outer| pause.end <= outer.end) {
+            Some(outer) => outer.until = until,
+            None => pauses.push(Pause {
+                reason: pause.reason.to_owned(),
+                until,
+                begin: pause.begin,
+                end: pause.end,
+            }),
+        }
+    }
+    pauses
+}
+
+/// Adds the steps of launches, on streams of their own.
+fn steps(profile: &mut Profile, run: &RunTimes) {
+    let launches: HashMap<(u32, u64), u32> = profile
+        .instructions
+        .iter()
+        .enumerate()
+        .filter(|(_, i)| i.role == Role::Launch)
+        .map(|(k, i)| ((i.stream, i.seq), k as u32))
+        .collect();
+    let mut streams: HashMap<(u32, usize), u32> = HashMap::new();
+    let mut names: HashMap<String, u32> =
+        profile.names.iter().enumerate().map(|(k, name)| (name.clone(), k as u32)).collect();
+    let mut places: HashMap<String, u32> =
+        profile.places.iter().enumerate().map(|(k, place)| (place.clone(), k as u32)).collect();
+    for launch in &run.launches {
+        let parent = (u32::from(launch.at.stream.0), launch.at.seq);
+        let Some(&parent) = launches.get(&parent) else { continue };
+        let Some(list) = run.list.executables.get(launch.executable.index()) else { continue };
+        for StepTimes { instruction, waits, ready, end } in &launch.steps {
+            let Some(made) = list.instructions.get(*instruction as usize) else { continue };
+            let Some(at) = made.body.at() else { continue };
+            let decl = &list.streams[at.stream.index()];
+            let key = (launch.executable.0, at.stream.index());
+            let stream = *streams.entry(key).or_insert_with(|| {
+                profile.streams.push(Stream {
+                    name: format!("{} in {}", decl.key, launch.executable),
+                    device: decl.key.device.to_string(),
+                    ..Stream::default()
+                });
+                profile.streams.len() as u32 - 1
+            });
+            let (name, role) = match waits {
+                true => ("wait".to_owned(), Role::Wait),
+                false => describe(list, &made.body),
+            };
+            let name = *names.entry(name).or_insert_with_key(|name| {
+                profile.names.push(name.clone());
+                profile.names.len() as u32 - 1
+            });
+            let place = match made.origin.is_unknown() {
+                true => NONE,
+                false => *places.entry(made.origin.to_string()).or_insert_with_key(|place| {
+                    profile.places.push(place.clone());
+                    profile.places.len() as u32 - 1
+                }),
+            };
+            profile.instructions.push(Instruction {
+                name,
+                role,
+                stream,
+                seq: if *waits { 0 } else { at.seq },
+                place,
+                times: Some(Times { ready: *ready, start: *ready, end: *end }),
+                parent,
+                ..Instruction::default()
+            });
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The data of a profile.
+//!
+//! Instructions, tensors, storages and names are known by their positions, so that a million
+//! instructions fit in few allocations, and a file is the same columns (`file`).
+
+use serde::{Deserialize, Serialize};
+
+/// The position of an instruction, a stream, a name, … that does not exist.
+pub const NONE: u32 = u32::MAX;
+
+/// Where the times of a profile come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// A run whose times were measured.
+    #[default]
+    Measured,
+    /// A prediction.
+    Predicted,
+    /// The timeline of another program.
+    Imported,
+}
+
+impl Source {
+    /// Returns the word that titles use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Measured => "measured",
+            Source::Predicted => "predicted",
+            Source::Imported => "imported",
+        }
+    }
+}
+
+/// A stream, or a thread of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// The device that it belongs to.
+    pub device: String,
+    /// Whether its instructions run in any order that their data allow.
+    pub pool: bool,
+    /// Whether the device measured its times by its own clock.
+    pub by_device: bool,
+}
+
+/// The part of an instruction in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Role {
+    /// It computes or copies.
+    #[default]
+    Work,
+    /// It waits for another stream.
+    Wait,
+    /// It marks a place that others wait for.
+    Record,
+    /// It orders all streams.
+    Fence,
+    /// It begins a tensor with a storage.
+    Allocate,
+    /// It begins a view.
+    View,
+    /// It ends a tensor.
+    Release,
+    /// The host waits for points.
+    Observe,
+    /// It launches a list.
+    Launch,
+    /// It orders its stream and does nothing itself.
+    Order,
+}
+
+impl Role {
+    /// All roles, in the order of their numbers in files.
+    pub const ALL: [Role; 10] = [
+        Role::Work,
+        Role::Wait,
+        Role::Record,
+        Role::Fence,
+        Role::Allocate,
+        Role::View,
+        Role::Release,
+        Role::Observe,
+        Role::Launch,
+        Role::Order,
+    ];
+}
+
+/// How an instruction ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Outcome {
+    /// It completed, as far as is known.
+    #[default]
+    Completed,
+    /// It failed, and poisoned its outputs.
+    Failed,
+    /// It was skipped, as an operand was poisoned.
+    Skipped,
+}
+
+/// When an instruction ran, in nanoseconds since the profile's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// When its stream got to it.
+    pub ready: u64,
+    /// When it began to run. A wait begins when its stream gets to it.
+    pub start: u64,
+    /// When it had completed.
+    pub end: u64,
+}
+
+/// An instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instruction {
+    /// Its name: the op, or the kind.
+    pub name: u32,
+    /// Its part in the run.
+    pub role: Role,
+    /// Its stream, or [`NONE`].
+    pub stream: u32,
+    /// Its position on the stream, from 1; 0 if it takes none.
+    pub seq: u64,
+    /// Its place in the program.
+    pub place: u32,
+    /// When the host submitted it.
+    pub issued: Option<u64>,
+    /// When it ran.
+    pub times: Option<Times>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its operands, as a range of [`Profile::operands`].
+    pub operands: [u32; 2],
+    /// The launch that it is a step of, or [`NONE`].
+    pub parent: u32,
+}
+
+impl Instruction {
+    /// Returns the time that it took.
+    pub fn duration(&self) -> u64 {
+        self.times.map_or(0, |t| t.end - t.start)
+    }
+
+    /// Returns whether it stands on its stream: a state of the stream that a timeline shows.
+    pub fn is_shown(&self) -> bool {
+        self.times.is_some() && self.stream != NONE
+    }
+}
+
+/// A use of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// The tensor.
+    pub tensor: u32,
+    /// Whether it is read.
+    pub reads: bool,
+    /// Whether it is written.
+    pub writes: bool,
+}
+
+/// How the need to wait for another stream was resolved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Resolution {
+    /// The device waits.
+    #[default]
+    Device,
+    /// The stream's worker waits.
+    Host,
+    /// No wait: the stream comes after the point already.
+    Known,
+    /// No wait: the host has observed the point, or a barrier stands between.
+    Fenced,
+    /// No wait: another wait of the same instruction implies it.
+    Implied,
+}
+
+impl Resolution {
+    /// All resolutions, in the order of their numbers in files.
+    pub const ALL: [Resolution; 5] = [
+        Resolution::Device,
+        Resolution::Host,
+        Resolution::Known,
+        Resolution::Fenced,
+        Resolution::Implied,
+    ];
+
+    /// Returns whether no wait was made.
+    pub const fn is_elided(self) -> bool {
+        matches!(self, Resolution::Known | Resolution::Fenced | Resolution::Implied)
+    }
+}
+
+/// A need of a stream to come after an instruction of another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// The instruction that waits; for an elided wait, the one that would have waited.
+    pub waiter: u32,
+    /// The instruction that is waited for, or [`NONE`].
+    pub until: u32,
+    /// The instruction that the need is for: its first one after the wait.
+    pub user: u32,
+    /// How it was resolved.
+    pub resolution: Resolution,
+    /// An earlier wait because of which this one is not needed, or [`NONE`].
+    pub covered_by: u32,
+    /// The tensors whose uses need it; none if the program asked for it.
+    pub tensors: Vec<u32>,
+}
+
+/// A tensor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tensor {
+    /// Its name.
+    pub name: String,
+    /// Its dtype and shape, as in `f32[2,3]`.
+    pub spec: String,
+    /// Its storage.
+    pub storage: u32,
+}
+
+/// A storage: bytes of an arena for some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// The arena.
+    pub arena: u32,
+    /// The first byte.
+    pub offset: u64,
+    /// The number of bytes.
+    pub size: u64,
+    /// The generation of the placement; 0 for a storage from outside.
+    pub generation: u64,
+    /// The tensor that it was made for.
+    pub tensor: u32,
+    /// The instruction that allocates it, or [`NONE`] for one that exists before.
+    pub allocated: u32,
+    /// The instruction that releases its last tensor, or [`NONE`].
+    pub released: u32,
+    /// The last instruction that uses it, or [`NONE`].
+    pub last_use: u32,
+}
+
+/// A part of the program with a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// Its name.
+    pub name: String,
+    /// The thread of the program.
+    pub thread: u32,
+    /// When it began.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
+}
+
+/// A time in which the program waited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Why.
+    pub reason: String,
+    /// The instruction that it waited for last, or [`NONE`].
+    pub until: u32,
+    /// When it began to wait.
+    pub begin: u64,
+    /// When it went on.
+    pub end: u64,
+}
+
+/// A profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The program's name.
+    pub title: String,
+    /// Where the times come from.
+    pub source: Source,
+    /// Facts that a reader should know: what was lost, what is not known.
+    pub remarks: Vec<String>,
+    /// The streams.
+    pub streams: Vec<Stream>,
+    /// The arenas, by their devices' names.
+    pub arenas: Vec<String>,
+    /// The names of instructions.
+    pub names: Vec<String>,
+    /// The places of instructions.
+    pub places: Vec<String>,
+    /// The tensors.
+    pub tensors: Vec<Tensor>,
+    /// The storages.
+    pub storages: Vec<Storage>,
+    /// The instructions, in program order; steps of a launch follow all others.
+    pub instructions: Vec<Instruction>,
+    /// The operands of all instructions.
+    pub operands: Vec<Operand>,
+    /// The needs to wait.
+    pub waits: Vec<Wait>,
+    /// The ranges of the program.
+    pub ranges: Vec<Range>,
+    /// The times in which the program waited.
+    pub pauses: Vec<Pause>,
+    /// The time of the whole run.
+    pub total: u64,
+}
+
+impl Profile {
+    /// Returns the operands of an instruction.
+    pub fn operands_of(&self, instruction: &Instruction) -> &[Operand] {
+        let [from, to] = instruction.operands;
+        self.operands.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    /// Returns the name of an instruction.
+    pub fn name_of(&self, instruction: &Instruction) -> &str {
+        self.names.get(instruction.name as usize).map_or("?", String::as_str)
+    }
+
+    /// Returns the place of an instruction in the program; empty if it is not known.
+    pub fn place_of(&self, instruction: &Instruction) -> &str {
+        self.places.get(instruction.place as usize).map_or("", String::as_str)
+    }
+
+    /// Returns the name of a stream.
+    pub fn stream_name(&self, stream: u32) -> &str {
+        self.streams.get(stream as usize).map_or("?", |s| s.name.as_str())
+    }
+
+    /// Returns the operands of an instruction in one line: `t3 f32[2,3], t1 f32[3]`.
+    pub fn shapes_of(&self, instruction: &Instruction) -> String {
+        let one = |operand: &Operand| {
+            let Some(tensor) = self.tensors.get(operand.tensor as usize) else { return "?".into() };
+            let arrow = if operand.writes { "→ " } else { "" };
+            format!("{arrow}{} {}", tensor.name, tensor.spec)
+        };
+        self.operands_of(instruction).iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the instructions that a timeline shows, by position.
+    pub fn shown(&self) -> impl Iterator<Item = (usize, &Instruction, Times)> {
+        let timed =
+            |(k, i): (usize, &'_ Instruction)| i.times.filter(|_| i.is_shown()).map(|t| (k, t));
+        self.instructions
+            .iter()
+            .enumerate()
+            .filter_map(move |(k, i)| timed((k, i)).map(|(k, t)| (k, i, t)))
+    }
+}

@@ -1,0 +1,101 @@
+'use strict';
+// Decodes the profile that the page holds: a header in JSON and columns of numbers.
+// crates/profile/src/columns.rs states the form.
+
+const NONE = 0xffffffff;
+const ROLES = [
+  'work', 'wait', 'record', 'fence', 'allocate', 'view', 'release', 'observe', 'launch', 'order',
+];
+const ROLE = Object.fromEntries(ROLES.map((name, k) => [name, k]));
+const ARRAYS = { u8: Uint8Array, u32: Uint32Array, f64: Float64Array };
+
+function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let k = 0; k < text.length; k++) bytes[k] = text.charCodeAt(k);
+  return bytes;
+}
+
+async function decode(base64) {
+  const packed = new Blob([bytesOf(base64)]).stream();
+  const plain = packed.pipeThrough(new DecompressionStream('gzip'));
+  const buffer = await new Response(plain).arrayBuffer();
+  const length = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const profile = { ...header, columns: undefined };
+  for (const [name, { type, at, count }] of Object.entries(header.columns)) {
+    profile[name] = new ARRAYS[type](buffer, 4 + length + at, count);
+  }
+  profile.count = profile.name.length;
+  return profile;
+}
+
+// The positions of the elements with each value, as one array and the begin of each part.
+function grouped(values, groups) {
+  const first = new Uint32Array(groups + 1);
+  for (const value of values) if (value < groups) first[value + 1]++;
+  for (let k = 0; k < groups; k++) first[k + 1] += first[k];
+  const next = first.slice(0, groups);
+  const all = new Uint32Array(first[groups]);
+  for (let k = 0; k < values.length; k++) {
+    if (values[k] < groups) all[next[values[k]]++] = k;
+  }
+  return { of: (group) => all.subarray(first[group], first[group + 1]) };
+}
+
+// The first position in a sorted array whose value is not below `value`.
+function lowerBound(sorted, value) {
+  let [from, to] = [0, sorted.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (sorted[middle] < value) from = middle + 1; else to = middle;
+  }
+  return from;
+}
+
+// The instructions of each stream in program order, and the waits of each instruction.
+function link(profile) {
+  profile.byStream = grouped(profile.stream, profile.streams.length);
+  profile.waitsOf = grouped(profile.waitWaiter, profile.count);
+  profile.waitsOfUser = grouped(profile.waitUser, profile.count);
+  profile.waitsUntil = grouped(profile.waitUntil, profile.count);
+  const first = new Uint32Array(profile.waitTensorCount.length + 1);
+  profile.waitTensorCount.forEach((count, k) => { first[k + 1] = first[k] + count; });
+  profile.tensorsOfWait = (wait) => profile.waitTensors.subarray(first[wait], first[wait + 1]);
+  profile.isElided = (wait) => profile.waitResolution[wait] >= 2;
+  profile.nameOf = (k) => profile.names[profile.name[k]] ?? '?';
+  profile.placeOf = (k) => profile.places[profile.place[k]] ?? '';
+  profile.streamOf = (k) => profile.streams[profile.stream[k]]?.name ?? 'the program';
+  profile.isTimed = (k) => profile.start[k] >= 0 && profile.stream[k] !== NONE;
+  // A record stands for the work before it on its stream.
+  profile.workBefore = (k) => {
+    if (profile.role[k] !== ROLE.record) return k;
+    const own = profile.byStream.of(profile.stream[k]);
+    for (let at = lowerBound(own, k) - 1; at >= 0; at--) {
+      if (profile.role[own[at]] !== ROLE.record) return own[at];
+    }
+    return k;
+  };
+  return profile;
+}
+
+function formatTime(ns) {
+  const size = Math.abs(ns);
+  if (size < 1e3) return `${Math.round(ns)} ns`;
+  if (size < 1e6) return `${(ns / 1e3).toPrecision(4)} µs`;
+  if (size < 1e9) return `${(ns / 1e6).toPrecision(4)} ms`;
+  return `${(ns / 1e9).toPrecision(4)} s`;
+}
+
+function formatBytes(bytes) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (bytes >= 1024 && unit + 1 < units.length) { bytes /= 1024; unit++; }
+  return unit === 0 ? `${bytes} B` : `${bytes.toFixed(1)} ${units[unit]}`;
+}
+
+// A place without its folders.
+const shortPlace = (place) => place.slice(place.lastIndexOf('/') + 1);
+const formatCount = (count) => count.toLocaleString('en');
+const formatShare = (part, whole) => `${(100 * part / (whole || 1)).toFixed(1)} %`;

@@ -1,0 +1,55 @@
+//! A profile as a page: one file that a browser opens, without a network.
+//!
+//! The page holds the profile in the form of [`columns`](crate::columns), in base64, and the
+//! scripts that draw it. Each script opens with its purpose.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::columns;
+use crate::model::Profile;
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+
+/// The scripts, in the order in which they use each other.
+const SCRIPTS: [&str; 8] = [
+    include_str!("data.js"),
+    include_str!("memory.js"),
+    include_str!("tiles.js"),
+    include_str!("timeline.js"),
+    include_str!("details.js"),
+    include_str!("tables.js"),
+    include_str!("steps.js"),
+    include_str!("main.js"),
+];
+
+/// What stands before and after the data of a page.
+const DATA: [&str; 2] = ["<script id=\"data\" type=\"text/plain\">", "</script>"];
+
+/// Returns the page of a profile.
+pub fn write(profile: &Profile) -> String {
+    let data = STANDARD.encode(columns::write_for_page(profile));
+    let scripts = SCRIPTS.join("\n");
+    let escaped = profile.title.replace('&', "&amp;").replace('<', "&lt;");
+    let page = PAGE.replace("{{title}}", &escaped).replace("{{style}}", STYLE);
+    page.replace("{{data}}", &format!("{}{data}{}", DATA[0], DATA[1]))
+        .replace("{{scripts}}", &scripts)
+}
+
+/// Returns whether these bytes are a page.
+pub fn is_page(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().get(..9).is_some_and(|b| b.eq_ignore_ascii_case(b"<!doctype"))
+}
+
+/// Reads the profile in a page.
+///
+/// # Errors
+/// The bytes are no page with a profile.
+pub fn read(bytes: &[u8]) -> Result<Profile, String> {
+    let text = str::from_utf8(bytes).map_err(|_| "the page is not UTF-8".to_owned())?;
+    let (_, rest) = text.split_once(DATA[0]).ok_or("the page holds no profile")?;
+    let (data, _) = rest.split_once(DATA[1]).ok_or("the page ends within its profile")?;
+    let bytes = STANDARD.decode(data).map_err(|e| format!("the page's profile: {e}"))?;
+    columns::read(&bytes)
+}

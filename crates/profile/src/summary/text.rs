@@ -1,0 +1,224 @@
+//! The summary as tables.
+
+use std::io::{self, Write};
+
+use millstream_terminal::table::{align_right, bytes, new_table};
+
+use crate::memory;
+use crate::model::{NONE, Profile, Source};
+use crate::order::Segment;
+
+use super::{loads, ops, overlap, path, waits};
+
+/// How much of each table is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Show {
+    /// The most rows of each table; all if there is none.
+    pub rows: Option<usize>,
+    /// Whether the output is a terminal.
+    pub terminal: bool,
+}
+
+/// Returns a time with a unit: `312 ns`, `1.28 us`.
+pub fn time(ns: u64) -> String {
+    match ns as f64 {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns a place without its folders.
+fn short(place: &str) -> &str {
+    place.rfind('/').map_or(place, |slash| &place[slash + 1..])
+}
+
+/// Prints the summary of a profile.
+///
+/// # Errors
+/// `out` fails.
+pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
+    let loads = loads(profile);
+    let used = loads.iter().filter(|load| load.instructions > 0).count();
+    let made = waits_made(profile);
+    let elided = profile.waits.iter().filter(|w| w.resolution.is_elided()).count();
+    let what = profile.source.name();
+    let (streams, count) = (plural(used, "stream"), profile.shown().count());
+    writeln!(
+        out,
+        "{what}: {} for {} on {streams}",
+        time(profile.total),
+        plural(count, "instruction")
+    )?;
+    writeln!(out, "{made} waits made, {elided} not needed")?;
+    for remark in &profile.remarks {
+        writeln!(out, "{remark}")?;
+    }
+    let rows = show.rows.unwrap_or(usize::MAX);
+    streams_table(profile, show, out)?;
+    let overlap = overlap(profile);
+    let several: u64 = overlap.at_once.iter().skip(2).sum();
+    writeln!(
+        out,
+        "streams that work at once: {:.2} on average; two or more for {}",
+        overlap.average(),
+        share(several, profile.total)
+    )?;
+    let all = ops(profile);
+    let busy: u64 = all.iter().map(|op| op.total).sum();
+    let mut table = new_table(show.terminal, &["op", "calls", "time", "share", "mean", "longest"]);
+    for op in all.iter().take(rows) {
+        let mean = time(op.total / op.count.max(1) as u64);
+        let (total, longest) = (time(op.total), time(op.longest));
+        let cells = [op.count.to_string(), total, share(op.total, busy), mean, longest];
+        table.add_row(std::iter::once(op.name.clone()).chain(cells));
+    }
+    (1..6).for_each(|column| align_right(&mut table, column));
+    writeln!(out, "{table}")?;
+    more(out, all.len(), rows)?;
+    waits_table(profile, show, rows, out)?;
+    path_table(profile, show, rows, out)?;
+    memory_tables(profile, show, rows, out)
+}
+
+/// Returns how many waits of streams were made; waits of the program are none of them.
+fn waits_made(profile: &Profile) -> usize {
+    let of_stream = |k: u32| profile.instructions.get(k as usize).is_some_and(|i| i.stream != NONE);
+    let made = profile.waits.iter().filter(|w| !w.resolution.is_elided() && of_stream(w.waiter));
+    made.count()
+}
+
+fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result<()> {
+    match count.saturating_sub(rows) {
+        0 => Ok(()),
+        left => writeln!(out, "and {left} more"),
+    }
+}
+
+fn streams_table(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
+    let header = ["stream", "instructions", "busy", "share", "blocked", "share"];
+    let mut table = new_table(show.terminal, &header);
+    for (stream, load) in profile.streams.iter().zip(loads(profile)) {
+        if load.instructions > 0 {
+            let (busy, blocked) = (load.busy, load.blocked);
+            table.add_row([
+                stream.name.clone(),
+                load.instructions.to_string(),
+                time(busy),
+                share(busy, profile.total),
+                time(blocked),
+                share(blocked, profile.total),
+            ]);
+        }
+    }
+    (1..6).for_each(|column| align_right(&mut table, column));
+    writeln!(out, "{table}")
+}
+
+fn waits_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -> io::Result<()> {
+    // A prediction of a program without overlap may have waits that cost nothing.
+    let waits: Vec<_> = waits(profile).into_iter().filter(|wait| wait.blocked > 0).collect();
+    if waits.is_empty() {
+        return Ok(());
+    }
+    let header = ["waits for", "by", "at", "waits", "blocked"];
+    let mut table = new_table(show.terminal, &header);
+    for wait in waits.iter().take(rows) {
+        let stream = |k: u32| profile.stream_name(k);
+        table.add_row([
+            format!("{} on {}", wait.until, stream(wait.source)),
+            format!("{} on {}", wait.user, stream(wait.stream)),
+            short(&wait.place).to_owned(),
+            wait.count.to_string(),
+            time(wait.blocked),
+        ]);
+    }
+    [3, 4].into_iter().for_each(|column| align_right(&mut table, column));
+    writeln!(out, "{table}")?;
+    more(out, waits.len(), rows)
+}
+
+fn path_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -> io::Result<()> {
+    let path = path(profile);
+    let sum = |is: fn(&Segment) -> bool| {
+        path.iter().filter(|p| is(&p.segment)).map(|p| p.end - p.start).sum::<u64>()
+    };
+    let runs = sum(|s| matches!(s, Segment::Runs(_)));
+    let gaps = sum(|s| matches!(s, Segment::Gap { .. } | Segment::Resumes { .. }));
+    let submits = sum(|s| matches!(s, Segment::Submits { .. }));
+    writeln!(out, "critical path: {} in instructions", share(runs, profile.total))?;
+    if profile.source != Source::Predicted {
+        let (gaps, submits) = (share(gaps, profile.total), share(submits, profile.total));
+        writeln!(out, "  {gaps} between them, {submits} before the program submits the next one")?;
+    }
+    let header = ["critical path", "stream", "at", "takes", "share"];
+    let mut table = new_table(show.terminal, &header);
+    for part in path.iter().take(rows) {
+        let takes = part.end - part.start;
+        let (what, of) = match part.segment {
+            Segment::Runs(k) => (None, k),
+            Segment::Gap { before } => (Some("the way to "), before),
+            Segment::Submits { before } => (Some("the program, until it submits "), before),
+            Segment::Resumes { after } => (Some("the way to the program, after "), after),
+        };
+        let instruction = &profile.instructions[of as usize];
+        let name = format!("{}{}", what.unwrap_or(""), profile.name_of(instruction));
+        let stream = match instruction.stream {
+            NONE => String::new(),
+            stream => profile.stream_name(stream).to_owned(),
+        };
+        let place = short(profile.place_of(instruction)).to_owned();
+        table.add_row([name, stream, place, time(takes), share(takes, profile.total)]);
+    }
+    [3, 4].into_iter().for_each(|column| align_right(&mut table, column));
+    writeln!(out, "{table}")?;
+    more(out, path.len(), rows)
+}
+
+fn memory_tables(
+    profile: &Profile,
+    show: Show,
+    rows: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for (arena, name) in profile.arenas.iter().enumerate() {
+        let held = memory::held(profile, arena as u32);
+        let levels = memory::curve(profile, &held);
+        let Some(peak) = memory::peak(&levels).filter(|peak| peak.bytes > 0) else { continue };
+        writeln!(out, "memory of {name}: at most {} after {}", bytes(peak.bytes), time(peak.at))?;
+        writeln!(
+            out,
+            "  they lie in the first {}, of which {:.0} % are free",
+            bytes(peak.extent),
+            peak.fragmentation() * 100.0
+        )?;
+        let holders = memory::holders(profile, &held, peak.at);
+        let mut table =
+            new_table(show.terminal, &["held at the peak", "shape", "bytes", "share", "made at"]);
+        for &k in holders.iter().take(rows) {
+            let storage = &profile.storages[k as usize];
+            let (tensor, spec) = match profile.tensors.get(storage.tensor as usize) {
+                Some(tensor) => (tensor.name.clone(), tensor.spec.clone()),
+                None => ("workspace".to_owned(), String::new()),
+            };
+            let made = profile.instructions.get(storage.allocated as usize);
+            let place = made.map_or("before the run", |made| short(profile.place_of(made)));
+            let size = bytes(storage.size);
+            let part = share(storage.size, peak.bytes);
+            table.add_row([tensor, spec, size, part, place.to_owned()]);
+        }
+        [2, 3].into_iter().for_each(|column| align_right(&mut table, column));
+        writeln!(out, "{table}")?;
+        more(out, holders.len(), rows)?;
+    }
+    Ok(())
+}

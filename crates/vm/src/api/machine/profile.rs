@@ -1,0 +1,177 @@
+//! Recording of the times of a run.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_instructions::InstructionList;
+use millstream_types::{Error, Point, Result};
+
+use crate::api::handle::Tensor;
+use crate::emission::router::TimesRecorder;
+use crate::profile::RunTimes;
+use crate::profile::recording::Recording;
+
+use super::{DriverKind, Machine};
+
+/// How long the end of a recording waits for streams that still run something.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A recording of times under way. It ends with [`Profiling::finish`]; dropped before, it is
+/// discarded.
+#[must_use = "a recording that is dropped is discarded"]
+pub struct Profiling {
+    machine: Machine,
+    recording: Arc<Recording>,
+    is_finished: bool,
+}
+
+/// A range of the program on the timeline, which ends when this is dropped.
+#[must_use = "the range ends when this is dropped"]
+#[derive(Debug)]
+pub struct RangeGuard(Option<(Arc<Recording>, String, u64)>);
+
+impl Drop for RangeGuard {
+    fn drop(&mut self) {
+        if let Some((recording, name, begin)) = self.0.take() {
+            recording.range(name, begin);
+        }
+    }
+}
+
+impl Machine {
+    /// Begins to record the times of all instructions emitted from now on, together with their
+    /// list, as [`Machine::start_recording`] does. `externals` are the tensors that the list starts
+    /// from, by name.
+    ///
+    /// # Errors
+    /// As [`Machine::start_recording`], or the machine is simulated: then nothing takes time.
+    #[track_caller]
+    pub fn profile(&self, externals: &[(&str, &Tensor)]) -> Result<Profiling> {
+        self.start_recording(externals)?;
+        self.start_times()
+    }
+
+    /// Begins to record the times of all instructions emitted from now on, without their list: for
+    /// programs whose list is known, as that of a dry run is. It costs less than
+    /// [`Machine::profile`]; [`Profiling::finish_with`] ends it.
+    ///
+    /// # Errors
+    /// A recording is under way, an earlier instruction has failed, or the machine is simulated.
+    #[track_caller]
+    pub fn profile_times(&self) -> Result<Profiling> {
+        self.synchronize()?;
+        if self.lock()?.router.recorder.is_some() {
+            let message = "a recording is under way; finish it first".to_owned();
+            return Err(Error::Invalid { what: "profile", message });
+        }
+        self.start_times()
+    }
+
+    fn start_times(&self) -> Result<Profiling> {
+        if self.shared.driver == DriverKind::Simulated {
+            let message = "a simulated run takes no time; predict it from a cost model".to_owned();
+            return Err(Error::Invalid { what: "profile", message });
+        }
+        let recording = Arc::new(Recording::start());
+        self.lock()?.router.start_times(&recording);
+        self.shared.recording.set(Some(recording.clone()));
+        Ok(Profiling { machine: self.of_handle(), recording, is_finished: false })
+    }
+
+    /// Begins a range of the program on the timeline: it ends when the guard is dropped. Without a
+    /// recording under way it does nothing.
+    pub fn range(&self, name: impl Into<String>) -> RangeGuard {
+        RangeGuard(self.shared.recording.get().map(|recording| {
+            let begin = recording.clock.now();
+            (recording, name.into(), begin)
+        }))
+    }
+}
+
+impl Profiling {
+    /// Ends the recording, and returns the times. Waits for all instructions; their failures are
+    /// part of the result.
+    ///
+    /// # Errors
+    /// As [`Machine::finish_recording`]; or an instruction cannot complete.
+    pub fn finish(mut self) -> Result<RunTimes> {
+        let list = |machine: &Machine| machine.finish_recording();
+        Ok(self.end(list)?.unwrap_or_default())
+    }
+
+    /// Ends the recording of [`Machine::profile_times`], and returns the times of a list. Returns
+    /// none if the machine has emitted other instructions than those of the list.
+    ///
+    /// # Errors
+    /// As [`Profiling::finish`].
+    pub fn finish_with(mut self, list: InstructionList) -> Result<Option<RunTimes>> {
+        self.end(|_| Ok(list))
+    }
+
+    fn end(
+        &mut self,
+        list: impl FnOnce(&Machine) -> Result<InstructionList>,
+    ) -> Result<Option<RunTimes>> {
+        match self.machine.synchronize() {
+            Err(error) if error.failure().is_none() => return Err(error),
+            _ => {}
+        }
+        self.is_finished = true;
+        let shared = self.machine.shared.clone();
+        shared.recording.set(None);
+        let list = list(&self.machine);
+        let mut emission = shared.lock()?;
+        let times = emission.router.finish_times();
+        // The inline driver runs the streams' last tasks here.
+        shared.leave(emission);
+        let _ = self.machine.settle();
+        shared.tables.backlog.wait(0, PATIENCE);
+        let Some(TimesRecorder { mut issued, points, .. }) = times else { return Ok(None) };
+        let list = list?;
+        if !points.is_empty() {
+            let Some(found) = issued_of(&list, &points) else { return Ok(None) };
+            issued = found;
+        }
+        Ok(Some(self.recording.times(list, &issued)))
+    }
+}
+
+/// Returns when each instruction of a list was emitted. An instruction without a point was emitted
+/// right before the next one. Returns none if the points are not those of the list.
+fn issued_of(list: &InstructionList, points: &[(Point, u64)]) -> Option<Vec<u64>> {
+    let mut issued = vec![0; list.instructions.len()];
+    let mut by_point: HashMap<Point, u64> = points.iter().copied().collect();
+    let mut last = points.last().map_or(0, |(_, raw)| *raw);
+    for (index, instruction) in list.instructions.iter().enumerate().rev() {
+        if let Some(at) = instruction.body.at() {
+            last = by_point.remove(&at)?;
+        }
+        if let Some(at) = instruction.body.second_point() {
+            by_point.remove(&at)?;
+        }
+        issued[index] = last;
+    }
+    by_point.is_empty().then_some(issued)
+}
+
+impl Drop for Profiling {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        self.machine.shared.recording.set(None);
+        if let Ok(mut emission) = self.machine.shared.lock() {
+            emission.router.recorder = None;
+            emission.router.finish_times();
+            self.machine.shared.leave(emission);
+        }
+    }
+}
+
+impl fmt::Debug for Profiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profiling").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}

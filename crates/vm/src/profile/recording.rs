@@ -1,0 +1,228 @@
+//! What the threads of a machine share while they record.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::thread::ThreadId;
+
+use millstream_instructions::InstructionList;
+use millstream_types::{Point, StreamId};
+
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+
+use super::clock::Clock;
+use super::samples::Sample;
+use super::times::{
+    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+};
+
+/// A tape of a launch: the stream that runs it, and its last sequence number before the first step.
+#[derive(Clone, Debug)]
+pub(crate) struct LaunchedTape {
+    pub(crate) stream: StreamId,
+    pub(crate) base: u64,
+    /// For each step, the index of its instruction.
+    pub(crate) sources: Arc<[u32]>,
+}
+
+/// Device times of commands, in nanoseconds of the recording's clock.
+pub(crate) type DeviceTime = (u64, [u64; 2]);
+
+/// The content so far. Streams give their buffers at the end, so the lock is taken rarely.
+#[derive(Debug, Default)]
+struct Content {
+    samples: HashMap<StreamId, Vec<Sample>>,
+    outcomes: HashMap<StreamId, Vec<(u64, Outcome)>>,
+    device: HashMap<StreamId, Vec<DeviceTime>>,
+    launches: Vec<(Point, Vec<LaunchedTape>)>,
+    ranges: Vec<Range>,
+    threads: HashMap<ThreadId, u32>,
+    pauses: Vec<Pause>,
+}
+
+/// A recording.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    pub(crate) clock: Clock,
+    content: Mutex<Content>,
+}
+
+impl Recording {
+    pub(crate) fn start() -> Recording {
+        Recording { clock: Clock::start(), content: Mutex::default() }
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the buffer of a stream.
+    pub(crate) fn take(
+        &self,
+        stream: StreamId,
+        samples: Vec<Sample>,
+        outcomes: Vec<(u64, Outcome)>,
+    ) {
+        let mut content = self.content();
+        content.samples.entry(stream).or_default().extend(samples);
+        content.outcomes.entry(stream).or_default().extend(outcomes);
+    }
+
+    /// Takes times that a device has measured.
+    pub(crate) fn take_device(&self, stream: StreamId, times: Vec<DeviceTime>) {
+        self.content().device.entry(stream).or_default().extend(times);
+    }
+
+    /// Notes the tapes of a launch.
+    pub(crate) fn launch(&self, at: Point, tapes: Vec<LaunchedTape>) {
+        self.content().launches.push((at, tapes));
+    }
+
+    /// Notes a range of the calling thread, which ends now.
+    pub(crate) fn range(&self, name: String, begin: u64) {
+        let end = self.clock.now();
+        let mut content = self.content();
+        let next = content.threads.len() as u32;
+        let thread = *content.threads.entry(std::thread::current().id()).or_insert(next);
+        content.ranges.push(Range { name, thread, begin, end });
+    }
+
+    /// Notes that a thread of the program waited until now.
+    fn pause(&self, reason: &'static str, until: Option<Point>, begin: u64) {
+        let end = self.clock.now();
+        self.content().pauses.push(Pause { reason, until, begin, end });
+    }
+
+    /// Returns the times so far. `issued` are readings of the clock.
+    pub(crate) fn times(&self, list: InstructionList, issued: &[u64]) -> RunTimes {
+        let total = self.clock.now();
+        let mut content = std::mem::take(&mut *self.content());
+        let issued = issued.iter().map(|&raw| self.clock.ns(raw)).collect();
+        let keys = list.streams.iter().enumerate();
+        let streams = keys.map(|(k, decl)| {
+            let id = StreamId(k as u16);
+            let device = content.device.remove(&id).unwrap_or_default();
+            let outcomes = content.outcomes.remove(&id).unwrap_or_default();
+            let samples = content.samples.remove(&id).unwrap_or_default();
+            StreamTimes {
+                key: decl.key.clone(),
+                by_device: !device.is_empty(),
+                instructions: self.instructions(samples, &outcomes, &device),
+            }
+        });
+        let streams = streams.collect();
+        let launches = std::mem::take(&mut content.launches);
+        let launches = self.launches(launches, &mut content, &list);
+        let Content { mut ranges, mut pauses, .. } = content;
+        ranges.sort_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
+        pauses.sort_by_key(|pause| (pause.begin, std::cmp::Reverse(pause.end)));
+        RunTimes { list, issued, streams, launches, ranges, pauses, total }
+    }
+
+    fn instructions(
+        &self,
+        mut samples: Vec<Sample>,
+        outcomes: &[(u64, Outcome)],
+        device: &[DeviceTime],
+    ) -> Vec<InstructionTimes> {
+        samples.sort_by_key(|sample| sample.seq);
+        samples.dedup_by_key(|sample| sample.seq);
+        let outcomes: HashMap<u64, Outcome> = outcomes.iter().copied().collect();
+        let device: HashMap<u64, [u64; 2]> = device.iter().copied().collect();
+        let mut before = 0;
+        let one = |sample: Sample| {
+            let (ready, end) = (self.clock.ns(sample.ready), self.clock.ns(sample.end));
+            let launched =
+                if sample.launched == 0 { ready } else { self.clock.ns(sample.launched) };
+            let outcome = outcomes.get(&sample.seq).copied().unwrap_or_default();
+            // An instruction on a device begins behind the one before it.
+            let begun = if sample.launched == 0 { ready } else { launched.max(before).min(end) };
+            let [start, end] = device.get(&sample.seq).copied().unwrap_or([begun, end]);
+            before = end;
+            InstructionTimes { seq: sample.seq, ready, start, end, outcome }
+        };
+        samples.into_iter().map(one).collect()
+    }
+
+    fn launches(
+        &self,
+        launches: Vec<(Point, Vec<LaunchedTape>)>,
+        content: &mut Content,
+        list: &InstructionList,
+    ) -> Vec<LaunchTimes> {
+        use millstream_instructions::Body;
+        let executables: HashMap<Point, _> = list
+            .instructions
+            .iter()
+            .filter_map(|instruction| match &instruction.body {
+                Body::LazyJobLauncher { at, list, .. } => Some((*at, *list)),
+                _ => None,
+            })
+            .collect();
+        content.samples.values_mut().for_each(|samples| {
+            samples.sort_by_key(|sample| sample.seq);
+            samples.dedup_by_key(|sample| sample.seq);
+        });
+        let device: HashMap<StreamId, HashMap<u64, [u64; 2]>> =
+            content.device.drain().map(|(id, times)| (id, times.into_iter().collect())).collect();
+        let one = |(at, tapes): (Point, Vec<LaunchedTape>)| {
+            let executable = *executables.get(&at)?;
+            let steps = tapes.iter().flat_map(|tape| {
+                let samples = content.samples.get(&tape.stream).map_or(&[][..], |all| all);
+                let first = samples.partition_point(|sample| sample.seq <= tape.base);
+                samples[first..].iter().map_while(|sample| {
+                    let step = (sample.seq - tape.base - 1) as usize;
+                    let &instruction = tape.sources.get(step)?;
+                    // The steps before an instruction's own one are its waits.
+                    let waits = tape.sources.get(step + 1) == Some(&instruction);
+                    let own = [self.clock.ns(sample.ready), self.clock.ns(sample.end)];
+                    let times = device.get(&tape.stream).and_then(|all| all.get(&sample.seq));
+                    let [ready, end] = times.copied().unwrap_or(own);
+                    Some(StepTimes { instruction, waits, ready, end })
+                })
+            });
+            Some(LaunchTimes { at, executable, steps: steps.collect() })
+        };
+        launches.into_iter().filter_map(one).collect()
+    }
+}
+
+/// The recording of a machine that is under way, for the threads of the program.
+#[derive(Debug, Default)]
+pub(crate) struct ActiveRecording {
+    /// Whether there is one. A hint: the lock decides.
+    is_active: AtomicBool,
+    recording: Mutex<Option<Arc<Recording>>>,
+}
+
+impl ActiveRecording {
+    /// Replaces the recording.
+    pub(crate) fn set(&self, recording: Option<Arc<Recording>>) {
+        let mut own = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_active.store(recording.is_some(), Ordering::Relaxed);
+        *own = recording;
+    }
+
+    /// Returns the recording, if there is one.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<Arc<Recording>> {
+        if !self.is_active.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `wait`, in which the thread waits for this reason, and perhaps for a point.
+    #[inline]
+    pub(crate) fn pause<T>(
+        &self,
+        reason: &'static str,
+        until: Option<Point>,
+        wait: impl FnOnce() -> T,
+    ) -> T {
+        let Some(recording) = self.get() else { return wait() };
+        let begin = recording.clock.now();
+        let waited = wait();
+        recording.pause(reason, until, begin);
+        waited
+    }
+}

@@ -1,0 +1,113 @@
+//! The times of a run.
+
+use millstream_instructions::InstructionList;
+use millstream_types::{ListId, Point, StreamKey};
+
+/// How an instruction ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// As it should.
+    #[default]
+    Completed,
+    /// It failed, and poisoned its outputs.
+    Failed,
+    /// It was skipped, as its operands were poisoned.
+    Skipped,
+}
+
+/// The times of an instruction, in nanoseconds since the recording began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstructionTimes {
+    /// Its sequence number.
+    pub seq: u64,
+    /// When its worker first tried to run it: everything before it on its stream had been launched.
+    /// A wait blocks the stream from here on.
+    pub ready: u64,
+    /// When it began. On a device that reports no times of its own, an instruction begins when it
+    /// was given to the device and the one before it has completed.
+    pub start: u64,
+    /// When it had completed.
+    pub end: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// The times of a stream's instructions, by sequence number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamTimes {
+    /// The stream. Its id in the list is its position among all.
+    pub key: StreamKey,
+    /// The times, in the order of the sequence numbers.
+    pub instructions: Vec<InstructionTimes>,
+    /// Whether the device measured them by its own clock.
+    pub by_device: bool,
+}
+
+/// The times of a step of an executable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTimes {
+    /// The index of its instruction in the executable's list.
+    pub instruction: u32,
+    /// Whether it is a wait before its instruction.
+    pub waits: bool,
+    /// When it was first tried.
+    pub ready: u64,
+    /// When it had completed.
+    pub end: u64,
+}
+
+/// The times of a launch of an executable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchTimes {
+    /// The point of the launch.
+    pub at: Point,
+    /// The executable, by its id in the list.
+    pub executable: ListId,
+    /// Its steps.
+    pub steps: Vec<StepTimes>,
+}
+
+/// A range of the program that the user named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Its name.
+    pub name: String,
+    /// The thread, counted from 0 in the order of their first ranges.
+    pub thread: u32,
+    /// When it began.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
+}
+
+/// A time during which a thread of the program waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Why it waited.
+    pub reason: &'static str,
+    /// The point that it waited for, if it was one.
+    pub until: Option<Point>,
+    /// When it began to wait.
+    pub begin: u64,
+    /// When it went on.
+    pub end: u64,
+}
+
+/// The times of a run, with its list. All times are nanoseconds since the recording began.
+#[derive(Clone, Debug, Default)]
+pub struct RunTimes {
+    /// The instructions that were emitted.
+    pub list: InstructionList,
+    /// When each of them was emitted.
+    pub issued: Vec<u64>,
+    /// The times on each stream of the list.
+    pub streams: Vec<StreamTimes>,
+    /// The launches of executables, with the times of their steps.
+    pub launches: Vec<LaunchTimes>,
+    /// The ranges that the user named.
+    pub ranges: Vec<Range>,
+    /// The times during which the program waited: for results, for room, for memory.
+    pub pauses: Vec<Pause>,
+    /// The time of the whole recording.
+    pub total: u64,
+}
