@@ -49,7 +49,8 @@ fn data(machine: &Machine, random: &Generator) -> Result<(Tensor, Tensor)> {
     let points = Tensor::uniform(-1.0..1.0, (POINTS, 2), random, machine)?;
     let squares = (&points * &points)?.sum(1)?;
     let inside = squares.gt(0.2)?.logical_and(&squares.lt(0.8)?)?;
-    Ok((points, inside.cast(points.dtype())?.reshape((POINTS, 1))?))
+    let inside = inside.cast(points.dtype())?.reshape((POINTS, 1))?;
+    Ok((points, inside))
 }
 
 /// Trains, and returns the first and the last loss.
