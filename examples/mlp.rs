@@ -1,6 +1,6 @@
-//! A network of two layers that learns whether points lie in a ring: eager, and replayed.
+//! A network of two layers that learns whether points lie in a circle: eager, and replayed.
 
-use millstream::optimisers::{Adam, State, adam};
+use millstream::optimisers::{Adam, Sgd, State, adam, sgd};
 use millstream::{Generator, Machine, MachineConfig, Result, Tensor};
 
 const POINTS: usize = 128;
@@ -44,12 +44,12 @@ impl Network {
     }
 }
 
-/// Returns random points, and whether each lies in the ring.
+/// Returns random points, and whether each lies in the circle.
 fn data(machine: &Machine, random: &Generator) -> Result<(Tensor, Tensor)> {
     let points = Tensor::uniform(-1.0..1.0, (POINTS, 2), random, machine)?;
     let squares = (&points * &points)?.sum(1)?;
-    let inside = squares.gt(0.2)?.logical_and(&squares.lt(0.8)?)?;
-    Ok((points, inside.cast(points.dtype())?.reshape((POINTS, 1))?))
+    let inside = squares.lt(0.6)?.cast(points.dtype())?.reshape((POINTS, 1))?;
+    Ok((points, inside))
 }
 
 /// Trains, and returns the first and the last loss.
@@ -60,7 +60,7 @@ pub(crate) fn train(steps: usize) -> Result<(f32, f32)> {
     let machine = Machine::new(MachineConfig::default())?;
     let network = Network::new(&machine, 32)?;
     let (random, mut state) = (Generator::new(2), State::default());
-    let settings = Adam { lr: 0.02, ..Adam::default() };
+    let settings = Adam { lr: 0.05, ..Adam::default() };
     let mut losses = Vec::new();
     for _ in 0..steps {
         let (points, inside) = data(&machine, &random)?;
@@ -80,14 +80,9 @@ pub(crate) fn replayed(steps: usize) -> Result<(f32, f32, u64)> {
     let network = Network::new(&machine, 32)?;
     let step = machine.traced(move |inputs, _| {
         let loss = network.loss(&inputs[0], &inputs[1])?;
-        millstream::no_grad(|| {
-            for parameter in network.parameters() {
-                if let Some(gradient) = parameter.grad() {
-                    parameter.sub_(&(gradient * 0.5)?)?;
-                }
-            }
-            Ok(vec![loss])
-        })
+        let settings = Sgd { lr: 1.0, ..Sgd::default() };
+        sgd(&network.parameters(), &mut State::default(), &settings)?;
+        Ok(vec![loss])
     });
     let (points, inside) = data(&machine, &Generator::new(2))?;
     let mut losses = Vec::new();

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 const FILE: &[u8] = include_bytes!("gradients.safetensors");
 
-/// What PyTorch can differentiate, and this table cannot: gradients, and `digamma`, whose derivative
-/// no op computes.
+/// What PyTorch can differentiate, and this table cannot: gradients, and `digamma`, whose
+/// derivative no op computes.
 const NO_RULE: &[&str] = &[
     "_adaptive_avg_pool2d_backward",
     "avg_pool2d_backward",

@@ -5,10 +5,12 @@ mod computing;
 mod derivatives;
 mod devices;
 mod display;
+mod files;
 mod gradients;
 mod indexing;
 mod making;
 mod optimisers;
+mod own_ops;
 mod reading;
 
 use millstream::*;

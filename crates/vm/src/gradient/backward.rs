@@ -8,7 +8,7 @@ use crate::api::handle::Tensor;
 use crate::emission::origin::{self, with_origin};
 
 use super::derivatives::{Derivative, Formulas};
-use super::notes::{Node, Source, Value};
+use super::node::{Node, Source, Value};
 use super::tape::{Tape, no_grad, with_grad};
 
 /// The gradients of a node's inputs, in order.

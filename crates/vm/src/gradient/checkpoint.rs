@@ -8,7 +8,8 @@ use millstream_types::Result;
 use crate::api::handle::Tensor;
 use crate::emission::origin;
 
-use super::notes::{Effects, Node, Region, Source};
+use super::node::{Node, Region, Source};
+use super::notes::Effects;
 use super::tape::{Tape, no_grad, with_grad};
 
 impl Tape {

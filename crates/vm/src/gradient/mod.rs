@@ -10,7 +10,8 @@
 //! |---|---|
 //! | `tape` | tapes, and the thread's innermost one |
 //! | `leaf` | tensors with a gradient |
-//! | `notes` | the notes of a tape: nodes, values, storages and their versions |
+//! | `notes` | the notes of a tape: the values of tensors, storages and their versions |
+//! | `node` | a noted call: what it keeps, what gives its gradients |
 //! | `backward` | the way from results to gradients |
 //! | `checkpoint` | regions that are computed again instead of kept |
 //! | `derivatives` | the table: for each op what is kept, and the formulas |
@@ -20,6 +21,7 @@ mod backward;
 mod checkpoint;
 mod derivatives;
 mod leaf;
+mod node;
 mod notes;
 pub mod optimisers;
 mod tape;

@@ -12,63 +12,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_types::{Attrs, DeviceId, Error, Layout, Origin, Result, TensorSpec};
+use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
 
 use crate::api::handle::{Tensor, WeakTensor};
 
-use super::derivatives::{Rule, Save};
-use super::leaf::Leaf;
-
-/// A result of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Value {
-    pub(super) node: usize,
-    pub(super) output: usize,
-}
-
-/// A tensor that a formula needs, and the version that it had.
-pub(super) struct Kept {
-    pub(super) tensor: Tensor,
-    group: usize,
-    version: u64,
-}
-
-/// A function of a gradient, which may replace it.
-pub(super) type Hook = Box<dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send>;
-
-/// A function that a checkpoint runs again.
-pub(super) type Region = Arc<dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync>;
-
-/// What gives the gradients of a node's inputs.
-pub(super) enum Source {
-    Leaf(Arc<Leaf>),
-    Rule(&'static Rule),
-    /// The op has no derivative.
-    Unknown,
-    /// A copy from this device.
-    Copy(DeviceId),
-    /// A part of a base: the layout of the base, and that of the part.
-    Part(Layout, Layout),
-    /// A base whose part was written: the two layouts. The inputs are the base and the part.
-    Joined(Layout, Layout),
-    Checkpoint(Region),
-}
-
-pub(super) struct Node {
-    pub(super) source: Source,
-    pub(super) op: String,
-    pub(super) origin: Origin,
-    pub(super) attrs: Arc<Attrs>,
-    /// The values of the inputs, in the order that the op lists them; none for constants.
-    pub(super) inputs: Vec<Option<Value>>,
-    pub(super) input_specs: Vec<Option<TensorSpec>>,
-    pub(super) output_specs: Vec<TensorSpec>,
-    pub(super) kept_inputs: Vec<Option<Kept>>,
-    pub(super) kept_outputs: Vec<Option<Kept>>,
-    pub(super) hooks: Vec<(usize, Hook)>,
-    /// Whether a backward pass has dropped what was kept.
-    pub(super) is_spent: bool,
-}
+use super::derivatives::Save;
+use super::node::{Kept, Node, Source, Value};
 
 /// The views of one memory.
 #[derive(Default)]

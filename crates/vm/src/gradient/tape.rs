@@ -16,7 +16,8 @@ use crate::api::machine::Machine;
 use crate::sync::thread_local;
 
 use super::derivatives;
-use super::notes::{Effects, Node, Notes, Source};
+use super::node::{Node, Source};
+use super::notes::{Effects, Notes};
 
 /// The notes of a tape, shared by the tape and its thread.
 pub(super) type SharedNotes = Rc<RefCell<Notes>>;

@@ -113,10 +113,9 @@ impl Ints for () {
 }
 
 macro_rules! tuple {
-    ($($name:ident)*) => {
-        impl<$($name: Int),*> Ints for ($($name,)*) {
+    ($($name:ident: $ty:ident)*) => {
+        impl<$($ty: Int),*> Ints for ($($ty,)*) {
             fn to_ints(self) -> Vec<i64> {
-                #[allow(non_snake_case, reason = "the names of the types name the parts")]
                 let ($($name,)*) = self;
                 vec![$($name.to_int()),*]
             }
@@ -124,11 +123,11 @@ macro_rules! tuple {
     };
 }
 
-tuple! { A }
-tuple! { A B }
-tuple! { A B C }
-tuple! { A B C D }
-tuple! { A B C D E }
+tuple! { a: A }
+tuple! { a: A b: B }
+tuple! { a: A b: B c: C }
+tuple! { a: A b: B c: C d: D }
+tuple! { a: A b: B c: C d: D e: E }
 
 /// Dimensions as an argument: a list of them, or `..` for all.
 pub trait Dims {

@@ -29,8 +29,9 @@ impl Tensor {
     /// As [`Tensor::to_vec`].
     #[track_caller]
     pub fn to_ndarray<T: Element>(&self) -> Result<ArrayD<T>> {
+        let origin = origin::caller();
         let elements = self.to_vec::<T>()?;
         ArrayD::from_shape_vec(IxDyn(self.shape()), elements)
-            .map_err(|error| Error::Internal { message: error.to_string() }.at(&origin::caller()))
+            .map_err(|error| Error::Internal { message: error.to_string() }.at(&origin))
     }
 }

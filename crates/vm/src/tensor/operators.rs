@@ -17,11 +17,17 @@ macro_rules! operator {
         operator! { @tensors $trait, $method, &Tensor, Tensor, |a, b| Tensor::$method(a, &b) }
         operator! { @tensors $trait, $method, Tensor, &Tensor, |a, b| Tensor::$method(&a, b) }
         operator! { @tensors $trait, $method, Tensor, Tensor, |a, b| Tensor::$method(&a, &b) }
-        operator! { @tensors $trait, $method, &Tensor, Result<Tensor>, |a, b| Tensor::$method(a, &b?) }
-        operator! { @tensors $trait, $method, Tensor, Result<Tensor>, |a, b| Tensor::$method(&a, &b?) }
+        operator! {
+            @tensors $trait, $method, &Tensor, Result<Tensor>, |a, b| Tensor::$method(a, &b?)
+        }
+        operator! {
+            @tensors $trait, $method, Tensor, Result<Tensor>, |a, b| Tensor::$method(&a, &b?)
+        }
         operator! { @numbers $trait, $method, $reversed, f64 i64 }
     };
-    (@tensors $trait:ident, $method:ident, $left:ty, $right:ty, |$a:ident, $b:ident| $body:expr) => {
+    (
+        @tensors $trait:ident, $method:ident, $left:ty, $right:ty, |$a:ident, $b:ident| $body:expr
+    ) => {
         impl $trait<$right> for $left {
             type Output = Result<Tensor>;
 

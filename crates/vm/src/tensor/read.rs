@@ -99,7 +99,8 @@ impl Tensor {
     /// let elements = x.to_vec_async::<i64>(); // `.await` it
     /// # let mut elements = std::pin::pin!(elements);
     /// # let elements = loop {
-    /// #     if let Poll::Ready(done) = elements.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #     let context = &mut Context::from_waker(Waker::noop());
+    /// #     if let Poll::Ready(done) = elements.as_mut().poll(context) {
     /// #         break done?;
     /// #     }
     /// #     std::thread::yield_now();

@@ -103,10 +103,9 @@ impl<'a> Indices<'a> for &[Index<'a>] {
 }
 
 macro_rules! tuple {
-    ($($name:ident)*) => {
-        impl<'a, $($name: Into<Index<'a>>),*> Indices<'a> for ($($name,)*) {
+    ($($name:ident: $ty:ident)*) => {
+        impl<'a, $($ty: Into<Index<'a>>),*> Indices<'a> for ($($ty,)*) {
             fn to_indices(self) -> Vec<Index<'a>> {
-                #[allow(non_snake_case, reason = "the names of the types name the parts")]
                 let ($($name,)*) = self;
                 vec![$($name.into()),*]
             }
@@ -114,11 +113,11 @@ macro_rules! tuple {
     };
 }
 
-tuple! { A }
-tuple! { A B }
-tuple! { A B C }
-tuple! { A B C D }
-tuple! { A B C D E }
+tuple! { a: A }
+tuple! { a: A b: B }
+tuple! { a: A b: B c: C }
+tuple! { a: A b: B c: C d: D }
+tuple! { a: A b: B c: C d: D e: E }
 
 impl Tensor {
     /// Returns a part of the tensor, selected by indices of its first dimensions. Without tensors
@@ -132,6 +131,8 @@ impl Tensor {
     /// | `REST` | all dimensions that the other indices leave | `...` |
     /// | `NEW` | a new dimension of length 1 | `None` |
     /// | `&tensor` | the elements at these indices, or where it is true | the tensor |
+    ///
+    /// Clippy takes a literal `1..-1` for a mistake; `Index::Range(Some(1), Some(-1))` is the same.
     ///
     /// ```
     /// # fn main() -> millstream_types::Result<()> {

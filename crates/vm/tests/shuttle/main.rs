@@ -31,6 +31,8 @@ mod driver;
 mod emission;
 #[path = "../../src/executable/mod.rs"]
 mod executable;
+#[path = "../../src/gradient/mod.rs"]
+mod gradient;
 #[path = "../../src/host/mod.rs"]
 mod host;
 #[path = "../../src/lowering/mod.rs"]
@@ -39,6 +41,8 @@ mod lowering;
 mod pool;
 #[path = "../../src/tables/mod.rs"]
 mod tables;
+#[path = "../../src/tensor/mod.rs"]
+mod tensor;
 #[path = "../../src/worker/mod.rs"]
 mod worker;
 

@@ -1,5 +1,6 @@
 //! Handles of streams, tensors, events and sections.
 
+mod access;
 mod completion;
 mod current;
 mod event;

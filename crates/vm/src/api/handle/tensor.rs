@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
-use millstream_types::{Access, DeviceId, Error, Origin, Result, StreamType, TensorId, TensorSpec};
+use millstream_types::{DeviceId, Error, Origin, Result, TensorId, TensorSpec};
 
 use crate::api::machine::{Begun, BegunOne, Machine};
 use crate::capture::{self, Deferred, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor, Release};
 use crate::gradient::{self, LeafSlot};
-use crate::host::Blob;
 use crate::lowering;
 
 use super::Completion;
@@ -237,15 +236,6 @@ impl Tensor {
         Ok(made)
     }
 
-    fn not_on_host(&self) -> Error {
-        let (spec, device) = (self.0.spec.brief(), &self.0.device);
-        let message = format!(
-            "{spec} lies in the memory of {device}, which a host function cannot use; copy the \
-             tensor to host memory first"
-        );
-        Error::Invalid { what: "access", message }
-    }
-
     /// Blocks until the tensor's last write so far has completed; waits neither for reads of it nor
     /// for later instructions of its stream. A pool has no order, so on a pool this waits for
     /// everything submitted before the write.
@@ -373,59 +363,5 @@ impl Tensor {
         result.unwrap_or_else(|| {
             Err(Error::Internal { message: "a read completed without a result".to_owned() })
         })
-    }
-
-    /// Lets a host function use the tensor's memory, behind everything submitted on the tensor. The
-    /// function runs on a host worker; it must not submit or wait.
-    ///
-    /// # Errors
-    /// The tensor was released or is held, or lies in memory that the host cannot address.
-    #[track_caller]
-    pub fn access(
-        &self,
-        access: Access,
-        function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
-    ) -> Result<Completion> {
-        self.access_at(access, origin::caller(), function)
-    }
-
-    pub(crate) fn access_at(
-        &self,
-        access: Access,
-        origin: Origin,
-        function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
-    ) -> Result<Completion> {
-        let machine = &self.0.machine;
-        if access.writes() {
-            gradient::note_write(self, "a host function", &origin);
-        }
-        if capture::is_active() {
-            capture::refuse(machine, "a host function uses a tensor's memory", &origin);
-        }
-        let stream = match self.0.made_on.key.ty {
-            StreamType::COMPUTE | StreamType::DEVICE2HOST | StreamType::PINNED_COMPUTE => {
-                self.0.made_on.clone()
-            }
-            _ => lowering::compute_stream(&mut machine.submitter(origin.clone()), self)?,
-        };
-        let tensor = self.resolved().map_err(|e| e.at(&origin))?;
-        let host = &machine.shared.tables.host;
-        let callback = host.add_callback(Box::new(function));
-        let emitted = machine.emit(&origin, |e| {
-            e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
-            // The slot of a released tensor may be another's.
-            let alive = builder.spec(tensor).is_ok();
-            if alive && router.slot(tensor.id).is_some_and(|slot| !slot.on_host) {
-                return Err(self.not_on_host());
-            }
-            builder
-                .access_blob(router, stream.id, tensor, access, callback, None, &origin)
-                .map(Outcome::Done)
-        });
-        if emitted.is_err() {
-            drop(host.take_callback(callback));
-        }
-        Ok(machine.completion_of(emitted?))
     }
 }

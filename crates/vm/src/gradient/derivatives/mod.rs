@@ -27,7 +27,8 @@ use millstream_types::{AttrValue, Attrs, DType, Error, Result, TensorSpec};
 use crate::api::handle::Tensor;
 use crate::tensor::Operand;
 
-use super::notes::{Node, Notes};
+use super::node::Node;
+use super::notes::Notes;
 
 /// A tensor that a formula needs.
 #[derive(Clone, Copy, Debug)]

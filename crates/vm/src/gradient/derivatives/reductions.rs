@@ -40,6 +40,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
     one("prod", &[(I0, &[0])], &[Some(prod)]),
     one("linalg_vector_norm", &[(I0, &[0]), (O0, &[0])], &[Some(norm)]),
+    one("cumprod", &[(I0, &[0]), (O0, &[0])], &[Some(cumprod)]),
     one(
         "cumsum",
         &[],
@@ -137,6 +138,25 @@ fn prod(d: &Derivative<'_>) -> Result<Tensor> {
     let mut back = vec![0usize; rank];
     order.iter().enumerate().for_each(|(at, &dim)| back[dim] = at);
     spread(d, &d.g()?)?.mul(&slope.permute(back)?)
+}
+
+/// Returns the sums of the elements from each one on.
+fn sums_from(x: &Tensor, dim: i64) -> Result<Tensor> {
+    x.flip(dim)?.cumsum(dim)?.flip(dim)
+}
+
+/// Before the first zero of a row, the slope is a quotient; at the zero, the products without it;
+/// behind it, nothing.
+fn cumprod(d: &Derivative<'_>) -> Result<Tensor> {
+    let dim = d.attrs().int("dim")?.unwrap_or(0);
+    let (g, x) = (d.g()?.cast(d.spec(0)?.dtype)?, d.input(0)?);
+    let is_zero = x.eq(0)?;
+    let zeros = is_zero.cast(millstream_types::DType::I64)?.cumsum(dim)?;
+    let is_first = is_zero.logical_and(&zeros.eq(1)?)?;
+    let quotient = sums_from(&g.mul(&d.output(0)?)?, dim)?.div(&x.masked_fill(&is_zero, 1)?)?;
+    let products = x.masked_fill(&is_first, 1)?.cumprod(dim)?;
+    let at_zero = sums_from(&g.mul(&products)?, dim)?;
+    zeros.eq(0)?.where_cond(&quotient, &is_first.where_cond(&at_zero, 0)?)
 }
 
 fn norm(d: &Derivative<'_>) -> Result<Tensor> {

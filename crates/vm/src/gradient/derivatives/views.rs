@@ -110,7 +110,7 @@ fn unfold(d: &Derivative<'_>) -> Result<Tensor> {
     let (size, step) = (number("size")?, number("step")?);
     let (g, zeros) = (d.g()?, d.zeros(0)?);
     if rank == 0 {
-        return g.reshape(d.shape(0)?);
+        return g.sum(..);
     }
     let windows = g.shape()[dim as usize] as i64;
     let at: Vec<i64> =
