@@ -83,6 +83,13 @@ impl<T> OnceLock<T> {
         self.value.get()
     }
 
+    pub(crate) fn get_or_init(&self, init: impl FnOnce() -> T) -> &T {
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = self.value.get_or_init(init);
+        self.is_set.notify_all();
+        value
+    }
+
     pub(crate) fn wait(&self) -> &T {
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
