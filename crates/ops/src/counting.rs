@@ -30,8 +30,8 @@ const SEARCH: Def = Def {
         arg("x", "any shape"),
     ],
     attrs: &[
-        arg("right", "the position after equal elements instead of before; default false"),
-        arg("out_int32", "i32 instead of i64; default false"),
+        arg("right", "the position after equal elements instead of before").flag().or("false"),
+        arg("out_int32", "i32 instead of i64").flag().or("false"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -58,12 +58,14 @@ const HISTOGRAM: Def = Def {
     summary: "the numbers of elements in bins of one width",
     inputs: &[arg("x", "any shape; numbers")],
     attrs: &[
-        arg("bins", "the number of bins; default 100"),
-        arg("min", "the start of the first bin; default 0"),
+        arg("bins", "the number of bins").int().or("100"),
+        arg("min", "the start of the first bin").number().or("0"),
         arg(
             "max",
             "the end of the last, included; the least and greatest element if not above min",
-        ),
+        )
+        .number()
+        .optional(),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -98,10 +100,14 @@ const UNIQUE: Def = Def {
     summary: "the distinct elements or slices of x, the position of each, and their counts",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("dim", "0: slices along the first dimension; default all elements"),
-        arg("consecutive", "only of neighbours one is dropped, else the result is sorted"),
-        arg("return_inverse", "whether to return positions; default false: an empty tensor"),
-        arg("return_counts", "whether to return counts; default false: an empty tensor"),
+        arg("dim", "0: slices along the first dimension").int().or("all"),
+        arg("consecutive", "only of neighbours one is dropped, else the result is sorted")
+            .flag()
+            .or("false"),
+        arg("return_inverse", "whether to return positions, else an empty tensor")
+            .flag()
+            .or("false"),
+        arg("return_counts", "whether to return counts, else an empty tensor").flag().or("false"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -140,8 +146,8 @@ const MODE: Def = Def {
     summary: "the most frequent element along a dimension, the least of several, and an index",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("dim", "the dimension, negative from the end; default the last"),
-        arg("keepdim", "keep the dimension with length 1; default false"),
+        arg("dim", "the dimension, negative from the end").int().or("-1"),
+        arg("keepdim", "keep the dimension with length 1").flag().or("false"),
     ],
     arity: Arity::Listed,
     rule: |call| {
@@ -173,8 +179,8 @@ const NONZERO: Def = Def {
     summary: "the indices of the first nonzero elements, a row for each, and then fill_value",
     inputs: &[arg("x", "any shape")],
     attrs: &[
-        arg("size", "the number of rows"),
-        arg("fill_value", "the elements of rows without an index; default -1"),
+        arg("size", "the number of rows").int(),
+        arg("fill_value", "the elements of rows without an index").number().or("-1"),
     ],
     arity: Arity::Listed,
     rule: |call| {

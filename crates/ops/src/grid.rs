@@ -18,12 +18,16 @@ const X: ArgDoc = arg("x", "[n,c,..]; floats");
 const GRID: ArgDoc = arg("grid", "[n,..,d] of d coordinates; x's dtype");
 const GRAD: ArgDoc = arg("grad", "the gradient of the samples");
 const ATTRS: &[ArgDoc] = &[
-    arg("interpolation_mode", "0 linear, 1 nearest, 2 cubic; default 0"),
-    arg("padding_mode", "0 zeros, 1 the border, 2 reflections; default 0"),
-    arg("align_corners", "whether -1 and 1 are centres of elements; default false"),
+    arg("interpolation_mode", "0 linear, 1 nearest, 2 cubic").int().or("0"),
+    arg("padding_mode", "0 zeros, 1 the border, 2 reflections").int().or("0"),
+    arg("align_corners", "whether -1 and 1 are centres of elements").flag().or("false"),
 ];
-const BACKWARD: &[ArgDoc] =
-    &[ATTRS[0], ATTRS[1], ATTRS[2], arg("output_mask", "which gradients to return; default both")];
+const BACKWARD: &[ArgDoc] = &[
+    ATTRS[0],
+    ATTRS[1],
+    ATTRS[2],
+    arg("output_mask", "which gradients to return; default both").ints().optional(),
+];
 
 const fn sampler(name: &'static str, rule: fn(CallSpec<'_>) -> Result<Signature>) -> Def {
     Def {

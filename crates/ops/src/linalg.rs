@@ -18,8 +18,9 @@ use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 const A: ArgDoc = arg("A", "[..,m,n]; f32 or f64");
 const SQUARE: ArgDoc = arg("A", "[..,n,n]; f32 or f64");
-const CHECK: ArgDoc = arg("check_errors", "whether the call fails where info is not 0");
-const LEFT: ArgDoc = arg("left", "whether A stands left of the unknown matrix; default true");
+const CHECK: ArgDoc =
+    arg("check_errors", "whether the call fails where info is not 0").flag().or("false");
+const LEFT: ArgDoc = arg("left", "whether A stands left of the unknown matrix").flag().or("true");
 const PIVOTS: ArgDoc = arg("pivots", "i32; [..,min(m,n)]");
 
 macro_rules! linalg {
@@ -37,24 +38,24 @@ macro_rules! linalg {
 
 linalg! {
     ("linalg_cholesky_ex", "the Cholesky factor of A, and info", &[SQUARE],
-     &[arg("upper", "the upper factor instead of the lower; default false"), CHECK], cholesky);
+     &[arg("upper", "the upper factor instead of the lower").flag().or("false"), CHECK], cholesky);
     ("linalg_lu_factor_ex", "the packed LU factors of A, the pivots from 1, and info", &[A],
-     &[arg("pivot", "true, which is the default: rows are exchanged"), CHECK], lu_factors);
+     &[arg("pivot", "true: rows are exchanged").flag().or("true"), CHECK], lu_factors);
     ("lu_unpack", "the permutation, L and U of packed factors", &[arg("LU", "[..,m,n]"), PIVOTS],
-     &[arg("unpack_data", "whether to return L and U; default true"),
-       arg("unpack_pivots", "whether to return the permutation; default true")], unpacked);
+     &[arg("unpack_data", "whether to return L and U").flag().or("true"),
+       arg("unpack_pivots", "whether to return the permutation").flag().or("true")], unpacked);
     ("linalg_lu_solve", "the solution X of A X = B by the packed factors of A",
      &[arg("LU", "[..,n,n]"), PIVOTS, arg("B", "[..,n,k]")],
-     &[LEFT, arg("adjoint", "whether the adjoint of A stands in its place; default false")],
+     &[LEFT, arg("adjoint", "whether the adjoint of A stands in its place").flag().or("false")],
      |call| solution(call, 2));
     ("linalg_solve_triangular", "the solution X of A X = B with a triangle of A",
      &[SQUARE, arg("B", "[..,n,k]")],
-     &[arg("upper", "whether it is the upper triangle; default false"), LEFT,
-       arg("unitriangular", "whether the diagonal counts as ones; default false")],
+     &[arg("upper", "whether it is the upper triangle").flag().or("false"), LEFT,
+       arg("unitriangular", "whether the diagonal counts as ones").flag().or("false")],
      |call| solution(call, 1));
     ("linalg_inv_ex", "the inverse of A, and info", &[SQUARE], &[CHECK], inverse);
     ("linalg_qr", "Q and R with A = Q R", &[A],
-     &[arg("mode", "\"reduced\", \"complete\", or \"r\" without Q; default \"reduced\"")], qr);
+     &[arg("mode", "\"reduced\", \"complete\", or \"r\" without Q").text().or("reduced")], qr);
     ("geqrf", "the packed QR factors of A, and the factors of the reflections", &[A], &[],
      reflections);
     ("linalg_householder_product", "the first columns of the Q of packed factors",
@@ -64,18 +65,18 @@ linalg! {
      });
     ("ormqr", "the product of the Q of packed factors with a matrix",
      &[A, arg("tau", "[..,k]"), arg("other", "[..,m,k]")],
-     &[LEFT, arg("transpose", "whether the adjoint of Q stands in its place; default false")],
+     &[LEFT, arg("transpose", "whether the adjoint of Q stands in its place").flag().or("false")],
      |call| {
         matrices(call, 1)?;
         fresh(call, [like(&call.inputs[0], call.inputs[2].shape())?])
      });
     ("_linalg_svd", "U, the singular values, and the adjoint of V, with A = U S Vᴴ", &[A],
-     &[arg("full_matrices", "whether U and V are square; default false"),
-       arg("compute_uv", "whether to return U and V; default true"),
-       arg("driver", "ignored")], singular);
+     &[arg("full_matrices", "whether U and V are square").flag().or("false"),
+       arg("compute_uv", "whether to return U and V").flag().or("true"),
+       arg("driver", "no effect").text().ignored()], singular);
     ("_linalg_eigh", "the eigenvalues of a symmetric A, ascending, and the eigenvectors", &[SQUARE],
-     &[arg("UPLO", "the triangle that is read, \"L\" or \"U\"; default \"L\""),
-       arg("compute_v", "whether to return the eigenvectors; default true")], eigen);
+     &[arg("UPLO", "the triangle that is read, \"L\" or \"U\"").text().or("L"),
+       arg("compute_v", "whether to return the eigenvectors").flag().or("true")], eigen);
     ("linalg_matrix_exp", "e to the power of A", &[arg("A", "[..,n,n]; floats")], &[], |call| {
         match matrix(&call.inputs[0])? {
             (_, m, n) if m == n && call.inputs[0].dtype.is_float() => {}
@@ -87,14 +88,13 @@ linalg! {
         fresh(call, [like(&call.inputs[0], call.inputs[0].shape())?])
      });
     ("linalg_ldl_factor_ex", "the packed L D Lᵀ factors of a symmetric A, the pivots, and info",
-     &[SQUARE], &[arg("hermitian", "whether A is Hermitian; default false"), CHECK], lu_factors);
+     &[SQUARE], &[arg("hermitian", "whether A is Hermitian").flag().or("false"), CHECK], lu_factors);
     ("linalg_ldl_solve", "the solution X of A X = B by the packed L D Lᵀ factors of A",
      &[arg("LD", "[..,n,n]"), PIVOTS, arg("B", "[..,n,k]")],
-     &[arg("hermitian", "whether A is Hermitian; default false")], |call| solution(call, 2));
+     &[arg("hermitian", "whether A is Hermitian").flag().or("false")], |call| solution(call, 2));
     ("linalg_lstsq", "the least squares solution of A X = B, with residuals, ranks and singular values", &[A, arg("B", "[..,m,k] or [..,m]")],
-     &[arg("rcond", "the least singular value that counts, relative to the greatest"),
-       arg("driver", "\"gelsy\", \"gels\", \"gelsd\" or \"gelss\", which differ in the results \
-        returned; default \"gelsy\"")], least_squares);
+     &[arg("rcond", "the least singular value that counts, relative to the greatest").float().optional(),
+       arg("driver", "\"gelsy\", \"gels\", \"gelsd\" or \"gelss\", which differ in the results returned").text().or("gelsy")], least_squares);
 }
 
 /// Returns the lengths of the batches, the rows and the columns of an operand.

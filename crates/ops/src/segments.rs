@@ -19,24 +19,24 @@ use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
 const SEGMENTS: &[ArgDoc] = &[
-    arg("reduce", "\"sum\", \"mean\", \"max\", \"min\" or \"prod\""),
-    arg("axis", "the dimension of the segments; lengths has those up to it; default 0"),
-    arg("initial", "the value to start with"),
+    arg("reduce", "\"sum\", \"mean\", \"max\", \"min\" or \"prod\"").text(),
+    arg("axis", "the dimension of the segments; lengths has those up to it").int().or("0"),
+    arg("initial", "the value to start with").float().optional(),
 ];
 const DATA: ArgDoc = arg("data", "any shape; floats");
 const LENGTHS: ArgDoc = arg("lengths", "the lengths of the segments; i64 or i32");
 const CTC: &[ArgDoc] = &[
-    arg("max_target_length", "the greatest number of labels of a sequence"),
-    arg("blank", "the class of the blank label; default 0"),
-    arg("zero_infinity", "whether gradients of infinite losses are 0; default false"),
+    arg("max_target_length", "the greatest number of labels of a sequence").int(),
+    arg("blank", "the class of the blank label").int().or("0"),
+    arg("zero_infinity", "whether gradients of infinite losses are 0").flag().or("false"),
 ];
 const INPUT_LENGTHS: ArgDoc = arg("input_lengths", "[n]: the length of each sequence");
 const TARGET_LENGTHS: ArgDoc = arg("target_lengths", "[n]: the number of labels of each");
 const LOG_PROBS: ArgDoc = arg("log_probs", "[time,n,classes]; f32 or f64");
 const TARGETS: ArgDoc = arg("targets", "[n,labels], or all labels in one dimension");
 const POOL: &[ArgDoc] = &[
-    arg("kernel_size", "the lengths of a window"),
-    arg("output_size", "the lengths of the result"),
+    arg("kernel_size", "the lengths of a window").ints(),
+    arg("output_size", "the lengths of the result").ints(),
 ];
 
 pub(crate) const OPS: &[Def] = &[

@@ -19,7 +19,7 @@ const XQ: &[ArgDoc] = &[arg("x", "any shape"), arg("q", "a shape that broadcasts
 const AX: &[ArgDoc] = &[arg("a", "any shape"), arg("x", "a shape that broadcasts with a")];
 const XN: &[ArgDoc] =
     &[arg("x", "any shape"), arg("n", "the degree; a shape that broadcasts with x")];
-const ORDER: &[ArgDoc] = &[arg("n", "the order, 0 or more; default 0")];
+const ORDER: &[ArgDoc] = &[arg("n", "the order, 0 or more").int().or("0")];
 
 elementwise! {
     OPS = new;

@@ -55,6 +55,8 @@ const NAMED: &[(&str, &[Method])] = &[
     ("nll_loss2d_forward", &[("nll_loss2d", true)]),
     ("max_pool2d_with_indices", &[("max_pool2d", true), ("max_pool2d_with_indices", false)]),
     ("_adaptive_avg_pool2d", &[("adaptive_avg_pool2d", false)]),
+    ("_linalg_svd", &[("linalg_svd", false)]),
+    ("_linalg_eigh", &[("linalg_eigh", false)]),
     ("_scaled_dot_product_flash_attention_for_cpu", &[("scaled_dot_product_attention", true)]),
 ];
 
@@ -318,10 +320,7 @@ fn argument(doc: &ArgDoc) -> (String, String) {
 
 /// Returns an argument's name in snake case, and not a keyword.
 fn rust_name(name: &str) -> String {
-    match name {
-        "N" | "C" | "HxW" => name.to_lowercase(),
-        other => other.to_owned(),
-    }
+    name.to_lowercase()
 }
 
 fn camel_case(name: &str) -> String {
@@ -352,7 +351,7 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
         result: Default::default(),
     };
     for (k, input) in listed.iter().enumerate() {
-        let name = input.name;
+        let name = &rust_name(input.name);
         if k == 0 && parts.first_is_self {
             continue;
         }
@@ -361,10 +360,10 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
             write!(parts.body, "given.extend({name}.iter().copied());")?;
             continue;
         }
-        if has_seed && name == OFFSET {
+        if has_seed && input.name == OFFSET {
             continue;
         }
-        if let Some(number) = instead(name) {
+        if let Some(number) = instead(input.name) {
             parts.parameter(name, "impl Into<Operand<'a>>", format!("{}; or a number", input.doc));
             let attr = number.name;
             write!(parts.body, "call::operand({name}.into(), {attr:?}, &mut given, &mut attrs);")?;
@@ -501,7 +500,7 @@ impl Parts<'_> {
         match call.as_str() {
             "first_of" => {
                 let n = result.matches("Tensor").count();
-                let names = ["a", "b", "c"][..n].join(", ");
+                let names = ["a", "b", "c", "d", "e", "f"][..n].join(", ");
                 write!(
                     text,
                     "let [{names}] = call::first_of({op:?}, {inputs}, {attrs})?;\nOk(({names}))"

@@ -179,6 +179,7 @@ const ON_HOST: &[&[(Kernel, Written)]] = &[
 ];
 
 /// The elementwise ops that the host computes for every device.
+#[cfg(feature = "cuda")]
 const ELEMENTWISE_ON_HOST: &[&[ElementwiseOp]] = &[
     arith::NUMBERS,
     special_functions::OF_ONE,

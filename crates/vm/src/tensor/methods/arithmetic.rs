@@ -503,4 +503,52 @@ impl Tensor {
         given.push(y);
         call::one("minimum", &given, Attrs::new())
     }
+
+    /// Returns the greatest common divisor of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::gcd`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn gcd(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(y);
+        call::one("gcd", &given, Attrs::new())
+    }
+
+    /// Returns the least common multiple of x and y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::lcm`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn lcm(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(y);
+        call::one("lcm", &given, Attrs::new())
+    }
+
+    /// Returns the number of the dtype next to x towards y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::nextafter`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn nextafter(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(y);
+        call::one("nextafter", &given, Attrs::new())
+    }
 }

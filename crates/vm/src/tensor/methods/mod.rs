@@ -9,11 +9,14 @@ mod comparison;
 mod concatenation;
 mod convolution;
 mod copies;
+mod counting;
 mod dropout;
 mod embedding;
 mod flips;
 mod fused;
+mod grids;
 mod indexing;
+mod linear;
 mod matrix;
 mod normalisation;
 mod pointwise;
@@ -21,6 +24,7 @@ mod random;
 mod reductions;
 mod softmax;
 mod sorting;
+mod special;
 mod ternary;
 mod views;
 
@@ -28,10 +32,16 @@ pub use arithmetic::{Add, Div, Sub};
 pub use collectives::{Allreduce, Alltoall, Recv, ReduceScatter, Send};
 pub use convolution::{AvgPool2d, Conv1d, Conv2d, Conv3d, Convolution, MaxPool2d};
 pub use copies::{Cast, Copy};
+pub use counting::{Histc, Mode, NonzeroStatic, Searchsorted, Unique};
 pub use dropout::Dropout;
 pub use embedding::{Embedding, ScaledDotProductAttention};
 pub use flips::ConstantPadNd;
+pub use grids::{CtcLoss, GridSampler2d, GridSampler3d, SegmentReduce};
 pub use indexing::{IndexAdd, IndexPut, ScatterReduce};
+pub use linear::{
+    LinalgCholeskyEx, LinalgEigh, LinalgInvEx, LinalgLdlFactorEx, LinalgLdlSolve, LinalgLstsq,
+    LinalgLuFactorEx, LinalgLuSolve, LinalgQr, LinalgSolveTriangular, LinalgSvd, LuUnpack, Ormqr,
+};
 pub use matrix::{Addmm, Baddbmm};
 pub use normalisation::{BatchNorm, LayerNorm};
 pub use pointwise::{
@@ -46,5 +56,6 @@ pub use softmax::{
     BinaryCrossEntropy, BinaryCrossEntropyWithLogits, HuberLoss, MseLoss, NllLoss, SmoothL1Loss,
 };
 pub use sorting::{Argsort, Sort, Topk};
+pub use special::Polygamma;
 pub use ternary::{Addcdiv, Addcmul};
 pub use views::{AsStrided, Diagonal};

@@ -953,4 +953,54 @@ impl Tensor {
         attrs.set("dim", dim.to_int());
         call::one("cumprod", &[self], attrs)
     }
+
+    /// Returns the logarithms of the cumulative sums of exponentials along a dimension.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end
+    ///
+    /// PyTorch: `aten::logcumsumexp`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logcumsumexp(&self, dim: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        call::one("logcumsumexp", &[self], attrs)
+    }
+
+    /// Returns the cumulative maxima along a dimension, and their indices.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end
+    ///
+    /// PyTorch: `aten::cummax`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cummax(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("cummax", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the cumulative minima along a dimension, and their indices.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end
+    ///
+    /// PyTorch: `aten::cummin`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cummin(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("cummin", &[self], attrs)?;
+        Ok((a, b))
+    }
 }

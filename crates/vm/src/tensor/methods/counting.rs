@@ -1,0 +1,295 @@
+//! Methods of the ops under "Counting and searching".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_ops::args::Scalar;
+use millstream_types::{Attrs, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::{Int, OneDim, call};
+
+/// Options of [`Tensor::histc_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Histc {
+    attrs: Attrs,
+}
+
+impl Histc {
+    /// Sets `bins`: the number of bins; default 100.
+    #[must_use]
+    pub fn bins(mut self, bins: impl Int) -> Histc {
+        self.attrs.set("bins", bins.to_int());
+        self
+    }
+
+    /// Sets `max`: the end of the last, included; the least and greatest element if not above min.
+    #[must_use]
+    pub fn max(mut self, max: impl Into<Scalar>) -> Histc {
+        self.attrs.set("max", call::number(max));
+        self
+    }
+
+    /// Sets `min`: the start of the first bin; default 0.
+    #[must_use]
+    pub fn min(mut self, min: impl Into<Scalar>) -> Histc {
+        self.attrs.set("min", call::number(min));
+        self
+    }
+}
+
+/// Options of [`Tensor::mode_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Mode {
+    attrs: Attrs,
+}
+
+impl Mode {
+    /// Sets `keepdim`: keep the dimension with length 1; default false.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Mode {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::nonzero_static_with`].
+#[derive(Clone, Debug, Default)]
+pub struct NonzeroStatic {
+    attrs: Attrs,
+}
+
+impl NonzeroStatic {
+    /// Sets `fill_value`: the elements of rows without an index; default -1.
+    #[must_use]
+    pub fn fill_value(mut self, fill_value: impl Into<Scalar>) -> NonzeroStatic {
+        self.attrs.set("fill_value", call::number(fill_value));
+        self
+    }
+}
+
+/// Options of [`Tensor::searchsorted_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Searchsorted {
+    attrs: Attrs,
+}
+
+impl Searchsorted {
+    /// Sets `out_int32`: i32 instead of i64; default false.
+    #[must_use]
+    pub fn out_int32(mut self, out_int32: bool) -> Searchsorted {
+        self.attrs.set("out_int32", out_int32);
+        self
+    }
+
+    /// Sets `right`: the position after equal elements instead of before; default false.
+    #[must_use]
+    pub fn right(mut self, right: bool) -> Searchsorted {
+        self.attrs.set("right", right);
+        self
+    }
+}
+
+/// Options of [`Tensor::unique_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Unique {
+    attrs: Attrs,
+}
+
+impl Unique {
+    /// Sets `consecutive`: only of neighbours one is dropped, else the result is sorted; default
+    /// false.
+    #[must_use]
+    pub fn consecutive(mut self, consecutive: bool) -> Unique {
+        self.attrs.set("consecutive", consecutive);
+        self
+    }
+
+    /// Sets `return_counts`: whether to return counts, else an empty tensor; default false.
+    #[must_use]
+    pub fn return_counts(mut self, return_counts: bool) -> Unique {
+        self.attrs.set("return_counts", return_counts);
+        self
+    }
+
+    /// Sets `return_inverse`: whether to return positions, else an empty tensor; default false.
+    #[must_use]
+    pub fn return_inverse(mut self, return_inverse: bool) -> Unique {
+        self.attrs.set("return_inverse", return_inverse);
+        self
+    }
+}
+
+impl Tensor {
+    /// Returns the positions at which the elements of x keep a sorted sequence sorted.
+    ///
+    /// - `sorted`, this tensor: \[n\], or x's shape but for the last dimension; sorted along that
+    /// - `x`: any shape
+    ///
+    /// PyTorch: `aten::searchsorted`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn searchsorted(&self, x: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(x);
+        call::one("searchsorted", &given, Attrs::new())
+    }
+
+    /// Returns the positions at which the elements of x keep a sorted sequence sorted.
+    ///
+    /// - `sorted`, this tensor: \[n\], or x's shape but for the last dimension; sorted along that
+    /// - `x`: any shape
+    /// - `options`: [`Searchsorted`], which has defaults
+    ///
+    /// PyTorch: `aten::searchsorted`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn searchsorted_with(&self, x: &Tensor, options: Searchsorted) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(x);
+        call::one("searchsorted", &given, options.attrs)
+    }
+
+    /// Returns the numbers of elements in bins of one width.
+    ///
+    /// - `x`, this tensor: any shape; numbers
+    ///
+    /// PyTorch: `aten::histc`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn histc(&self) -> Result<Tensor> {
+        call::one("histc", &[self], Attrs::new())
+    }
+
+    /// Returns the numbers of elements in bins of one width.
+    ///
+    /// - `x`, this tensor: any shape; numbers
+    /// - `options`: [`Histc`], which has defaults
+    ///
+    /// PyTorch: `aten::histc`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn histc_with(&self, options: Histc) -> Result<Tensor> {
+        call::one("histc", &[self], options.attrs)
+    }
+
+    /// Returns the distinct elements or slices of x, the position of each, and their counts.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: 0: slices along the first dimension, or `..`
+    ///
+    /// PyTorch: `aten::unique`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn unique(&self, dim: impl OneDim) -> Result<(Tensor, Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dim() {
+            attrs.set("dim", dim);
+        }
+        let [a, b, c] = call::first_of("unique", &[self], attrs)?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the distinct elements or slices of x, the position of each, and their counts.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: 0: slices along the first dimension, or `..`
+    /// - `options`: [`Unique`], which has defaults
+    ///
+    /// PyTorch: `aten::unique`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn unique_with(
+        &self,
+        dim: impl OneDim,
+        options: Unique,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dim() {
+            attrs.set("dim", dim);
+        }
+        let [a, b, c] = call::first_of("unique", &[self], attrs)?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the most frequent element along a dimension, the least of several, and an index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end; default -1
+    ///
+    /// PyTorch: `aten::mode`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn mode(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("mode", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the most frequent element along a dimension, the least of several, and an index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension, negative from the end; default -1
+    /// - `options`: [`Mode`], which has defaults
+    ///
+    /// PyTorch: `aten::mode`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn mode_with(&self, dim: impl Int, options: Mode) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("mode", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the indices of the first nonzero elements, a row for each, and then fill_value.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `size`: the number of rows
+    ///
+    /// PyTorch: `aten::nonzero_static`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn nonzero_static(&self, size: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("size", size.to_int());
+        call::one("nonzero_static", &[self], attrs)
+    }
+
+    /// Returns the indices of the first nonzero elements, a row for each, and then fill_value.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `size`: the number of rows
+    /// - `options`: [`NonzeroStatic`], which has defaults
+    ///
+    /// PyTorch: `aten::nonzero_static`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn nonzero_static_with(&self, size: impl Int, options: NonzeroStatic) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("size", size.to_int());
+        call::one("nonzero_static", &[self], attrs)
+    }
+}

@@ -1,0 +1,773 @@
+//! Methods of the ops under "Linear algebra".
+//!
+//! Made by `cargo xtask docs` from the schemas in `crates/ops`.
+//!
+//! Long because there is a method for each op.
+
+use millstream_types::{Attrs, Result};
+
+use crate::api::handle::Tensor;
+use crate::tensor::{Real, call};
+
+/// Options of [`Tensor::linalg_cholesky_ex_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgCholeskyEx {
+    attrs: Attrs,
+}
+
+impl LinalgCholeskyEx {
+    /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    #[must_use]
+    pub fn check_errors(mut self, check_errors: bool) -> LinalgCholeskyEx {
+        self.attrs.set("check_errors", check_errors);
+        self
+    }
+
+    /// Sets `upper`: the upper factor instead of the lower; default false.
+    #[must_use]
+    pub fn upper(mut self, upper: bool) -> LinalgCholeskyEx {
+        self.attrs.set("upper", upper);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_eigh_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgEigh {
+    attrs: Attrs,
+}
+
+impl LinalgEigh {
+    /// Sets `compute_v`: whether to return the eigenvectors; default true.
+    #[must_use]
+    pub fn compute_v(mut self, compute_v: bool) -> LinalgEigh {
+        self.attrs.set("compute_v", compute_v);
+        self
+    }
+
+    /// Sets `UPLO`: the triangle that is read, "L" or "U"; default L.
+    #[must_use]
+    pub fn uplo(mut self, uplo: &str) -> LinalgEigh {
+        self.attrs.set("UPLO", uplo);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_inv_ex_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgInvEx {
+    attrs: Attrs,
+}
+
+impl LinalgInvEx {
+    /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    #[must_use]
+    pub fn check_errors(mut self, check_errors: bool) -> LinalgInvEx {
+        self.attrs.set("check_errors", check_errors);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_ldl_factor_ex_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgLdlFactorEx {
+    attrs: Attrs,
+}
+
+impl LinalgLdlFactorEx {
+    /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    #[must_use]
+    pub fn check_errors(mut self, check_errors: bool) -> LinalgLdlFactorEx {
+        self.attrs.set("check_errors", check_errors);
+        self
+    }
+
+    /// Sets `hermitian`: whether A is Hermitian; default false.
+    #[must_use]
+    pub fn hermitian(mut self, hermitian: bool) -> LinalgLdlFactorEx {
+        self.attrs.set("hermitian", hermitian);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_ldl_solve_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgLdlSolve {
+    attrs: Attrs,
+}
+
+impl LinalgLdlSolve {
+    /// Sets `hermitian`: whether A is Hermitian; default false.
+    #[must_use]
+    pub fn hermitian(mut self, hermitian: bool) -> LinalgLdlSolve {
+        self.attrs.set("hermitian", hermitian);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_lstsq_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgLstsq {
+    attrs: Attrs,
+}
+
+impl LinalgLstsq {
+    /// Sets `driver`: "gelsy", "gels", "gelsd" or "gelss", which differ in the results returned;
+    /// default gelsy.
+    #[must_use]
+    pub fn driver(mut self, driver: &str) -> LinalgLstsq {
+        self.attrs.set("driver", driver);
+        self
+    }
+
+    /// Sets `rcond`: the least singular value that counts, relative to the greatest.
+    #[must_use]
+    pub fn rcond(mut self, rcond: impl Real) -> LinalgLstsq {
+        self.attrs.set("rcond", rcond.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_lu_factor_ex_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgLuFactorEx {
+    attrs: Attrs,
+}
+
+impl LinalgLuFactorEx {
+    /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    #[must_use]
+    pub fn check_errors(mut self, check_errors: bool) -> LinalgLuFactorEx {
+        self.attrs.set("check_errors", check_errors);
+        self
+    }
+
+    /// Sets `pivot`: true: rows are exchanged; default true.
+    #[must_use]
+    pub fn pivot(mut self, pivot: bool) -> LinalgLuFactorEx {
+        self.attrs.set("pivot", pivot);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_lu_solve_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgLuSolve {
+    attrs: Attrs,
+}
+
+impl LinalgLuSolve {
+    /// Sets `adjoint`: whether the adjoint of A stands in its place; default false.
+    #[must_use]
+    pub fn adjoint(mut self, adjoint: bool) -> LinalgLuSolve {
+        self.attrs.set("adjoint", adjoint);
+        self
+    }
+
+    /// Sets `left`: whether A stands left of the unknown matrix; default true.
+    #[must_use]
+    pub fn left(mut self, left: bool) -> LinalgLuSolve {
+        self.attrs.set("left", left);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_qr_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgQr {
+    attrs: Attrs,
+}
+
+impl LinalgQr {
+    /// Sets `mode`: "reduced", "complete", or "r" without Q; default reduced.
+    #[must_use]
+    pub fn mode(mut self, mode: &str) -> LinalgQr {
+        self.attrs.set("mode", mode);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_solve_triangular_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgSolveTriangular {
+    attrs: Attrs,
+}
+
+impl LinalgSolveTriangular {
+    /// Sets `left`: whether A stands left of the unknown matrix; default true.
+    #[must_use]
+    pub fn left(mut self, left: bool) -> LinalgSolveTriangular {
+        self.attrs.set("left", left);
+        self
+    }
+
+    /// Sets `unitriangular`: whether the diagonal counts as ones; default false.
+    #[must_use]
+    pub fn unitriangular(mut self, unitriangular: bool) -> LinalgSolveTriangular {
+        self.attrs.set("unitriangular", unitriangular);
+        self
+    }
+
+    /// Sets `upper`: whether it is the upper triangle; default false.
+    #[must_use]
+    pub fn upper(mut self, upper: bool) -> LinalgSolveTriangular {
+        self.attrs.set("upper", upper);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_svd_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgSvd {
+    attrs: Attrs,
+}
+
+impl LinalgSvd {
+    /// Sets `compute_uv`: whether to return U and V; default true.
+    #[must_use]
+    pub fn compute_uv(mut self, compute_uv: bool) -> LinalgSvd {
+        self.attrs.set("compute_uv", compute_uv);
+        self
+    }
+
+    /// Sets `full_matrices`: whether U and V are square; default false.
+    #[must_use]
+    pub fn full_matrices(mut self, full_matrices: bool) -> LinalgSvd {
+        self.attrs.set("full_matrices", full_matrices);
+        self
+    }
+}
+
+/// Options of [`Tensor::lu_unpack_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LuUnpack {
+    attrs: Attrs,
+}
+
+impl LuUnpack {
+    /// Sets `unpack_data`: whether to return L and U; default true.
+    #[must_use]
+    pub fn unpack_data(mut self, unpack_data: bool) -> LuUnpack {
+        self.attrs.set("unpack_data", unpack_data);
+        self
+    }
+
+    /// Sets `unpack_pivots`: whether to return the permutation; default true.
+    #[must_use]
+    pub fn unpack_pivots(mut self, unpack_pivots: bool) -> LuUnpack {
+        self.attrs.set("unpack_pivots", unpack_pivots);
+        self
+    }
+}
+
+/// Options of [`Tensor::ormqr_with`].
+#[derive(Clone, Debug, Default)]
+pub struct Ormqr {
+    attrs: Attrs,
+}
+
+impl Ormqr {
+    /// Sets `left`: whether A stands left of the unknown matrix; default true.
+    #[must_use]
+    pub fn left(mut self, left: bool) -> Ormqr {
+        self.attrs.set("left", left);
+        self
+    }
+
+    /// Sets `transpose`: whether the adjoint of Q stands in its place; default false.
+    #[must_use]
+    pub fn transpose(mut self, transpose: bool) -> Ormqr {
+        self.attrs.set("transpose", transpose);
+        self
+    }
+}
+
+impl Tensor {
+    /// Returns the Cholesky factor of A, and info.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::linalg_cholesky_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_cholesky_ex(&self) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_cholesky_ex", &[self], Attrs::new())?;
+        Ok((a, b))
+    }
+
+    /// Returns the Cholesky factor of A, and info.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `options`: [`LinalgCholeskyEx`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_cholesky_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_cholesky_ex_with(&self, options: LinalgCholeskyEx) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_cholesky_ex", &[self], options.attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the packed LU factors of A, the pivots from 1, and info.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::linalg_lu_factor_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_lu_factor_ex(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        let [a, b, c] = call::first_of("linalg_lu_factor_ex", &[self], Attrs::new())?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the packed LU factors of A, the pivots from 1, and info.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `options`: [`LinalgLuFactorEx`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_lu_factor_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_lu_factor_ex_with(
+        &self,
+        options: LinalgLuFactorEx,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let [a, b, c] = call::first_of("linalg_lu_factor_ex", &[self], options.attrs)?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the permutation, L and U of packed factors.
+    ///
+    /// - `LU`, this tensor: \[..,m,n\]
+    /// - `pivots`: i32; \[..,min(m,n)\]
+    ///
+    /// PyTorch: `aten::lu_unpack`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn lu_unpack(&self, pivots: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+        let mut given = vec![self];
+        given.push(pivots);
+        let [a, b, c] = call::first_of("lu_unpack", &given, Attrs::new())?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the permutation, L and U of packed factors.
+    ///
+    /// - `LU`, this tensor: \[..,m,n\]
+    /// - `pivots`: i32; \[..,min(m,n)\]
+    /// - `options`: [`LuUnpack`], which has defaults
+    ///
+    /// PyTorch: `aten::lu_unpack`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn lu_unpack_with(
+        &self,
+        pivots: &Tensor,
+        options: LuUnpack,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let mut given = vec![self];
+        given.push(pivots);
+        let [a, b, c] = call::first_of("lu_unpack", &given, options.attrs)?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the solution X of A X = B by the packed factors of A.
+    ///
+    /// - `LU`, this tensor: \[..,n,n\]
+    /// - `pivots`: i32; \[..,min(m,n)\]
+    /// - `b`: \[..,n,k\]
+    ///
+    /// PyTorch: `aten::linalg_lu_solve`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_lu_solve(&self, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(pivots);
+        given.push(b);
+        call::one("linalg_lu_solve", &given, Attrs::new())
+    }
+
+    /// Returns the solution X of A X = B by the packed factors of A.
+    ///
+    /// - `LU`, this tensor: \[..,n,n\]
+    /// - `pivots`: i32; \[..,min(m,n)\]
+    /// - `b`: \[..,n,k\]
+    /// - `options`: [`LinalgLuSolve`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_lu_solve`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_lu_solve_with(
+        &self,
+        pivots: &Tensor,
+        b: &Tensor,
+        options: LinalgLuSolve,
+    ) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(pivots);
+        given.push(b);
+        call::one("linalg_lu_solve", &given, options.attrs)
+    }
+
+    /// Returns the solution X of A X = B with a triangle of A.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `b`: \[..,n,k\]
+    ///
+    /// PyTorch: `aten::linalg_solve_triangular`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_solve_triangular(&self, b: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(b);
+        call::one("linalg_solve_triangular", &given, Attrs::new())
+    }
+
+    /// Returns the solution X of A X = B with a triangle of A.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `b`: \[..,n,k\]
+    /// - `options`: [`LinalgSolveTriangular`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_solve_triangular`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_solve_triangular_with(
+        &self,
+        b: &Tensor,
+        options: LinalgSolveTriangular,
+    ) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(b);
+        call::one("linalg_solve_triangular", &given, options.attrs)
+    }
+
+    /// Returns the inverse of A, and info.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::linalg_inv_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_inv_ex(&self) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_inv_ex", &[self], Attrs::new())?;
+        Ok((a, b))
+    }
+
+    /// Returns the inverse of A, and info.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `options`: [`LinalgInvEx`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_inv_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_inv_ex_with(&self, options: LinalgInvEx) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_inv_ex", &[self], options.attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns Q and R with A = Q R.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::linalg_qr`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_qr(&self) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_qr", &[self], Attrs::new())?;
+        Ok((a, b))
+    }
+
+    /// Returns Q and R with A = Q R.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `options`: [`LinalgQr`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_qr`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_qr_with(&self, options: LinalgQr) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_qr", &[self], options.attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the packed QR factors of A, and the factors of the reflections.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::geqrf`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn geqrf(&self) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("geqrf", &[self], Attrs::new())?;
+        Ok((a, b))
+    }
+
+    /// Returns the first columns of the Q of packed factors.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `tau`: \[..,k\]
+    ///
+    /// PyTorch: `aten::linalg_householder_product`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_householder_product(&self, tau: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(tau);
+        call::one("linalg_householder_product", &given, Attrs::new())
+    }
+
+    /// Returns the product of the Q of packed factors with a matrix.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `tau`: \[..,k\]
+    /// - `other`: \[..,m,k\]
+    ///
+    /// PyTorch: `aten::ormqr`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn ormqr(&self, tau: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(tau);
+        given.push(other);
+        call::one("ormqr", &given, Attrs::new())
+    }
+
+    /// Returns the product of the Q of packed factors with a matrix.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `tau`: \[..,k\]
+    /// - `other`: \[..,m,k\]
+    /// - `options`: [`Ormqr`], which has defaults
+    ///
+    /// PyTorch: `aten::ormqr`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn ormqr_with(&self, tau: &Tensor, other: &Tensor, options: Ormqr) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(tau);
+        given.push(other);
+        call::one("ormqr", &given, options.attrs)
+    }
+
+    /// Returns U, the singular values, and the adjoint of V, with A = U S Vᴴ.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::_linalg_svd`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        let [a, b, c] = call::first_of("_linalg_svd", &[self], Attrs::new())?;
+        Ok((a, b, c))
+    }
+
+    /// Returns U, the singular values, and the adjoint of V, with A = U S Vᴴ.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `options`: [`LinalgSvd`], which has defaults
+    ///
+    /// PyTorch: `aten::_linalg_svd`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_svd_with(&self, options: LinalgSvd) -> Result<(Tensor, Tensor, Tensor)> {
+        let [a, b, c] = call::first_of("_linalg_svd", &[self], options.attrs)?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the eigenvalues of a symmetric A, ascending, and the eigenvectors.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::_linalg_eigh`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_eigh(&self) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("_linalg_eigh", &[self], Attrs::new())?;
+        Ok((a, b))
+    }
+
+    /// Returns the eigenvalues of a symmetric A, ascending, and the eigenvectors.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `options`: [`LinalgEigh`], which has defaults
+    ///
+    /// PyTorch: `aten::_linalg_eigh`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_eigh_with(&self, options: LinalgEigh) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("_linalg_eigh", &[self], options.attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns e to the power of A.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; floats
+    ///
+    /// PyTorch: `aten::linalg_matrix_exp`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_matrix_exp(&self) -> Result<Tensor> {
+        call::one("linalg_matrix_exp", &[self], Attrs::new())
+    }
+
+    /// Returns the packed L D Lᵀ factors of a symmetric A, the pivots, and info.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    ///
+    /// PyTorch: `aten::linalg_ldl_factor_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_ldl_factor_ex(&self) -> Result<(Tensor, Tensor, Tensor)> {
+        let [a, b, c] = call::first_of("linalg_ldl_factor_ex", &[self], Attrs::new())?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the packed L D Lᵀ factors of a symmetric A, the pivots, and info.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `options`: [`LinalgLdlFactorEx`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_ldl_factor_ex`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_ldl_factor_ex_with(
+        &self,
+        options: LinalgLdlFactorEx,
+    ) -> Result<(Tensor, Tensor, Tensor)> {
+        let [a, b, c] = call::first_of("linalg_ldl_factor_ex", &[self], options.attrs)?;
+        Ok((a, b, c))
+    }
+
+    /// Returns the solution X of A X = B by the packed L D Lᵀ factors of A.
+    ///
+    /// - `LD`, this tensor: \[..,n,n\]
+    /// - `pivots`: i32; \[..,min(m,n)\]
+    /// - `b`: \[..,n,k\]
+    ///
+    /// PyTorch: `aten::linalg_ldl_solve`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_ldl_solve(&self, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(pivots);
+        given.push(b);
+        call::one("linalg_ldl_solve", &given, Attrs::new())
+    }
+
+    /// Returns the solution X of A X = B by the packed L D Lᵀ factors of A.
+    ///
+    /// - `LD`, this tensor: \[..,n,n\]
+    /// - `pivots`: i32; \[..,min(m,n)\]
+    /// - `b`: \[..,n,k\]
+    /// - `options`: [`LinalgLdlSolve`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_ldl_solve`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_ldl_solve_with(
+        &self,
+        pivots: &Tensor,
+        b: &Tensor,
+        options: LinalgLdlSolve,
+    ) -> Result<Tensor> {
+        let mut given = vec![self];
+        given.push(pivots);
+        given.push(b);
+        call::one("linalg_ldl_solve", &given, options.attrs)
+    }
+
+    /// Returns the least squares solution of A X = B, with residuals, ranks and singular values.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `b`: \[..,m,k\] or \[..,m\]
+    ///
+    /// PyTorch: `aten::linalg_lstsq`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_lstsq(&self, b: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+        let mut given = vec![self];
+        given.push(b);
+        let [a, b, c, d] = call::first_of("linalg_lstsq", &given, Attrs::new())?;
+        Ok((a, b, c, d))
+    }
+
+    /// Returns the least squares solution of A X = B, with residuals, ranks and singular values.
+    ///
+    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `b`: \[..,m,k\] or \[..,m\]
+    /// - `options`: [`LinalgLstsq`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_lstsq`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_lstsq_with(
+        &self,
+        b: &Tensor,
+        options: LinalgLstsq,
+    ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
+        let mut given = vec![self];
+        given.push(b);
+        let [a, b, c, d] = call::first_of("linalg_lstsq", &given, options.attrs)?;
+        Ok((a, b, c, d))
+    }
+}
