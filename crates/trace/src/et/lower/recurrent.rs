@@ -73,8 +73,9 @@ fn run(import: &mut Import<'_>, given: &NodeArgs<'_>, hx: &str, cx: &str) -> Low
     if given.int("mode")? != Some(LSTM) {
         return Err(unsupported("a recurrent layer that is no LSTM"));
     }
-    if flag(given, "batch_first")? || given.ints("batch_sizes")?.is_some_and(|s| !s.is_empty()) {
-        return Err(unsupported("a recurrent layer of sequences in another order"));
+    // The input has the times first, whatever `batch_first` says of the module's.
+    if given.ints("batch_sizes")?.is_some_and(|sizes| !sizes.is_empty()) {
+        return Err(unsupported("a recurrent layer of packed sequences"));
     }
     let x = given.tensor(import, "input")?;
     let names = match given.get("weight0") {
@@ -96,9 +97,11 @@ fn run(import: &mut Import<'_>, given: &NodeArgs<'_>, hx: &str, cx: &str) -> Low
     let (mut hidden, mut cell) = (state(import, hx)?, state(import, cx)?);
     let of_input = transposed(import, weights[0])?;
     let of_hidden = transposed(import, weights[1])?;
-    let from_input = apply(import, "matmul", &[x, of_input])?;
-    let bias = apply(import, "add", &[weights[2], weights[3]])?;
-    let from_input = apply(import, "add", &[from_input, bias])?;
+    let mut from_input = apply(import, "matmul", &[x, of_input])?;
+    if flag(given, "has_biases")? {
+        let bias = apply(import, "add", &[weights[2], weights[3]])?;
+        from_input = apply(import, "add", &[from_input, bias])?;
+    }
     let mut order: Vec<i64> = (0..time as i64).collect();
     if flag(given, "reverse")? {
         order.reverse();
