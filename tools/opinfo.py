@@ -51,6 +51,10 @@ TOLERANCES = {
     torch.float32: (1e-4, 1e-5), torch.float64: (1e-7, 1e-9),
     torch.float16: (2e-3, 1e-3), torch.bfloat16: (1.6e-2, 1e-2),
 }
+# Functions that PyTorch computes with fewer digits than f64 has, and their tolerance.
+INACCURATE = {
+    f"special.bessel_{name}": (1e-5, 1e-5) for name in ("j0", "j1", "y0", "y1")
+}
 KINDS = ("forward", "gradient", "inplace", "out", "resized", "noncontiguous")
 CLASSES = ("passes", "missing", "refused", "wrong", "crash")
 # Casts to integers, which C++ leaves open for numbers that the dtype cannot hold.
@@ -280,7 +284,9 @@ def widened(call, tolerance):
     rtol, atol = tolerance
     for result, precise in zip(run().values(), exact().values()):
         if not result.is_floating_point():
-            return None
+            if not torch.equal(result, precise):
+                return None
+            continue
         if (precise.isfinite() & result.isnan()).any():
             raise Unspecified("PyTorch returns NaN for numbers that the dtype holds")
         error = (result.double() - precise).abs()
@@ -344,7 +350,7 @@ class Runner:
             return named
 
         dtypes = {t.dtype for t in inputs.values()}
-        rtol, atol = tolerance_of(dtypes)
+        rtol, atol = max(tolerance_of(dtypes), INACCURATE.get(case["op"], (0, 0)))
         with quiet():
             record.record_call(folder, program, inputs, rtol, atol, note=case["name"])
         self.cases.append((case, call, folder, (rtol, atol)))

@@ -17,8 +17,8 @@
 //!
 //! A number may replace the second tensor. The argument is called `other` (`exponent` for `pow`):
 //! `add(x; other=2)`. All ops but those of the last three rows have an in-place form whose name
-//! ends in `_`; it reads the other operand in full before it writes x. The rounding modes of `div` are
-//! "trunc" and "floor".
+//! ends in `_`; it reads the other operand in full before it writes x. The rounding modes of `div`
+//! are "trunc" and "floor".
 //!
 //! Operands are converted to the common dtype ([`crate::promotion`]) first. Integers wrap, so
 //! results are exact modulo 2^bits, alpha included. The kernel fails on integer division by zero.

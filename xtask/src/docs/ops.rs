@@ -61,6 +61,29 @@ out; the argument `absent` lists, by number from 0, those that are left out befo
 given.
 ";
 
+const TAIL: &str = "
+## CUDA tensors that the host computes
+
+The host computes linear algebra, special functions, searches and counts, segments, grids, and the
+loss of alignments for CUDA tensors: the operands are copied to pinned memory, the host's kernel
+runs when the stream reaches the call, and the results are copied back. No worker waits. Such a call
+cannot be part of a captured CUDA graph, and is refused there.
+
+## What is refused
+
+A call that PyTorch accepts is refused by name, and never computed otherwise, if it needs one of the
+following.
+
+| refused | reason |
+|---|---|
+| complex numbers: `fft_*`, `stft`, `complex`, `polar`, `view_as_complex`, `linalg_eig`, casts to complex dtypes | there is no complex dtype; a program in real numbers, as `view_as_real` gives them, runs |
+| u16, u32 and u64, and so `hash_tensor` | there are no such dtypes |
+| sparse, nested and quantised tensors | only dense tensors have a layout here |
+| custom kernels, such as those of `torchvision` and `torch_nn` | a trace does not hold them; a recording with `--opaque` has their results |
+| results that PyTorch leaves open: `empty`, elements after a `resize_` to more | no element of an unknown writer is read |
+| LU factors without pivots | PyTorch refuses them on the CPU |
+";
+
 /// Returns the whole page.
 pub(super) fn page(uses: &Uses) -> Result<String> {
     let mut page = HEAD.to_owned();
@@ -82,6 +105,7 @@ pub(super) fn page(uses: &Uses) -> Result<String> {
             writeln!(page, "| `{}` | {accesses} | {results} | {what} |", call(op))?;
         }
     }
+    page.push_str(TAIL);
     Ok(page)
 }
 

@@ -52,10 +52,10 @@ fn search(ctx: &KernelCtx<'_>) -> Result<()> {
     };
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
     let common = sorted.dtype.promote(x.dtype);
+    // SAFETY: operands of the call; blocks of the output are disjoint.
+    let (sequences, from, to) =
+        unsafe { (Sequence::new(sorted), Sequence::new(x), Sequence::new(out)) };
     compute!(common, T => {
-        // SAFETY: operands of the call; blocks of the output are disjoint.
-        let (sequences, from, to) =
-            unsafe { (Sequence::new(sorted), Sequence::new(x), Sequence::new(out)) };
         let lines = if width == 0 { 0 } else { x.numel() / width };
         ctx.for_each(lines, |line| {
             let mut sequence = vec![<T as Element>::ZERO; length];

@@ -95,8 +95,8 @@ impl Sequences {
         if time == 0 {
             return (alpha, if states == 1 { 0.0 } else { f64::INFINITY });
         }
-        for state in 0..states.min(2) {
-            alpha[state] = self.probability(0, sequence, self.class(sequence, state));
+        for (state, first) in alpha.iter_mut().enumerate().take(states.min(2)) {
+            *first = self.probability(0, sequence, self.class(sequence, state));
         }
         for t in 1..time {
             let (before, now) = alpha.split_at_mut(t * states);

@@ -26,10 +26,12 @@ fn unique(ctx: &KernelCtx<'_>) -> Result<()> {
     let (inverse, counts) = (ctx.operand(3)?, ctx.operand(4)?);
     let flag = |name| Ok::<bool, anyhow::Error>(ctx.attrs().bool(name)?.unwrap_or(false));
     let count = values.shape[0];
-    let width = if count == 0 { 0 } else { x.numel() / count };
+    let width = x.numel().checked_div(count).unwrap_or(0);
     let is_counted = flag("return_counts")?;
     ensure!(ctx.operands() == if is_counted { 6 } else { 5 }, "schema and kernel disagree");
     let consecutive = flag("consecutive")?;
+    // SAFETY: outputs of the call, stored by this thread alone.
+    let (to_values, to_counts) = unsafe { (Sequence::new(values), Sequence::new(counts)) };
     compute!(x.dtype, T => {
         let elements: Vec<T> = all(x);
         let slice = |at: usize| &elements[at * width..(at + 1) * width];
@@ -53,15 +55,13 @@ fn unique(ctx: &KernelCtx<'_>) -> Result<()> {
             }
         }
         let found = counted.len();
-        // SAFETY: outputs of the call, stored by this thread alone.
-        unsafe { Sequence::new(values) }.store(0, &kept);
+        to_values.store(0, &kept);
         store_all(length, &[found as i64])?;
         if flag("return_inverse")? {
             store_all(inverse, &positions)?;
         }
         if is_counted {
-            // SAFETY: as above.
-            unsafe { Sequence::new(counts) }.store(0, &counted);
+            to_counts.store(0, &counted);
             store_all(ctx.operand(5)?, &[found as i64])?;
         }
     });

@@ -168,9 +168,19 @@ fn only_a_tensor_without_elements_is_resized() {
         )
     };
     let mut nodes = standard()[..2].to_vec();
-    nodes.push(node(3, "aten::resize_", resize, &given("[3]", "Int"), &tensor(5, 6)));
+    nodes.push(node(3, "aten::resize_", resize, &given("[9]", "Int"), &tensor(5, 6)));
     nodes.push(node(4, "aten::relu", RELU, &tensor(5, 6), &tensor(7, 8)));
-    refuses(&ending(nodes.clone()), &["node 3 (aten::resize_)", "a resize of f32[2,3] to [3]"]);
+    refuses(&ending(nodes.clone()), &["node 3 (aten::resize_)", "a resize of f32[2,3] to [9]"]);
     nodes[2] = node(3, "aten::resize_", resize, &given("[2,3]", "Int,Int"), &tensor(5, 6));
-    assert_eq!(calls(&ending(nodes).load().unwrap()), ["relu(1){}"]);
+    assert_eq!(calls(&ending(nodes.clone()).load().unwrap()), ["relu(1){}"]);
+    // As many elements in another shape are a view of them.
+    let flat = one("[5,6,0,6,4,\"cpu\"]", "[6]", "Tensor(float)", "[1]");
+    nodes[2] = node(3, "aten::resize_", resize, &given("[6]", "Int"), &flat);
+    let back = given("[2,3]", "Int,Int").replace("[[2,3],[[]]]", "[[6],[[]]]");
+    let back = back.replace("[[3,1],[[]]]", "[[1],[[]]]");
+    nodes[3] = node(4, "aten::resize_", resize, &back, &tensor(5, 6));
+    nodes.push(node(5, "aten::relu", RELU, &tensor(5, 6), &tensor(7, 8)));
+    let program = ending(nodes).load().unwrap();
+    let views = ["as_strided(1){size=[6],stride=[1]}", "as_strided(1){size=[2,3],stride=[3,1]}"];
+    assert_eq!(calls(&program), [views[0], views[1], "relu(1){}"]);
 }

@@ -73,7 +73,7 @@ const AGD: [f64; 10] = [
 ];
 
 /// The square root of 1/π.
-const ROOT: f64 = 0.564189583547756286948;
+const ROOT: f64 = 0.5641895835477563;
 
 /// Returns the Airy function Ai.
 ///
@@ -120,5 +120,5 @@ fn series(x: f64) -> f64 {
         odd += n;
         change = (m / even).abs();
     }
-    0.355028053887817239260 * even - 0.258819403792806798405 * odd
+    0.3550280538878172 * even - 0.2588194037928068 * odd
 }

@@ -103,7 +103,7 @@ pub(super) fn quantile(y: f64) -> f64 {
 /// Returns e^(x²) times 1 minus the error function.
 pub(super) fn scaled_erfc(x: f64) -> f64 {
     /// The square root of 1/π.
-    const ROOT: f64 = 0.564189583547756286948;
+    const ROOT: f64 = 0.5641895835477563;
     if x < 25.0 {
         return if x < -26.7 { f64::INFINITY } else { square_power(x) * libm::erfc(x) };
     }

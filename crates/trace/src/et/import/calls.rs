@@ -149,8 +149,8 @@ impl Import<'_> {
         self.shapes.iter_mut().for_each(|shape| shape.reverse());
     }
 
-    /// Moves a dimension of the first recorded result to the front, for a node that moves it back in
-    /// a result whose shape depends on data.
+    /// Moves a dimension of the first recorded result to the front, for a node that moves it back
+    /// in a result whose shape depends on data.
     pub(crate) fn move_bounded_dim(&mut self, dim: usize) {
         if let Some(shape) = self.shapes.first_mut().filter(|shape| dim < shape.len()) {
             let length = shape.remove(dim);

@@ -66,8 +66,8 @@ pub(super) fn create(
     Ok(vec![Some(made)])
 }
 
-/// Lowers `resize_` and `resize_as_` of a tensor without elements to a new tensor, which the address
-/// then stands for. Other tensors keep elements, and may not get more of them.
+/// Lowers `resize_` and `resize_as_` of a tensor without elements to a new tensor, which the
+/// address then stands for. Other tensors keep elements, and may not get more of them.
 pub(super) fn resize(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let x = given.tensor(import, "self")?;
     let size = match given.get("the_template") {

@@ -1,9 +1,9 @@
 //! Lowers distances between vectors, and scales by norms.
 
-use millstream_types::Attrs;
+use millstream_types::{Attrs, DType};
 
 use super::composed::positive;
-use super::functions::{apply, by, filled, in_floats, number};
+use super::functions::{apply, by, cast, filled, in_floats, number};
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Val};
@@ -24,6 +24,8 @@ pub(super) fn distance(
         "renorm" => renorm(import, given)?,
         "_cdist_forward" => cdist(import, given)?,
         "_cdist_backward" => cdist_backward(import, given)?,
+        "_pdist_forward" => pdist(import, given)?,
+        "_pdist_backward" => pdist_backward(import, given)?,
         "_weight_norm_interface" => return weight_norm(import, given).map(Some),
         "_weight_norm_interface_backward" => return weight_norm_backward(import, given).map(Some),
         _ => return Ok(None),
@@ -45,11 +47,70 @@ fn cdist(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     one_call(import, "linalg_vector_norm", &[between], attrs)
 }
 
+/// Returns whether the second of two rows comes after the first, for all pairs.
+fn later(import: &mut Import<'_>, rows: i64) -> Lowered<Val> {
+    let ones = Attrs::new().with("shape", vec![rows, rows]).with("value", true);
+    let ones = one_call(import, "full", &[], ones.with("dtype", DType::Bool))?;
+    one_call(import, "triu", &[ones], Attrs::new().with("diagonal", 1i64))
+}
+
+/// Lowers the distances between different rows, in the order of the pairs.
+fn pdist(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
+    let x = given.tensor(import, "self")?;
+    let rows = import.spec(x).shape().first().copied().unwrap_or(0) as i64;
+    let between = pairs(import, x, x)?;
+    let attrs = Attrs::new().with("ord", number(given, "p", 2.0)?).with("dim", vec![-1i64]);
+    let all = one_call(import, "linalg_vector_norm", &[between], attrs)?;
+    let mask = later(import, rows)?;
+    apply(import, "masked_select", &[all, mask])
+}
+
+/// Lowers the gradient of [`pdist`], which is that of all distances, each pair once.
+fn pdist_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
+    let (grad, x) = (given.tensor(import, "grad")?, given.tensor(import, "self")?);
+    let distances = given.tensor(import, "pdist")?;
+    let rows = import.spec(x).shape().first().copied().unwrap_or(0) as i64;
+    let dtype = import.spec(x).dtype;
+    // Numbers the pairs in order, from 1; 0 stands for all other places.
+    let mask = later(import, rows)?;
+    let flat = one_call(import, "reshape", &[mask], Attrs::new().with("shape", vec![-1i64]))?;
+    let counts = one_call(import, "cumsum", &[flat], Attrs::new().with("dim", 0i64))?;
+    let flags = cast(import, flat, DType::I64)?;
+    let index = apply(import, "mul", &[counts, flags])?;
+    let square = |import: &mut Import<'_>, x: Val| -> Lowered<Val> {
+        let none = Attrs::new().with("shape", vec![1i64]).with("value", 0i64);
+        let none = one_call(import, "full", &[], none.with("dtype", dtype))?;
+        let list = one_call(import, "cat", &[none, x], Attrs::new().with("dim", 0i64))?;
+        let picked = [list, index];
+        let all = one_call(import, "index_select", &picked, Attrs::new().with("dim", 0i64))?;
+        one_call(import, "reshape", &[all], Attrs::new().with("shape", vec![rows, rows]))
+    };
+    let (grads, sizes) = (square(import, grad)?, square(import, distances)?);
+    let turned = Attrs::new().with("dim0", 0i64).with("dim1", 1i64);
+    let mut both = Vec::new();
+    for half in [grads, sizes] {
+        let other = one_call(import, "transpose", &[half], turned.clone())?;
+        both.push(apply(import, "add", &[half, other])?);
+    }
+    slopes_of_pairs(import, both[0], x, x, both[1], number(given, "p", 2.0)?)
+}
+
 fn cdist_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let grad = given.tensor(import, "grad_output")?;
     let (x, y) = (given.tensor(import, "x1")?, given.tensor(import, "x2")?);
     let distance = given.tensor(import, "cdist")?;
-    let p = number(given, "p", 2.0)?;
+    slopes_of_pairs(import, grad, x, y, distance, number(given, "p", 2.0)?)
+}
+
+/// Returns the gradient of distances by the rows of x: of each row, the sum over its pairs.
+fn slopes_of_pairs(
+    import: &mut Import<'_>,
+    grad: Val,
+    x: Val,
+    y: Val,
+    distance: Val,
+    p: f64,
+) -> Lowered<Val> {
     let last = || Attrs::new().with("dim", -1i64);
     let between = pairs(import, x, y)?;
     let grad = one_call(import, "unsqueeze", &[grad], last())?;

@@ -21,7 +21,7 @@ pub(super) fn recurrent(
 ) -> Lowered<Option<Made>> {
     Ok(Some(match name {
         "mkldnn_rnn_layer" => layer(import, given, results)?,
-        "mkldnn_rnn_layer_backward" => layer_backward(import, given)?,
+        "mkldnn_rnn_layer_backward" => layer_backward(import, given, results)?,
         "_pack_padded_sequence" => packed(import, given, results)?,
         _ => return Ok(None),
     }))
@@ -73,8 +73,9 @@ fn run(import: &mut Import<'_>, given: &NodeArgs<'_>, hx: &str, cx: &str) -> Low
     if given.int("mode")? != Some(LSTM) {
         return Err(unsupported("a recurrent layer that is no LSTM"));
     }
-    if flag(given, "batch_first")? || given.ints("batch_sizes")?.is_some_and(|s| !s.is_empty()) {
-        return Err(unsupported("a recurrent layer of sequences in another order"));
+    // The input has the times first, whatever `batch_first` says of the module's.
+    if given.ints("batch_sizes")?.is_some_and(|sizes| !sizes.is_empty()) {
+        return Err(unsupported("a recurrent layer of packed sequences"));
     }
     let x = given.tensor(import, "input")?;
     let names = match given.get("weight0") {
@@ -96,9 +97,11 @@ fn run(import: &mut Import<'_>, given: &NodeArgs<'_>, hx: &str, cx: &str) -> Low
     let (mut hidden, mut cell) = (state(import, hx)?, state(import, cx)?);
     let of_input = transposed(import, weights[0])?;
     let of_hidden = transposed(import, weights[1])?;
-    let from_input = apply(import, "matmul", &[x, of_input])?;
-    let bias = apply(import, "add", &[weights[2], weights[3]])?;
-    let from_input = apply(import, "add", &[from_input, bias])?;
+    let mut from_input = apply(import, "matmul", &[x, of_input])?;
+    if flag(given, "has_biases")? {
+        let bias = apply(import, "add", &[weights[2], weights[3]])?;
+        from_input = apply(import, "add", &[from_input, bias])?;
+    }
     let mut order: Vec<i64> = (0..time as i64).collect();
     if flag(given, "reverse")? {
         order.reverse();
@@ -169,7 +172,11 @@ fn layer(
 }
 
 /// Lowers the gradient of a layer: runs the layer again, and then its steps in reverse order.
-fn layer_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+fn layer_backward(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
+) -> Lowered<Made> {
     let run = run(import, given, "hx_", "cx_tmp")?;
     let width = given.int("hidden_size")?.unwrap_or(0);
     let batch = import.spec(run.hidden).shape()[0] as i64;
@@ -237,7 +244,15 @@ fn layer_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made
     let of_cell = shape_of(import, "cx_tmp", of_cell)?;
     let copy = one_call(import, "clone", &[of_bias], Attrs::new())?;
     let made = [of_x, of_input_weights, of_hidden_weights, of_bias, copy, of_hidden, of_cell];
-    Ok(made.into_iter().map(Some).collect())
+    // Under autocast, the library returns gradients in f32.
+    let mut converted = Vec::new();
+    for (k, val) in made.into_iter().enumerate() {
+        converted.push(Some(match results.get(k) {
+            Some(Some(recorded)) => cast(import, val, recorded.dtype)?,
+            _ => val,
+        }));
+    }
+    Ok(converted)
 }
 
 /// Lowers the packing of padded sequences: the rows of each time, of the sequences that reach it.

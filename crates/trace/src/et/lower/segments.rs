@@ -29,6 +29,12 @@ pub(super) fn segments(
         "_ctc_loss" => alignment_loss(import, given, results)?,
         "_ctc_loss_backward" => vec![alignment_backward(import, given)?],
         "_batch_norm_with_update" => return batch_norm(import, given, results).map(Some),
+        "batch_norm_backward" => {
+            let (op, without) = ("native_batch_norm_backward", ["update", "reserve"]);
+            let mut converted = args::convert(import, op, given, &without, results)?;
+            converted.attrs.set("train", given.scalar("update")? == Some(AttrValue::Bool(true)));
+            return call(import, op, converted).map(Some);
+        }
         _ => return Ok(None),
     };
     Ok(Some(made.into_iter().map(Some).collect()))
