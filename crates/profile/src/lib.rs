@@ -38,5 +38,5 @@ pub mod perfetto;
 pub mod summary;
 
 pub use from_list::{ListTimes, of_list};
-pub use measured::measured;
+pub use measured::{add_ranges, measured};
 pub use model::{Outcome, Profile, Source, Times};

@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use millstream_profile::measured;
+use millstream_profile::{add_ranges, measured};
 use millstream_trace::{Entry, TraceError, expand};
 
 pub(crate) use arguments::{Arguments, number, size};
@@ -133,7 +133,9 @@ fn finish(ran: &Ran, arguments: &Arguments, alone: bool) -> Status {
         }
     }
     if let Some(times) = ran.ranks.first().and_then(|rank| rank.times.as_ref()) {
-        let profile = measured(&ran.trace, times);
+        let mut profile = measured(&ran.trace, times);
+        let imported = ran.ranges();
+        add_ranges(&mut profile, times, imported);
         if let Err(message) = arguments.outputs.write(&profile) {
             snippet::print(&TraceError::of_file("run", message));
             return Status::BadInput;
