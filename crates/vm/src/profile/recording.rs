@@ -178,7 +178,19 @@ impl Recording {
             before = end;
             InstructionTimes { seq: sample.seq, ready, start, end, outcome }
         };
-        samples.into_iter().map(one).collect()
+        let mut all: Vec<InstructionTimes> = samples.into_iter().map(one).collect();
+        // The worker learns late of what the device has not measured.
+        let mut next = u64::MAX;
+        for one in all.iter_mut().rev().filter(|_| !device.is_empty()) {
+            if device.contains_key(&one.seq) {
+                next = next.min(one.start);
+            } else {
+                one.end = one.end.min(next);
+                one.start = one.start.min(one.end);
+                one.ready = one.ready.min(one.end);
+            }
+        }
+        all
     }
 
     fn launches(

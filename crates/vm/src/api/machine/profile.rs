@@ -113,6 +113,8 @@ impl Profiling {
         &mut self,
         list: impl FnOnce(&Machine) -> Result<InstructionList>,
     ) -> Result<Option<RunTimes>> {
+        // The list ends before the wait below, which is not the program's.
+        let list = list(&self.machine)?;
         match self.machine.synchronize() {
             Err(error) if error.failure().is_none() => return Err(error),
             _ => {}
@@ -120,7 +122,6 @@ impl Profiling {
         self.is_finished = true;
         let shared = self.machine.shared.clone();
         shared.recording.set(None);
-        let list = list(&self.machine);
         let mut emission = shared.lock()?;
         let times = emission.router.finish_times();
         // The inline driver runs the streams' last tasks here.
@@ -128,7 +129,6 @@ impl Profiling {
         let _ = self.machine.settle();
         shared.tables.backlog.wait(0, PATIENCE);
         let Some(TimesRecorder { issued, points, has_list, .. }) = times else { return Ok(None) };
-        let list = list?;
         if has_list {
             let places: Vec<Place> = (0..list.streams.len()).map(Place::same).collect();
             return Ok(Some(self.recording.times(list, &issued, &places)));
