@@ -28,6 +28,7 @@ pub mod compare;
 pub mod dot;
 pub mod file;
 mod from_list;
+mod interned;
 pub mod lanes;
 mod measured;
 pub mod memory;

@@ -112,8 +112,8 @@ impl Recording {
         self.content().pauses.push(Pause { reason, until, begin, end });
     }
 
-    /// Returns the times so far. `issued` are readings of the clock; `places` are those of the list's
-    /// streams.
+    /// Returns the times so far. `issued` are readings of the clock; `places` are those of the
+    /// streams of the list.
     pub(crate) fn times(
         &self,
         list: InstructionList,
