@@ -37,6 +37,8 @@ mod host;
 mod lowering;
 #[path = "../../src/pool/mod.rs"]
 mod pool;
+#[path = "../../src/profile/mod.rs"]
+mod profile;
 #[path = "../../src/tables/mod.rs"]
 mod tables;
 #[path = "../../src/worker/mod.rs"]

@@ -29,11 +29,15 @@ pub struct Profiling {
 /// A range of the program on the timeline, which ends when this is dropped.
 #[must_use = "the range ends when this is dropped"]
 #[derive(Debug)]
-pub struct RangeGuard(Option<(Arc<Recording>, String, u64)>);
+pub struct RangeGuard {
+    recorded: Option<(Arc<Recording>, String, u64)>,
+    #[cfg(feature = "tracing")]
+    _span: tracing::span::EnteredSpan,
+}
 
 impl Drop for RangeGuard {
     fn drop(&mut self) {
-        if let Some((recording, name, begin)) = self.0.take() {
+        if let Some((recording, name, begin)) = self.recorded.take() {
             recording.range(name, begin);
         }
     }
@@ -80,12 +84,19 @@ impl Machine {
     }
 
     /// Begins a range of the program on the timeline: it ends when the guard is dropped. Without a
-    /// recording under way it does nothing.
-    pub fn range(&self, name: impl Into<String>) -> RangeGuard {
-        RangeGuard(self.shared.recording.get().map(|recording| {
+    /// recording under way it does nothing; with the feature `tracing` it is a span of the crate of
+    /// that name as well.
+    pub fn range(&self, name: impl AsRef<str>) -> RangeGuard {
+        let name = name.as_ref();
+        let recorded = self.shared.recording.get().map(|recording| {
             let begin = recording.clock.now();
-            (recording, name.into(), begin)
-        }))
+            (recording, name.to_owned(), begin)
+        });
+        RangeGuard {
+            recorded,
+            #[cfg(feature = "tracing")]
+            _span: tracing::info_span!("range", name).entered(),
+        }
     }
 }
 
