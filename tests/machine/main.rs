@@ -48,6 +48,7 @@ mod poison_on_device;
 mod policies;
 mod pool;
 mod pool_order;
+mod profile;
 mod record_and_wait_back;
 mod record_before_wait;
 mod reentrancy;

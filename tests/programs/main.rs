@@ -5,6 +5,7 @@ mod executables;
 mod execution_traces;
 mod needless_waits;
 mod prediction;
+mod profile;
 mod proofs;
 mod run_trace;
 mod simulation;

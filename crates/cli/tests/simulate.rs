@@ -91,9 +91,9 @@ fn a_model_predicts() {
     let path = examples().join("traces/sim-pipeline.json");
     let model = examples().join("models/a100-sxm-80gb.json");
     let (path, model) = (path.to_str().unwrap(), model.to_str().unwrap());
-    let all = ["simulate", path, "--model", model, "--timeline", "timeline.json"];
+    let all = ["simulate", path, "--model", model, "--chrome", "timeline.json"];
     let (out, _) = ends(&millstream(folder.path(), &all), 0);
-    assert!(out.starts_with("predicted for NVIDIA A100 SXM 80 GB"), "{out}");
+    assert!(out.starts_with("for NVIDIA A100 SXM 80 GB"), "{out}");
     let text = std::fs::read_to_string(folder.path().join("timeline.json")).unwrap();
     let timeline: serde_json::Value = serde_json::from_str(&text).unwrap();
     let spans = timeline["traceEvents"].as_array().unwrap();

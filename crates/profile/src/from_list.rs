@@ -1,39 +1,17 @@
 //! From a list of instructions to a profile.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use millstream_instructions::{
     Body, InstructionList, Operand as Used, Resolution as Resolved, Via,
 };
 use millstream_types::{Origin, Point, StreamMode, TensorId, TensorSpec};
 
+use crate::interned::Interned;
 use crate::model::{
     Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Stream,
     Tensor, Times, Wait,
 };
-
-/// Numbers for values, in the order of their first use.
-#[derive(Debug)]
-pub(crate) struct Interned<T> {
-    known: HashMap<T, u32>,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Interned<T> {
-        Interned { known: HashMap::new() }
-    }
-}
-
-impl<T: Hash + Eq + Clone> Interned<T> {
-    /// Returns the number of a value. A new value is added to `all` as well.
-    pub(crate) fn number(&mut self, value: T, all: &mut Vec<T>) -> u32 {
-        *self.known.entry(value).or_insert_with_key(|value| {
-            all.push(value.clone());
-            all.len() as u32 - 1
-        })
-    }
-}
 
 /// The times of a list's instructions.
 pub trait ListTimes {

@@ -28,6 +28,7 @@ pub mod compare;
 pub mod dot;
 pub mod file;
 mod from_list;
+mod interned;
 pub mod lanes;
 mod measured;
 pub mod memory;
@@ -38,5 +39,5 @@ pub mod perfetto;
 pub mod summary;
 
 pub use from_list::{ListTimes, of_list};
-pub use measured::measured;
+pub use measured::{add_ranges, measured};
 pub use model::{Outcome, Profile, Source, Times};

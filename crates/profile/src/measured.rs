@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millstream_types::Point;
+use millstream_types::{Origin, Point};
 use millstream_vm::{Outcome as Ended, RunTimes, StepTimes};
 
 use crate::from_list::{ListTimes, describe, of_list};
@@ -45,6 +45,32 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
     profile.pauses = pauses(&profile, run);
     steps(&mut profile, run);
     profile
+}
+
+/// Adds ranges for parts of the program that are known by the numbers of their places: from the
+/// submission of the first instruction of such a place to that of the last one.
+pub fn add_ranges<'a>(
+    profile: &mut Profile,
+    run: &RunTimes,
+    parts: impl IntoIterator<Item = (&'a str, u64, u64)>,
+) {
+    let number = |origin: &Origin| match origin {
+        Origin::Trace(_, number) => Some(u64::from(*number)),
+        Origin::Unknown | Origin::Code(_) | Origin::Text(_) => None,
+    };
+    let all = run.list.instructions.iter().zip(&run.issued);
+    let mut issued: Vec<(u64, u64)> =
+        all.filter_map(|(i, issued)| Some((number(&i.origin)?, *issued))).collect();
+    issued.sort_unstable();
+    for (name, first, last) in parts {
+        let from = issued.partition_point(|(number, _)| *number < first);
+        let to = issued.partition_point(|(number, _)| *number <= last);
+        let times = || issued[from..to].iter().map(|(_, issued)| *issued);
+        if let (Some(begin), Some(end)) = (times().min(), times().max()) {
+            profile.ranges.push(Range { name: name.to_owned(), thread: 0, begin, end });
+        }
+    }
+    profile.ranges.sort_by_key(|r| (r.thread, r.begin, std::cmp::Reverse(r.end)));
 }
 
 /// Returns the times in which the program waited. A wait within another one is part of it.

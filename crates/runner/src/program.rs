@@ -57,7 +57,9 @@ pub(crate) fn run(
     for repeat in 0..options.repeat.max(1) {
         let first = repeat == 0;
         let last = repeat + 1 == options.repeat.max(1);
-        let which = Which { first, last, known_list: first };
+        // A list that is to be emitted is that of the run itself.
+        let known_list = !(first && options.emit);
+        let which = Which { first, last, known_list };
         let round = match round(machine, program, lowered, options, (which, &replayed), &mut report)
         {
             Ok(round) => round,

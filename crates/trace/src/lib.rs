@@ -84,7 +84,7 @@ pub use compare::{Comparison, Mismatch, Tolerance, compare};
 pub use data::Data;
 pub use error::{ErrorKind, Excerpt, MAX_ERRORS, Result, Site, TraceError};
 pub use et::EtOptions;
-pub use et::report::{Imported, Skipped};
+pub use et::report::{Imported, Label, Skipped};
 pub use expand::{Entry, expand};
 pub use hint::{Hint, Probe};
 pub use list_file::{Inputs, load_list, output_line, output_of};

@@ -9,7 +9,7 @@ mod one;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use millstream_profile::measured;
+use millstream_profile::{add_ranges, measured};
 use millstream_trace::{Entry, TraceError, expand};
 
 pub(crate) use arguments::{Arguments, number, size};
@@ -156,7 +156,8 @@ fn finish(
         }
     }
     if let Some(times) = ran.ranks.first().and_then(|rank| rank.times.as_ref()) {
-        let profile = measured(&ran.trace, times);
+        let mut profile = measured(&ran.trace, times);
+        add_ranges(&mut profile, times, ran.ranges());
         arguments.outputs.write(&profile)?;
         if arguments.outputs.has_summary() {
             let forms = &arguments.outputs;

@@ -29,6 +29,13 @@ impl Ran {
         self.ranks.iter().all(RunReport::ok)
     }
 
+    /// Returns the labels of an imported program, with the nodes that they cover.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        let imported = self.ranks.first().and_then(|rank| rank.imported.as_ref());
+        let labels = imported.map_or(&[][..], |imported| &imported.labels);
+        labels.iter().map(|label| (label.name.as_str(), label.first, label.last))
+    }
+
     /// Returns the name of an output or stream, with its rank if there are several.
     pub(crate) fn name(&self, rank: usize, name: &str) -> String {
         match self.ranks.len() {

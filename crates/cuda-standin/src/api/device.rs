@@ -7,8 +7,8 @@ use crate::memory::MemoryKind;
 use crate::state::{State, driver_call, driver_call_in_context, set_current};
 use crate::{DEVICE_BYTES, DEVICE_NAME, DEVICES, code};
 
-/// The version of the driver's interface: 12.0.
-const VERSION: c_int = 12_000;
+/// The version of the driver's interface: 12.8, the first that compares the times of events.
+const VERSION: c_int = 12_080;
 
 /// A context's handle is the device's index plus this.
 const CONTEXT: u64 = 1 << 62;

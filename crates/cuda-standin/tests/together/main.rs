@@ -4,4 +4,5 @@
 mod common;
 mod device_errors;
 mod memory;
+mod profile;
 mod programs;

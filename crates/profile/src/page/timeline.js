@@ -231,6 +231,27 @@ class Timeline {
       context.lineTo(width, bottom);
       context.fill();
     });
+    this.paintExtents(layout, width);
+  }
+
+  // The end of the highest taken byte: what lies between it and the curve is fragmentation.
+  paintExtents(layout, width) {
+    const { context, profile } = this;
+    context.strokeStyle = this.color('--memory');
+    context.lineWidth = 1;
+    profile.levels.forEach((level, arena) => {
+      const top = layout.memory + arena * (layout.each + GAP);
+      const y = (extent) => {
+        const share = Math.min(1, extent / (level.peak || 1));
+        return top + layout.each - share * (layout.each - 4);
+      };
+      context.beginPath();
+      for (let x = this.left; x <= width; x += 2) {
+        const { extent } = levelAt(profile, arena, this.time(x));
+        if (x === this.left) context.moveTo(x, y(extent)); else context.lineTo(x, y(extent));
+      }
+      context.stroke();
+    });
   }
 
   // The critical path: a line below the instructions that are on it.

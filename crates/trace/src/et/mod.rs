@@ -44,7 +44,7 @@ use crate::et::raw_form::{FileForm, NodeForm, SCHEMAS};
 use crate::et::report::{Imported, Skipped};
 use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::signature::Signature;
-use crate::et::tree::{Step, steps};
+use crate::et::tree::{Step, label_ranges, steps};
 use crate::et::value::{Arg, Recorded};
 use crate::load::LoadOptions;
 use crate::number::Number;
@@ -96,7 +96,7 @@ impl fmt::Debug for EtOptions {
 }
 
 /// The prefix of labels that bind a name to a tensor: `bind:in/x`, `bind:out/loss`.
-const BIND: &str = "bind:";
+pub(crate) const BIND: &str = "bind:";
 
 /// The label whose argument lists process groups.
 const GROUPS: &str = "## process_group:init ##";
@@ -148,8 +148,12 @@ pub(crate) fn import(
 
     let notes = SidecarNotes::read(folder)?;
     let name = notes.name.clone();
-    let report =
-        Imported { schema: schema.into_owned(), nodes: nodes.len(), ..Imported::default() };
+    let report = Imported {
+        schema: schema.into_owned(),
+        nodes: nodes.len(),
+        labels: label_ranges(&nodes, &schemas),
+        ..Imported::default()
+    };
     let et = &options.et;
     let known = |name: &str| lower::knows(&et.ops, name);
     let steps = steps(&nodes, &schemas, &known);

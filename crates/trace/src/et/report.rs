@@ -33,6 +33,19 @@ pub struct Imported {
     pub drawn: usize,
     /// The outputs with expected elements that depend on own random numbers.
     pub not_compared: Vec<String>,
+    /// The labels of the program, with the nodes below them: PyTorch's `record_function`.
+    pub labels: Vec<Label>,
+}
+
+/// A label, and the nodes that ran within it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Its name.
+    pub name: String,
+    /// The id of its own node, which comes before those below it.
+    pub first: u64,
+    /// The highest id of a node below it.
+    pub last: u64,
 }
 
 /// A node that is not executed.

@@ -12,7 +12,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::et::BIND;
 use crate::et::raw_form::NodeForm;
+use crate::et::report::Label;
 use crate::et::value;
 
 /// Composite ops, with their overloads: the ops that PyTorch 2.15 registers as
@@ -164,6 +166,29 @@ pub(crate) fn steps(
         }
     }
     steps
+}
+
+/// Returns the labels of the program with nodes below them. The labels of the recording itself, of
+/// its threads and of bindings are left out.
+pub(crate) fn label_ranges(nodes: &[NodeForm<'_>], schemas: &[String]) -> Vec<Label> {
+    let tree = Tree::new(nodes, schemas);
+    let id = |k: usize| nodes[k].id.unwrap_or_default();
+    // A node comes after its parent.
+    let mut last: Vec<u64> = (0..nodes.len()).map(id).collect();
+    for k in (0..nodes.len()).rev() {
+        if let Some(parent) = tree.parents[k] {
+            last[parent] = last[parent].max(last[k]);
+        }
+    }
+    let mut labels = Vec::new();
+    for (k, schema) in schemas.iter().enumerate() {
+        let name = nodes[k].name.as_deref().unwrap_or_default();
+        let is_own = name.starts_with('[') || name.starts_with("##") || name.starts_with(BIND);
+        if schema.is_empty() && !is_own && last[k] > id(k) {
+            labels.push(Label { name: name.to_owned(), first: id(k), last: last[k] });
+        }
+    }
+    labels
 }
 
 /// Returns the threads on which gloo executes its collectives with ops of PyTorch. These ops are

@@ -24,6 +24,26 @@ pub(crate) struct LaunchedTape {
     pub(crate) sources: Arc<[u32]>,
 }
 
+/// Where a stream of a list is on the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) stream: StreamId,
+    /// How much higher its sequence numbers are on the machine.
+    pub(crate) offset: u64,
+}
+
+impl Place {
+    /// Returns the place of a stream that has the same number and sequence numbers.
+    pub(crate) fn same(stream: usize) -> Place {
+        Place { stream: StreamId(stream as u16), offset: 0 }
+    }
+
+    /// Returns the place of a stream that the machine does not have.
+    pub(crate) const fn none() -> Place {
+        Place { stream: StreamId(u16::MAX), offset: 0 }
+    }
+}
+
 /// Device times of commands, in nanoseconds of the recording's clock.
 pub(crate) type DeviceTime = (u64, [u64; 2]);
 
@@ -92,29 +112,47 @@ impl Recording {
         self.content().pauses.push(Pause { reason, until, begin, end });
     }
 
-    /// Returns the times so far. `issued` are readings of the clock.
-    pub(crate) fn times(&self, list: InstructionList, issued: &[u64]) -> RunTimes {
+    /// Returns the times so far. `issued` are readings of the clock; `places` are those of the
+    /// streams of the list.
+    pub(crate) fn times(
+        &self,
+        list: InstructionList,
+        issued: &[u64],
+        places: &[Place],
+    ) -> RunTimes {
         let total = self.clock.now();
         let mut content = std::mem::take(&mut *self.content());
         let issued = issued.iter().map(|&raw| self.clock.ns(raw)).collect();
-        let keys = list.streams.iter().enumerate();
-        let streams = keys.map(|(k, decl)| {
-            let id = StreamId(k as u16);
+        let streams = list.streams.iter().zip(places).map(|(decl, place)| {
+            let id = place.stream;
             let device = content.device.remove(&id).unwrap_or_default();
             let outcomes = content.outcomes.remove(&id).unwrap_or_default();
             let samples = content.samples.remove(&id).unwrap_or_default();
-            StreamTimes {
-                key: decl.key.clone(),
-                by_device: !device.is_empty(),
-                instructions: self.instructions(samples, &outcomes, &device),
-            }
+            let mut instructions = self.instructions(samples, &outcomes, &device);
+            instructions.retain_mut(|one| {
+                let own = one.seq.checked_sub(place.offset);
+                one.seq = own.unwrap_or(0);
+                own.is_some()
+            });
+            let by_device = !device.is_empty();
+            StreamTimes { key: decl.key.clone(), instructions, by_device }
         });
         let streams = streams.collect();
-        let launches = std::mem::take(&mut content.launches);
+        // The point of the list that is a point of the machine.
+        let in_list = |at: Point| {
+            let own = places.iter().position(|place| place.stream == at.stream)?;
+            let seq = at.seq.checked_sub(places[own].offset)?;
+            Some(Point::new(StreamId(own as u16), seq))
+        };
+        let launches = std::mem::take(&mut content.launches).into_iter();
+        let launches = launches.filter_map(|(at, tapes)| Some((in_list(at)?, tapes))).collect();
         let launches = self.launches(launches, &mut content, &list);
         let Content { mut ranges, mut pauses, .. } = content;
         ranges.sort_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
         pauses.sort_by_key(|pause| (pause.begin, std::cmp::Reverse(pause.end)));
+        for pause in &mut pauses {
+            pause.until = pause.until.and_then(in_list);
+        }
         RunTimes { list, issued, streams, launches, ranges, pauses, total }
     }
 
@@ -140,7 +178,19 @@ impl Recording {
             before = end;
             InstructionTimes { seq: sample.seq, ready, start, end, outcome }
         };
-        samples.into_iter().map(one).collect()
+        let mut all: Vec<InstructionTimes> = samples.into_iter().map(one).collect();
+        // The worker learns late of what the device has not measured.
+        let mut next = u64::MAX;
+        for one in all.iter_mut().rev().filter(|_| !device.is_empty()) {
+            if device.contains_key(&one.seq) {
+                next = next.min(one.start);
+            } else {
+                one.end = one.end.min(next);
+                one.start = one.start.min(one.end);
+                one.ready = one.ready.min(one.end);
+            }
+        }
+        all
     }
 
     fn launches(

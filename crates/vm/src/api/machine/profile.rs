@@ -1,17 +1,16 @@
 //! Recording of the times of a run.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_instructions::InstructionList;
-use millstream_types::{Error, Point, Result};
+use millstream_types::{Error, Point, Result, StreamKey};
 
 use crate::api::handle::Tensor;
 use crate::emission::router::TimesRecorder;
 use crate::profile::RunTimes;
-use crate::profile::recording::Recording;
+use crate::profile::recording::{Place, Recording};
 
 use super::{DriverKind, Machine};
 
@@ -30,11 +29,15 @@ pub struct Profiling {
 /// A range of the program on the timeline, which ends when this is dropped.
 #[must_use = "the range ends when this is dropped"]
 #[derive(Debug)]
-pub struct RangeGuard(Option<(Arc<Recording>, String, u64)>);
+pub struct RangeGuard {
+    recorded: Option<(Arc<Recording>, String, u64)>,
+    #[cfg(feature = "tracing")]
+    _span: tracing::span::EnteredSpan,
+}
 
 impl Drop for RangeGuard {
     fn drop(&mut self) {
-        if let Some((recording, name, begin)) = self.0.take() {
+        if let Some((recording, name, begin)) = self.recorded.take() {
             recording.range(name, begin);
         }
     }
@@ -81,12 +84,19 @@ impl Machine {
     }
 
     /// Begins a range of the program on the timeline: it ends when the guard is dropped. Without a
-    /// recording under way it does nothing.
-    pub fn range(&self, name: impl Into<String>) -> RangeGuard {
-        RangeGuard(self.shared.recording.get().map(|recording| {
+    /// recording under way it does nothing; with the feature `tracing` it is a span of the crate of
+    /// that name as well.
+    pub fn range(&self, name: impl AsRef<str>) -> RangeGuard {
+        let name = name.as_ref();
+        let recorded = self.shared.recording.get().map(|recording| {
             let begin = recording.clock.now();
-            (recording, name.into(), begin)
-        }))
+            (recording, name.to_owned(), begin)
+        });
+        RangeGuard {
+            recorded,
+            #[cfg(feature = "tracing")]
+            _span: tracing::info_span!("range", name).entered(),
+        }
     }
 }
 
@@ -114,6 +124,8 @@ impl Profiling {
         &mut self,
         list: impl FnOnce(&Machine) -> Result<InstructionList>,
     ) -> Result<Option<RunTimes>> {
+        // The list ends before the wait below, which is not the program's.
+        let list = list(&self.machine)?;
         match self.machine.synchronize() {
             Err(error) if error.failure().is_none() => return Err(error),
             _ => {}
@@ -121,39 +133,71 @@ impl Profiling {
         self.is_finished = true;
         let shared = self.machine.shared.clone();
         shared.recording.set(None);
-        let list = list(&self.machine);
         let mut emission = shared.lock()?;
         let times = emission.router.finish_times();
         // The inline driver runs the streams' last tasks here.
         shared.leave(emission);
         let _ = self.machine.settle();
         shared.tables.backlog.wait(0, PATIENCE);
-        let Some(TimesRecorder { mut issued, points, .. }) = times else { return Ok(None) };
-        let list = list?;
-        if !points.is_empty() {
-            let Some(found) = issued_of(&list, &points) else { return Ok(None) };
-            issued = found;
+        let Some(TimesRecorder { issued, points, has_list, .. }) = times else { return Ok(None) };
+        if has_list {
+            let places: Vec<Place> = (0..list.streams.len()).map(Place::same).collect();
+            return Ok(Some(self.recording.times(list, &issued, &places)));
         }
-        Ok(Some(self.recording.times(list, &issued)))
+        let keys: Vec<StreamKey> =
+            shared.lock()?.builder.streams().map(|decl| decl.key.clone()).collect();
+        let Some((issued, places)) = matched(&list, &keys, &points) else { return Ok(None) };
+        Ok(Some(self.recording.times(list, &issued, &places)))
     }
 }
 
-/// Returns when each instruction of a list was emitted. An instruction without a point was emitted
-/// right before the next one. Returns none if the points are not those of the list.
-fn issued_of(list: &InstructionList, points: &[(Point, u64)]) -> Option<Vec<u64>> {
-    let mut issued = vec![0; list.instructions.len()];
-    let mut by_point: HashMap<Point, u64> = points.iter().copied().collect();
-    let mut last = points.last().map_or(0, |(_, raw)| *raw);
-    for (index, instruction) in list.instructions.iter().enumerate().rev() {
-        if let Some(at) = instruction.body.at() {
-            last = by_point.remove(&at)?;
-        }
-        if let Some(at) = instruction.body.second_point() {
-            by_point.remove(&at)?;
-        }
-        issued[index] = last;
+/// Matches the points that were emitted with those of a list, whose streams may have other numbers
+/// and whose sequence numbers begin at the list's first instruction. Returns when each instruction
+/// was emitted, and where the streams of the list are on the machine. An instruction without a
+/// point was emitted right before the next one. Returns none if the list is another one.
+fn matched(
+    list: &InstructionList,
+    keys: &[StreamKey],
+    points: &[(Point, u64)],
+) -> Option<(Vec<u64>, Vec<Place>)> {
+    let mut by_stream: Vec<Vec<(u64, u64)>> = vec![Vec::new(); keys.len()];
+    for (at, raw) in points {
+        by_stream.get_mut(at.stream.index())?.push((at.seq, *raw));
     }
-    by_point.is_empty().then_some(issued)
+    let mut left: usize = points.len();
+    let mut places: Vec<Place> = Vec::with_capacity(list.streams.len());
+    for decl in &list.streams {
+        let stream = keys.iter().position(|key| *key == decl.key);
+        places.push(stream.map_or(Place::none(), Place::same));
+    }
+    let mut next = vec![0; list.streams.len()];
+    let mut issued = vec![0; list.instructions.len()];
+    for (index, instruction) in list.instructions.iter().enumerate() {
+        let own = instruction.body.at();
+        for at in instruction.body.second_point().into_iter().chain(own) {
+            let place = places.get_mut(at.stream.index())?;
+            let emitted = by_stream.get(place.stream.index())?;
+            let &(seq, raw) = emitted.get(next[at.stream.index()])?;
+            let offset = seq.checked_sub(at.seq)?;
+            if next[at.stream.index()] == 0 {
+                place.offset = offset;
+            }
+            if offset != place.offset {
+                return None;
+            }
+            next[at.stream.index()] += 1;
+            left = left.checked_sub(1)?;
+            issued[index] = raw;
+        }
+    }
+    let mut last = points.last().map_or(0, |(_, raw)| *raw);
+    for (instruction, issued) in list.instructions.iter().zip(&mut issued).rev() {
+        match instruction.body.at() {
+            Some(_) => last = *issued,
+            None => *issued = last,
+        }
+    }
+    (left == 0).then_some((issued, places))
 }
 
 impl Drop for Profiling {

@@ -17,7 +17,7 @@ pub(crate) struct TimesRecorder {
     pub(crate) issued: Vec<u64>,
     /// Without a recorded list: when each instruction with a point was emitted.
     pub(crate) points: Vec<(Point, u64)>,
-    has_list: bool,
+    pub(crate) has_list: bool,
 }
 
 impl TimesRecorder {

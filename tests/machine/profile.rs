@@ -1,0 +1,182 @@
+//! Times of a run: every instruction of the list has them, whatever runs it.
+
+use std::collections::HashSet;
+
+use millstream::vm::{Outcome, RunTimes};
+use millstream::*;
+use millstream_testing::machine::*;
+
+/// Checks that each point of the list has times, in the order of its stream, and nothing else has.
+#[track_caller]
+fn complete(times: &RunTimes) {
+    let mut points: HashSet<(u16, u64)> = HashSet::new();
+    for instruction in &times.list.instructions {
+        points.extend(instruction.body.at().map(|at| (at.stream.0, at.seq)));
+    }
+    assert_eq!(times.issued.len(), times.list.instructions.len());
+    assert!(times.issued.is_sorted(), "the emission is one after another");
+    for (id, stream) in times.streams.iter().enumerate() {
+        for one in &stream.instructions {
+            assert!(one.ready <= one.end && one.start <= one.end && one.end <= times.total);
+            let was = points.remove(&(id as u16, one.seq));
+            assert!(
+                was,
+                "{} has times of {}, twice or without an instruction",
+                stream.key, one.seq
+            );
+        }
+    }
+    assert!(points.is_empty(), "without times: {points:?}");
+}
+
+fn times_of(machine: &Machine, program: impl Fn(&Machine)) -> RunTimes {
+    let profiling = machine.profile(&[]).unwrap();
+    program(machine);
+    profiling.finish().unwrap()
+}
+
+/// A diamond over three streams, with a pool among them if `mode` says so.
+fn diamond(machine: &Machine, mode: StreamMode) {
+    let (s, t) = (cpu(machine, 0), cpu(machine, 1));
+    let p = machine.stream_with_mode(&StreamKey::compute(CPU, 2), mode).unwrap();
+    let x = upload(&s, machine, &[1.0, -2.0]);
+    let (y, z) = (call(machine, "relu", &[&x], &t), call(machine, "add", &[&x, &x], &p));
+    let sum = call(machine, "add", &[&y, &z], &s);
+    assert_eq!(read(&sum), [3.0, -4.0]);
+}
+
+#[test]
+fn every_instruction_has_times() {
+    for driver in DRIVERS {
+        for mode in [StreamMode::InOrder, StreamMode::Pool] {
+            let machine = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+            let times = times_of(&machine, |m| diamond(m, mode));
+            if mode == StreamMode::InOrder || driver == DriverKind::Inline {
+                complete(&times);
+            }
+            let works = times.streams.iter().map(|s| s.instructions.len()).sum::<usize>();
+            assert!(works >= 4, "{driver:?} {mode:?}: {works}");
+        }
+    }
+}
+
+#[test]
+fn instructions_of_an_asynchronous_device_have_times() {
+    let times = times_of(&threaded(), |m| {
+        let (s, t) = (sim(m, 0), sim(m, 1));
+        let x = upload(&s, m, &[1.0, -2.0]);
+        let y = call(m, "relu", &[&x], &t);
+        assert_eq!(read(&call(m, "add", &[&x, &y], &s)), [2.0, -2.0]);
+    });
+    complete(&times);
+}
+
+#[test]
+fn waits_begin_before_what_they_wait_for_has_ended() {
+    let machine = threaded();
+    let (s, t) = (cpu(&machine, 0), cpu(&machine, 1));
+    let x = upload(&s, &machine, &[1.0]);
+    let profiling = machine.profile(&[]).unwrap();
+    let gate = Gate::on(&x);
+    let y = call(&machine, "relu", &[&x], &t);
+    gate.entered();
+    gate.open();
+    read(&y);
+    let times = profiling.finish().unwrap();
+    complete(&times);
+    let pause = times.pauses.iter().find(|pause| pause.until.is_some()).expect("the read waited");
+    assert!(pause.begin <= pause.end);
+}
+
+#[test]
+fn failures_and_their_dependents_are_marked() {
+    for driver in DRIVERS {
+        let machine = failing(driver);
+        let times = times_of(&machine, |m| {
+            let (s, t) = (cpu(m, 0), cpu(m, 1));
+            let x = upload(&s, m, &[1.0]);
+            let y = call(m, "fail", &[&x], &s);
+            let z = call(m, "relu", &[&y], &t);
+            assert!(z.read().is_err());
+        });
+        let all = times.streams.iter().flat_map(|s| &s.instructions);
+        let of = |outcome| all.clone().filter(|one| one.outcome == outcome).count();
+        assert_eq!(of(Outcome::Failed), 1, "{driver:?}");
+        assert!(of(Outcome::Skipped) >= 1, "{driver:?}");
+    }
+}
+
+#[test]
+fn steps_of_an_executable_have_times() {
+    for driver in DRIVERS {
+        let machine = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let s = cpu(&machine, 0);
+        let x = upload(&s, &machine, &[1.0, -2.0]);
+        let recorded = machine.record(|r| {
+            let x = r.input("x", f32_spec(&[2]))?;
+            let stream = r.stream(&StreamKey::compute(CPU, 0))?;
+            let y = r.call("relu", &[x]).on(stream)?[0];
+            let z = r.call("add", &[y, y]).on(stream)?[0];
+            r.output("y", &z)
+        });
+        let executable = recorded.unwrap().compile_as_is().unwrap();
+        let times = times_of(&machine, |_| {
+            let launched = executable.launch().input("x", &x).run().unwrap();
+            assert_eq!(read(&launched.outputs()[0]), [2.0, 0.0]);
+        });
+        assert_eq!(times.launches.len(), 1, "{driver:?}");
+        let list = &times.list.executables[times.launches[0].executable.index()];
+        let names: Vec<&str> = times.launches[0]
+            .steps
+            .iter()
+            .map(|step| list.instructions[step.instruction as usize].body.kind().name())
+            .collect();
+        assert_eq!(names, ["OpCall", "OpCall"], "{driver:?}");
+    }
+}
+
+#[test]
+fn ranges_nest_and_cost_nothing_without_a_recording() {
+    let machine = inline();
+    drop(machine.range("nobody sees it"));
+    let times = times_of(&machine, |m| {
+        let _outer = m.range("outer");
+        let _inner = m.range(String::from("inner"));
+        diamond(m, StreamMode::InOrder);
+    });
+    let names: Vec<&str> = times.ranges.iter().map(|range| range.name.as_str()).collect();
+    assert_eq!(names, ["outer", "inner"]);
+    let [outer, inner] = &times.ranges[..] else { panic!("{:?}", times.ranges) };
+    assert!(outer.begin <= inner.begin && inner.end <= outer.end);
+}
+
+#[test]
+fn a_known_list_is_matched_with_the_run() {
+    let machine = threaded();
+    let program = |m: &Machine| diamond(m, StreamMode::InOrder);
+    let first = Machine::new(config(DriverKind::Inline, SyncPolicy::Frontier)).unwrap();
+    let list = times_of(&first, program).list;
+    let profiling = machine.profile_times().unwrap();
+    program(&machine);
+    let times = profiling.finish_with(list.clone()).unwrap().expect("the list is that of the run");
+    complete(&times);
+    // Another program does not have that list.
+    let profiling = machine.profile_times().unwrap();
+    upload(&cpu(&machine, 0), &machine, &[1.0]);
+    assert!(profiling.finish_with(list).unwrap().is_none());
+}
+
+#[test]
+fn one_recording_at_a_time() {
+    let machine = inline();
+    let profiling = machine.profile(&[]).unwrap();
+    assert!(machine.profile(&[]).is_err());
+    assert!(machine.profile_times().is_err());
+    drop(profiling);
+    let profiling = machine.profile(&[]).unwrap();
+    diamond(&machine, StreamMode::InOrder);
+    complete(&profiling.finish().unwrap());
+    let simulated = Machine::new(config(DriverKind::Simulated, SyncPolicy::Frontier)).unwrap();
+    let error = simulated.profile(&[]).unwrap_err().to_string();
+    assert!(error.contains("takes no time"), "{error}");
+}

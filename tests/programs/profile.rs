@@ -1,0 +1,39 @@
+//! Profiles of the repository's programs: the list is that of the run, and every instruction that
+//! takes a point has times.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use millstream_runner::{RunOptions, prepare};
+use millstream_trace::{Entry, LoadOptions, expand, load};
+
+#[test]
+fn the_lists_of_profiles_are_those_of_the_runs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["examples/traces", "examples/pytorch"].map(|folder| root.join(folder));
+    let mut compared = 0;
+    for entry in expand(folders).unwrap() {
+        let Entry::Trace(path) = entry else { continue };
+        let program = Arc::new(load(&path, &LoadOptions::default()).unwrap());
+        for streams in [1, 3] {
+            let options = RunOptions::default().compute_streams(streams).profile(true);
+            let report = prepare(program.clone(), &options).unwrap().run().unwrap();
+            let times = report.times.as_ref().expect("the options ask for times");
+            let name = path.display();
+            let timed: usize = times.streams.iter().map(|s| s.instructions.len()).sum();
+            let points = times.list.instructions.iter().filter(|i| i.body.at().is_some()).count();
+            let records = times.list.instructions.iter();
+            let records = records.filter(|i| i.body.second_point().is_some()).count();
+            assert_eq!(timed, points + records, "{name} on {streams} streams");
+            // A list that is to be emitted is the same with and without times.
+            let list = |options: RunOptions| {
+                let report = prepare(program.clone(), &options.emit(true)).unwrap().run().unwrap();
+                report.certificate().expect("the options ask for a list")
+            };
+            let with = list(options.clone());
+            assert_eq!(with, list(options.profile(false)), "{name} on {streams} streams");
+            compared += 1;
+        }
+    }
+    assert!(compared >= 20, "only {compared} programs");
+}
