@@ -108,8 +108,8 @@ fn the_first_programs_run() {
 fn networks_learn() {
     let (first, last) = mlp::train(300).unwrap();
     assert!(first > 0.6 && last < 0.2, "{first} {last}");
-    let (first, last, replays) = mlp::replayed(300).unwrap();
-    assert!(first > 0.6 && last < 0.2 && replays == 299, "{first} {last} {replays}");
+    let (first, last) = mlp::replayed(300).unwrap();
+    assert!(first > 0.6 && last < 0.2, "{first} {last}");
     let folder = tempfile::tempdir().unwrap();
     let [first, last, test] =
         transformer::train(150, &folder.path().join("p.safetensors")).unwrap();
@@ -170,7 +170,7 @@ fn the_page_on_streams_shows_the_timeline_of_its_pipeline() {
 
 #[test]
 fn the_page_on_executables_quotes_its_programs_and_what_they_print() {
-    let programs = [read("examples/replay.rs"), read("examples/decode.rs")];
+    let programs = ["replay", "decode", "mlp"].map(|name| read(&format!("examples/{name}.rs")));
     for block in blocks(EXECUTABLES, "rust") {
         let found = programs.iter().any(|program| program.contains(&block));
         assert!(found, "in neither example:\n{block}");

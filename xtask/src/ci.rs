@@ -50,8 +50,8 @@ const STEPS: &[(Part, &str, &str)] = &[
     (
         Quick,
         "tests of the house rules, the machine, faults, lists and devices",
-        "cargo test --workspace --lib --test tidy --test traps --test machine --test faults \
-         --test lists --test sim --test conformance",
+        "cargo test --workspace --lib --test tidy --test traps --test machine --test tensor \
+         --test faults --test lists --test sim --test conformance",
     ),
     (
         Quick,

@@ -51,7 +51,8 @@ const HEAD: &str = "<!-- Made by `cargo xtask docs` from the schemas in crates/o
 
 A call names an op and gives its tensors in order and its arguments by name:
 `machine.call(\"add\", &[&x, &y]).attr(\"alpha\", 2.0).on(&stream)`, or as a statement of a
-[trace](trace-format.md). Names and arguments are those of PyTorch's operators where PyTorch has the
+[trace](trace-format.md). Most ops are methods of tensors as well ([rust.md](rust.md)). Names and
+arguments are those of PyTorch's operators where PyTorch has the
 op. An op whose name ends in `_` changes its first tensor in place.
 
 *R* marks a tensor that is read, *W* one that is overwritten, *RW* one that is read and written.

@@ -16,6 +16,7 @@
 //! | `tape` | tapes: steps, addresses, waits |
 //! | `graph` | tapes that are launched as one command of their device |
 //! | `launch` | the launch of an executable: its operands and its instruction |
+//! | `function` | functions of tensors, recorded without running them |
 //! | `formal` | what is given for a formal, compared with what was recorded |
 //! | `overlap` | formals of a launch that share memory |
 //! | `instance` | private memory and streams, for launches that overlap |
@@ -35,6 +36,7 @@
 pub(crate) mod compile;
 mod foreign;
 mod formal;
+pub(crate) mod function;
 pub(crate) mod graph;
 mod instance;
 mod launch;

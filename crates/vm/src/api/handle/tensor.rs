@@ -11,6 +11,7 @@ use crate::api::machine::{Begun, BegunOne, Machine};
 use crate::capture::{self, Deferred, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor, Release};
+use crate::executable::function::{self, OfFunction};
 use crate::gradient::{self, LeafSlot};
 use crate::lowering;
 
@@ -24,6 +25,8 @@ enum Slot {
     Made(TensorRef),
     /// A call that is held makes it.
     Deferred(Arc<Deferred>),
+    /// A list that is being recorded has it.
+    Recorded(OfFunction),
 }
 
 struct TensorInner {
@@ -41,6 +44,7 @@ impl Drop for TensorInner {
         let tensor = match &self.slot {
             Slot::Made(tensor) => *tensor,
             Slot::Deferred(deferred) => return deferred.drop_handle(),
+            Slot::Recorded(tensor) => return function::ended(&self.machine, *tensor),
         };
         let origin = std::mem::take(&mut self.origin);
         if capture::is_active() {
@@ -102,10 +106,31 @@ impl Tensor {
         }))
     }
 
+    /// Returns a tensor of a function that is being recorded.
+    pub(crate) fn of_function(
+        tensor: OfFunction,
+        made_on: &Stream,
+        spec: TensorSpec,
+        device: DeviceId,
+        origin: Origin,
+    ) -> Tensor {
+        let (machine, made_on) = (made_on.machine.of_handle(), made_on.clone());
+        let (slot, leaf) = (Slot::Recorded(tensor), LeafSlot::default());
+        Tensor(Arc::new(TensorInner { machine, slot, spec, device, made_on, origin, leaf }))
+    }
+
+    /// Returns the tensor of a function that is being recorded, if this is one.
+    pub(crate) fn recorded(&self) -> Option<OfFunction> {
+        match &self.0.slot {
+            Slot::Made(_) | Slot::Deferred(_) => None,
+            Slot::Recorded(tensor) => Some(*tensor),
+        }
+    }
+
     /// Returns the held call's tensor, if a held call makes this one or has made it.
     pub(crate) fn deferred(&self) -> Option<&Deferred> {
         match &self.0.slot {
-            Slot::Made(_) => None,
+            Slot::Made(_) | Slot::Recorded(_) => None,
             Slot::Deferred(deferred) => Some(deferred),
         }
     }
@@ -123,6 +148,12 @@ impl Tensor {
         match &self.0.slot {
             Slot::Made(tensor) => Ok(*tensor),
             Slot::Deferred(deferred) => deferred.tensor_ref(),
+            Slot::Recorded(_) => {
+                let message = "it belongs to a function that is being recorded, and has no \
+                               elements before a launch"
+                    .to_owned();
+                Err(Error::Invalid { what: "tensor", message })
+            }
         }
     }
 
@@ -225,6 +256,9 @@ impl Tensor {
 
     pub(crate) fn view_at(&self, spec: TensorSpec, origin: Origin) -> Result<Tensor> {
         let machine = &self.0.machine;
+        if let Some(made) = function::view(self, &spec, &origin) {
+            return made.inspect(|made| gradient::note_view(self, made, &origin));
+        }
         let step = Step::View { of: self, spec: &spec };
         let making = match machine.begin_one(&step, &origin)? {
             BegunOne::Known(tensor) => return Ok(tensor),

@@ -12,6 +12,7 @@ use crate::api::handle::{Section, Stream, Tensor};
 use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor};
+use crate::executable::function;
 use crate::gradient;
 use crate::lowering;
 
@@ -97,6 +98,9 @@ impl<'a> CallBuilder<'a> {
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of the call that makes it.
     pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        if function::is_running() {
+            return self.record(stream);
+        }
         let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);
         machine.own_stream(stream).map_err(at)?;
@@ -175,6 +179,22 @@ impl<'a> CallBuilder<'a> {
         machine.end_step(making, &step, &results, &origin);
         if let Some(taped) = taped {
             taped.end(name, &inputs, &results, &origin);
+        }
+        Ok(results)
+    }
+}
+
+impl CallBuilder<'_> {
+    /// Makes the call as one of the function that this thread records.
+    fn record(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        let at = |e: Error| e.at(&self.origin);
+        let attrs = Arc::new(self.attrs.clone());
+        let CallBuilder { machine, name, inputs, out, origin, .. } = &self;
+        let taped = gradient::begin_call(machine, name, inputs, &attrs, out.as_deref(), origin);
+        let taped = taped.map_err(at)?;
+        let results = function::call(&self, stream)?;
+        if let Some(taped) = taped {
+            taped.end(name, inputs, &results, origin);
         }
         Ok(results)
     }

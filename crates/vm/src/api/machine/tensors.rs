@@ -6,6 +6,7 @@ use millstream_types::{Access, Error, Origin, Result, TensorSpec};
 use crate::api::handle::{Section, Stream, Tensor};
 use crate::capture::{self, Step};
 use crate::emission::{Emission, MadeTensor, origin};
+use crate::executable::function;
 use crate::host::Blob;
 use crate::lowering;
 
@@ -87,6 +88,9 @@ impl Machine {
         origin: Origin,
     ) -> Result<Tensor> {
         self.own_stream(stream).map_err(|e| e.at(&origin))?;
+        if let Some(made) = function::empty(stream, &spec, &origin) {
+            return made;
+        }
         let step = Step::Empty { spec: &spec, bytes, stream };
         let making = match self.begin_one(&step, &origin)? {
             BegunOne::Known(tensor) => return Ok(tensor),
@@ -123,6 +127,9 @@ impl Machine {
         bytes: Vec<u8>,
         origin: Origin,
     ) -> Result<Tensor> {
+        if function::is_running() {
+            return function::suspend(|| self.upload_at(stream, spec, bytes, origin));
+        }
         let expected = spec.numel() * spec.dtype.size();
         if bytes.len() != expected {
             let message = format!("{spec}: expected {expected} bytes, got {}", bytes.len());

@@ -1,0 +1,248 @@
+//! Functions of tensors, recorded without running them.
+//!
+//! While a recorder runs a function, this thread's calls on its machine are the recorder's. The
+//! function gets tensors without elements. Tensors that it takes from elsewhere are bound.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millstream_types::{Error, Origin, Result, TensorSpec};
+
+use crate::api::handle::{Stream, Tensor};
+use crate::api::machine::{CallBuilder, Machine};
+use crate::emission::origin;
+use crate::sync::thread_local;
+
+use super::recorder::{RecordedTensor, Recorder};
+
+/// A tensor of a function that is being recorded, and the number of the recording.
+pub(crate) type OfFunction = (RecordedTensor, u64);
+
+/// A recording of a function on this thread.
+#[derive(Clone)]
+struct Running {
+    number: u64,
+    machine: u64,
+    recorder: Rc<RefCell<Recorder>>,
+}
+
+thread_local! {
+    /// Whether this thread records a function. Every call reads it.
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
+}
+
+thread_local! {
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+fn replace(running: Option<Running>) -> Option<Running> {
+    IS_RUNNING.with(|is| is.set(running.is_some()));
+    RUNNING.with(|own| own.replace(running))
+}
+
+/// Returns the recording that calls on this machine belong to.
+fn running(machine: &Machine) -> Option<Running> {
+    if !IS_RUNNING.with(Cell::get) {
+        return None;
+    }
+    let of = machine.shared.tables.machine;
+    RUNNING.with(|own| own.borrow().clone()).filter(|running| running.machine == of)
+}
+
+impl Recorder {
+    /// Records the calls of a function, without running them: its inputs have shapes and no
+    /// elements. Tensors that it takes from elsewhere are [bound](Recorder::bind). What it drops is
+    /// released in the list.
+    ///
+    /// ```
+    /// # fn main() -> millstream_types::Result<()> {
+    /// use millstream_types::{DType, TensorSpec};
+    /// use millstream_vm::{Machine, MachineConfig, Tensor};
+    ///
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// let w = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?;
+    /// let recorded = machine.record(|r| {
+    ///     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[3, 2])?)?;
+    ///     let y = r.function(&[x], |inputs| Ok(vec![inputs[0].matmul(&w)?.relu()?]))?;
+    ///     r.output("y", &y[0])
+    /// })?;
+    /// let x = Tensor::ones((3, 2), DType::F32, &machine)?;
+    /// let launched = recorded.compile()?.launch().input("x", &x).run()?;
+    /// assert_eq!(launched.output("y")?.to_vec::<f32>()?, [3.0; 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// That of the function; it reads elements, of which there are none; the thread records a
+    /// function already.
+    #[track_caller]
+    pub fn function(
+        &mut self,
+        inputs: &[RecordedTensor],
+        function: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    ) -> Result<Vec<RecordedTensor>> {
+        /// Ends the recording, also after a panic.
+        struct End;
+        impl Drop for End {
+            fn drop(&mut self) {
+                drop(replace(None));
+            }
+        }
+        let origin = origin::caller();
+        if IS_RUNNING.with(Cell::get) {
+            let message = "this thread records a function already".to_owned();
+            return Err(Error::Invalid { what: "list", message }.at(&origin));
+        }
+        let machine = self.machine.clone();
+        let stream = machine.current_stream().map_err(|e| e.at(&origin))?;
+        // Relaxed: only uniqueness is wanted.
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let given = inputs.iter().map(|&input| self.handle(input, number, &stream, &origin));
+        let given = given.collect::<Result<Vec<_>>>().map_err(|e| e.at(&origin))?;
+        let recorder = std::mem::replace(self, machine.recorder());
+        let recorder = Rc::new(RefCell::new(recorder));
+        let of = machine.shared.tables.machine;
+        drop(replace(Some(Running { number, machine: of, recorder: recorder.clone() })));
+        let end = End;
+        let results = function(&given);
+        drop(end);
+        let made = results.and_then(|results| {
+            let name = |tensor: &Tensor| recorder.borrow_mut().named(tensor, number);
+            results.iter().map(name).collect::<Result<Vec<_>>>()
+        });
+        match Rc::try_unwrap(recorder) {
+            Ok(recorder) => *self = recorder.into_inner(),
+            Err(_) => {
+                let message = "a function's recorder is still in use".to_owned();
+                return Err(Error::Internal { message });
+            }
+        }
+        made.map_err(|e| e.at(&origin))
+    }
+
+    /// Returns a tensor of the list as functions see it.
+    fn handle(
+        &self,
+        tensor: RecordedTensor,
+        number: u64,
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Result<Tensor> {
+        let (spec, device) = (self.spec(&tensor)?.clone(), self.device(&tensor)?.clone());
+        Ok(Tensor::of_function((tensor, number), stream, spec, device, origin.clone()))
+    }
+
+    /// Returns a function's tensor as the list knows it. Binds one from elsewhere.
+    fn named(&mut self, tensor: &Tensor, number: u64) -> Result<RecordedTensor> {
+        match tensor.recorded() {
+            None => self.bind(tensor),
+            Some((recorded, of)) if of == number => Ok(recorded),
+            Some(_) => {
+                let message = "the tensor belongs to another function that was recorded";
+                Err(Error::Invalid { what: "tensor", message: message.to_owned() })
+            }
+        }
+    }
+}
+
+/// Returns whether this thread records a function.
+pub(crate) fn is_running() -> bool {
+    IS_RUNNING.with(Cell::get)
+}
+
+/// Runs `work` outside of the recording: what it makes has elements, and is bound where it is used.
+pub(crate) fn suspend<T>(work: impl FnOnce() -> T) -> T {
+    struct Resume(Option<Running>);
+    impl Drop for Resume {
+        fn drop(&mut self) {
+            drop(replace(self.0.take()));
+        }
+    }
+    let _resume = Resume(replace(None));
+    work()
+}
+
+/// Records a call.
+///
+/// # Errors
+/// As [`RecordedCall::on`](super::RecordedCall::on), or it is a call on another machine.
+pub(crate) fn call(builder: &CallBuilder<'_>, stream: &Stream) -> Result<Vec<Tensor>> {
+    let at = |e: Error| e.at(&builder.origin);
+    let foreign = || Error::Foreign { what: "the function that is being recorded".to_owned() };
+    let running = running(builder.machine).ok_or_else(|| at(foreign()))?;
+    let mut recorder = running.recorder.borrow_mut();
+    recorder.call_of_function(builder, stream, running.number).map_err(at)
+}
+
+impl Recorder {
+    fn call_of_function(
+        &mut self,
+        builder: &CallBuilder<'_>,
+        stream: &Stream,
+        number: u64,
+    ) -> Result<Vec<Tensor>> {
+        let names = |recorder: &mut Recorder, tensors: &[&Tensor]| {
+            let named = tensors.iter().map(|tensor| recorder.named(tensor, number));
+            named.collect::<Result<Vec<_>>>()
+        };
+        let inputs = names(self, &builder.inputs)?;
+        let out = builder.out.as_ref().map(|out| names(self, out)).transpose()?;
+        let id = self.stream(&stream.key)?;
+        let origin = builder.origin.clone();
+        let mut call = self.call(builder.name, &inputs);
+        if let Some(out) = &out {
+            call = call.out(out);
+        }
+        let call = call.attrs(builder.attrs.clone()).priority(builder.priority.0);
+        let results = call.origin(origin.clone()).on(id)?;
+        let known = |result: &RecordedTensor| {
+            let given = inputs.iter().zip(&builder.inputs);
+            let targets = out.iter().flatten().zip(builder.out.iter().flatten());
+            given.chain(targets).find(|(name, _)| *name == result).map(|(_, tensor)| *tensor)
+        };
+        let handle = |result: RecordedTensor| match known(&result) {
+            Some(tensor) => Ok(tensor.clone()),
+            None => self.handle(result, number, stream, &origin),
+        };
+        results.into_iter().map(handle).collect()
+    }
+}
+
+/// Makes an empty tensor of the list, if this thread records a function.
+pub(crate) fn empty(stream: &Stream, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
+    let Running { number, recorder, .. } = running(&stream.machine)?;
+    let mut recorder = recorder.borrow_mut();
+    let mut make = || {
+        let id = recorder.stream(&stream.key)?;
+        let made = recorder.empty(spec, id)?;
+        recorder.handle(made, number, stream, origin)
+    };
+    Some(make().map_err(|e| e.at(origin)))
+}
+
+/// Makes a view of a function's tensor.
+pub(crate) fn view(tensor: &Tensor, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
+    let Running { number, recorder, .. } = running(tensor.machine())?;
+    let mut recorder = recorder.borrow_mut();
+    let mut make = || {
+        let of = recorder.named(tensor, number)?;
+        let made = recorder.view(&of, spec.clone())?;
+        recorder.handle(made, number, tensor.made_on(), origin)
+    };
+    Some(make().map_err(|e| e.at(origin)))
+}
+
+/// Releases a tensor that a function has dropped.
+pub(crate) fn ended(machine: &Machine, (tensor, number): OfFunction) {
+    let Some(running) = running(machine).filter(|running| running.number == number) else { return };
+    if let Ok(mut recorder) = running.recorder.try_borrow_mut()
+        && !recorder.is_formal(&tensor)
+    {
+        // One that an open hold of the list keeps lives until the list ends.
+        let _ = recorder.release(tensor);
+    }
+}
