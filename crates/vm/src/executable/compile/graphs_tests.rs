@@ -46,7 +46,6 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
         on_host: (device.kind() == "cpu").then_some(0),
         steps: steps.iter().map(action).collect(),
         publishes: steps.iter().map(|_| false).collect(),
-        sources: std::sync::Arc::default(),
         addresses: Box::default(),
         sources: (0..steps.len() as u32).collect(),
         calls: Box::new([call]),
