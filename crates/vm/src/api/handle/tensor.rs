@@ -15,10 +15,8 @@ use crate::executable::function::{self, OfFunction};
 use crate::gradient::{self, LeafSlot};
 use crate::lowering;
 
-use super::Completion;
-use super::Section;
-use super::Stream;
 use super::transfer::MachineSubmitter;
+use super::{Completion, Section, Stream};
 
 /// Where a tensor's slot comes from.
 enum Slot {
