@@ -151,10 +151,7 @@ impl MachineShared {
     pub(crate) fn enter(&self) -> Result<EmissionGuard<'_>> {
         reentrancy::check(self.tables.machine, "submitting")?;
         loop {
-            if !self.tables.backlog.has_room(self.watermark) {
-                let why = "too many instructions pending";
-                self.recording.pause(why, None, || self.wait_for_room())?;
-            }
+            self.wait_for_room()?;
             let mut emission = self.begin(self.lock()?)?;
             if emission.backpressure_skips > 0 {
                 emission.backpressure_skips -= 1;
@@ -237,7 +234,10 @@ impl MachineShared {
     /// Provides for a need of the builder. Waits without a lock.
     fn satisfy(self: &Arc<MachineShared>, need: Need, origin: &Origin) -> Result<()> {
         match need {
-            Need::Wait(points) => self.wait_and_observe(&points, origin),
+            Need::Wait(points) => {
+                let wait = || self.wait_and_observe(&points, origin);
+                self.recording.pause("memory in use", None, wait)
+            }
             // `emit` grows arenas itself.
             Need::Grow { .. } => Ok(()),
             Need::Return { arena, bytes } => self.return_memory(arena, bytes, origin),
@@ -246,9 +246,9 @@ impl MachineShared {
     }
 
     fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
-        self.recording.pause("memory in use", None, || {
-            points.iter().try_for_each(|&point| self.wait_point(point, None))
-        })?;
+        for &point in points {
+            self.wait_point(point, None)?;
+        }
         let mut emission = self.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, points, origin);

@@ -28,10 +28,14 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 impl MachineShared {
     /// Waits until there is room for more instructions. Called outside the critical section.
     pub(super) fn wait_for_room(&self) -> Result<()> {
-        let backlog = &self.tables.backlog;
-        if backlog.has_room(self.watermark) {
+        if self.tables.backlog.has_room(self.watermark) {
             return Ok(());
         }
+        self.recording.pause("too many instructions pending", None, || self.wait_for_less())
+    }
+
+    fn wait_for_less(&self) -> Result<()> {
+        let backlog = &self.tables.backlog;
         if self.driver == DriverKind::Simulated {
             // If nothing can move, the remaining instructions wait for the program.
             let _ = self.step_until(&"room", || backlog.has_room(self.watermark));
