@@ -227,8 +227,8 @@ fn what_is_given_is_checked() {
     released.release().unwrap();
     let cases: [(LaunchBuilder<'_>, &str); 7] = [
         (step.launch(), "input \"x\" is not given"),
-        (step.launch().input("z", &x), "unknown input 'z'; did you mean 'x'?"),
-        (step.launch().input("x", &x).output("x", &x), "unknown output 'x'; did you mean 'y'?"),
+        (step.launch().input("X", &x), "unknown input 'X'; did you mean 'x'?"),
+        (step.launch().input("x", &x).output("Y", &x), "unknown output 'Y'; did you mean 'y'?"),
         (step.launch().input("x", &short), "was recorded as f32[2]"),
         (step.launch().input("x", &foreign), "belongs to another machine"),
         (step.launch().input("x", &released), "used after its release"),

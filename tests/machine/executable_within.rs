@@ -104,7 +104,7 @@ fn launches_within_are_checked() {
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains(message) && refused.contains("executable_within.rs"), "{refused}");
     };
-    refused("z", &[2], "unknown input 'z'; did you mean 'x'?");
+    refused("X", &[2], "unknown input 'X'; did you mean 'x'?");
     refused("x", &[3], "was recorded as f32[2]");
     let missing = m.record(|r| r.launch(&inner).run().map(drop)).unwrap_err().to_string();
     assert!(missing.contains("input \"x\" is not given"), "{missing}");
