@@ -65,6 +65,6 @@ pub use gradient::{Tape, no_grad, optimisers};
 pub use host::Blob;
 pub use tables::{RankBarrier, SingleRank};
 pub use tensor::{
-    Dims, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real, Seed,
-    options,
+    Dims, DlPack, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real,
+    Seed, options,
 };
