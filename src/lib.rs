@@ -5,19 +5,44 @@
 //! side.
 //!
 //! ```
-//! use millstream::{DType, DeviceId, Machine, MachineConfig, TensorSpec};
+//! use millstream::{Machine, MachineConfig, Tensor};
 //!
 //! # fn main() -> millstream::Result<()> {
 //! let machine = Machine::new(MachineConfig::default())?;
-//! let (a, b) = (machine.compute(&DeviceId::cpu(0), 0)?, machine.compute(&DeviceId::cpu(0), 1)?);
-//! let spec = TensorSpec::contiguous(DType::F32, &[2])?;
-//! let x = machine.upload(&a, spec, [1.0f32, -2.0].map(f32::to_ne_bytes).concat())?;
-//! let y = machine.call("relu", &[&x]).on(&b)?.remove(0); // waits for x's stream by itself
-//! let z = machine.call("add", &[&x, &y]).attr("alpha", 10.0).on(&a)?.remove(0);
-//! assert_eq!(z.read()?, [11.0f32, -2.0].map(f32::to_ne_bytes).concat());
+//! let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+//! let w = Tensor::from_slice(&[0.5f32, -1.0], (2, 1), &machine)?.with_grad()?;
+//!
+//! let tape = machine.tape();
+//! let loss = (x.matmul(&w)? - 1.0)?.pow(2)?.mean(..)?; // nothing waits
+//! tape.backward(&loss)?;
+//! assert_eq!(loss.item::<f32>()?, 9.25); // reading waits
+//! assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [-13.0, -19.0]);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Ops can be called by name on any stream as well. The machine inserts the waits between streams:
+//!
+//! ```
+//! # use millstream::{DeviceId, Machine, MachineConfig, Tensor};
+//! # fn main() -> millstream::Result<()> {
+//! # let machine = Machine::new(MachineConfig::default())?;
+//! let (a, b) = (machine.compute(&DeviceId::cpu(0), 0)?, machine.compute(&DeviceId::cpu(0), 1)?);
+//! let x = Tensor::from_slice(&[1.0f32, -2.0], 2, &a)?;
+//! let y = machine.call("relu", &[&x]).on(&b)?.remove(0); // waits for x's stream by itself
+//! let z = machine.call("add", &[&x, &y]).attr("alpha", 10.0).on(&a)?.remove(0);
+//! assert_eq!(z.to_vec::<f32>()?, [11.0, -2.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | begin with |
+//! |---|---|
+//! | make, compute with and read tensors | [`Tensor`], [`options`] |
+//! | take gradients | [`Tape`], [`optimisers`] |
+//! | choose streams and order | [`Stream`], [`Event`], [`with_stream`] |
+//! | run a program many times | [`Recorder`], [`Traced`], [`Executable`] |
+//! | add an op | [`ops::Op`], [`kernels::typed`] |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -36,7 +61,7 @@ pub use millstream_types::{
 };
 pub use millstream_vm::{
     AutoCaptureReport, Batch, Blob, CallBuilder, Cancellation, CaptureLimits, Completion, Dims,
-    DriverKind, Event, Executable, Generator, GraphStatus, Index, Indices, Int, Ints,
+    DlPack, DriverKind, Event, Executable, Generator, GraphStatus, Index, Indices, Int, Ints,
     LaunchBuilder, Launched, Machine, MachineConfig, NEW, OneDim, Operand, Place, Prepared, REST,
     RankBarrier, Real, Recorded, RecordedTensor, Recorder, Schedule, Section, Seed, ShutdownReport,
     Simulation, Stream, Tape, Tensor, TensorHandle, Traced, TracedCall, TracedReport, no_grad,

@@ -5,6 +5,7 @@ mod computing;
 mod derivatives;
 mod devices;
 mod display;
+mod dlpack;
 mod files;
 mod gradients;
 mod indexing;

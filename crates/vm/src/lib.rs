@@ -72,6 +72,6 @@ pub use profile::{
 };
 pub use tables::{RankBarrier, SingleRank};
 pub use tensor::{
-    Dims, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real, Seed,
-    options,
+    Dims, DlPack, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real,
+    Seed, options,
 };

@@ -37,6 +37,11 @@ impl<'a> Blob<'a> {
         self.spec
     }
 
+    /// Returns the address of the first element.
+    pub(crate) fn address(&self) -> usize {
+        self.raw.data.addr()
+    }
+
     /// Returns the elements as bytes, in row-major order without gaps.
     ///
     /// # Errors

@@ -13,6 +13,7 @@
 //! | `read` | shapes and elements |
 //! | `files` | safetensors files (feature `safetensors`) |
 //! | `arrays` | arrays of the `ndarray` crate (feature `ndarray`) |
+//! | `dlpack` | tensors for other libraries, by DLPack |
 //! | `show` | `Display` and `Debug` |
 //! | `select` | indexing |
 //! | `operators` | `+`, `-`, `*`, `/` |
@@ -24,6 +25,7 @@ mod arguments;
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod call;
+mod dlpack;
 #[cfg(feature = "safetensors")]
 mod files;
 mod layers;
@@ -37,6 +39,8 @@ mod select;
 mod show;
 
 pub(crate) use call::{all as call_op, optional, stream_of};
+
+pub use dlpack::DlPack;
 
 pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
 pub use place::Place;

@@ -166,8 +166,7 @@ impl Tensor {
     }
 
     pub(crate) fn weak(&self) -> WeakTensor {
-        let weak: Weak<TensorInner> = Arc::downgrade(&self.0);
-        weak
+        Arc::<TensorInner>::downgrade(&self.0)
     }
 
     /// Returns the number of the storage; none while a held call makes the tensor.
