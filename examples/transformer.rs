@@ -44,7 +44,7 @@ fn scores(p: &Parameters, texts: &Tensor) -> Result<Tensor> {
     let norm = |x: &Tensor, scale| x.layer_norm(WIDTH, LayerNorm::default().weight(scale));
     let mut x = (p["letters"].embedding(texts)? + &p["positions"])?;
     let qkv = norm(&x, &p["norm1"])?.linear(&p["qkv"], None)?.chunk(3, -1)?;
-    let causal = ScaledDotProductAttention::default().is_causal(true);
+    let causal = ScaledDotProductAttention::default().causal(true);
     let (q, k, v) = (split(&qkv[0])?, split(&qkv[1])?, split(&qkv[2])?);
     let heads = q.scaled_dot_product_attention(&k, &v, causal)?;
     let joined = heads.transpose(1, 2)?.reshape((count, LENGTH, WIDTH))?;

@@ -139,7 +139,7 @@ fn layers_take_their_options() {
     let target = Tensor::from_slice(&[1i64], 1, &m).unwrap();
     is(row.cross_entropy(&target, NllLoss::default()), &[0.126_928]);
     let q = Tensor::ones((1, 1, 2, 4), DType::F32, &m).unwrap();
-    let causal = ScaledDotProductAttention::default().is_causal(true);
+    let causal = ScaledDotProductAttention::default().causal(true);
     is(q.scaled_dot_product_attention(&q, &q, causal), &[1.0; 8]);
     let groups = Tensor::arange(0..4, &m).unwrap().cast(DType::F32).unwrap();
     let groups = groups.reshape((1, 4, 1)).unwrap();

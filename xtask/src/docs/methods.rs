@@ -318,9 +318,10 @@ fn argument(doc: &ArgDoc) -> (String, String) {
     (ty.to_owned(), value)
 }
 
-/// Returns an argument's name in snake case, and not a keyword.
+/// Returns an argument's name in snake case. What begins with `is_` would be a question in Rust.
 fn rust_name(name: &str) -> String {
-    name.to_lowercase()
+    let lower = name.to_lowercase();
+    lower.strip_prefix("is_").map_or(lower.clone(), str::to_owned)
 }
 
 fn camel_case(name: &str) -> String {

@@ -49,8 +49,8 @@ impl<'a> ScaledDotProductAttention<'a> {
 
     /// Sets `is_causal`: whether query i attends only to keys 0 to i; default false.
     #[must_use]
-    pub fn is_causal(mut self, is_causal: bool) -> ScaledDotProductAttention<'a> {
-        self.attrs.set("is_causal", is_causal);
+    pub fn causal(mut self, causal: bool) -> ScaledDotProductAttention<'a> {
+        self.attrs.set("is_causal", causal);
         self
     }
 
