@@ -249,6 +249,82 @@ fn gradients_are_differences_of_results() {
 /// others the reference cases have none that is finite and differentiable.
 const WITHOUT_CASES: &[&str] = &["fused", "scrub"];
 
+/// Ops without a derivative so far, which a backward pass refuses by name, and ops of integers.
+const WITHOUT_DERIVATIVE: &[&str] = &[
+    "gcd",
+    "lcm",
+    "nextafter",
+    "i0",
+    "special_i0e",
+    "special_i1",
+    "special_i1e",
+    "special_bessel_j0",
+    "special_bessel_j1",
+    "special_bessel_y0",
+    "special_bessel_y1",
+    "special_modified_bessel_i0",
+    "special_modified_bessel_i1",
+    "special_modified_bessel_k0",
+    "special_modified_bessel_k1",
+    "special_scaled_modified_bessel_k0",
+    "special_scaled_modified_bessel_k1",
+    "special_spherical_bessel_j0",
+    "special_airy_ai",
+    "special_erfcx",
+    "special_log_ndtr",
+    "special_ndtri",
+    "polygamma",
+    "special_zeta",
+    "igamma",
+    "igammac",
+    "special_chebyshev_polynomial_t",
+    "special_chebyshev_polynomial_u",
+    "special_chebyshev_polynomial_v",
+    "special_chebyshev_polynomial_w",
+    "special_shifted_chebyshev_polynomial_t",
+    "special_shifted_chebyshev_polynomial_u",
+    "special_shifted_chebyshev_polynomial_v",
+    "special_shifted_chebyshev_polynomial_w",
+    "special_hermite_polynomial_h",
+    "special_hermite_polynomial_he",
+    "special_laguerre_polynomial_l",
+    "special_legendre_polynomial_p",
+    "frexp",
+    "logcumsumexp",
+    "cummax",
+    "cummin",
+    "linalg_cholesky_ex",
+    "linalg_lu_factor_ex",
+    "lu_unpack",
+    "linalg_lu_solve",
+    "linalg_solve_triangular",
+    "linalg_inv_ex",
+    "linalg_qr",
+    "geqrf",
+    "linalg_householder_product",
+    "ormqr",
+    "_linalg_svd",
+    "_linalg_eigh",
+    "linalg_matrix_exp",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_solve",
+    "linalg_lstsq",
+    "searchsorted",
+    "histc",
+    "unique",
+    "mode",
+    "nonzero_static",
+    "grid_sampler_2d",
+    "grid_sampler_3d",
+    "grid_sampler_2d_backward",
+    "grid_sampler_3d_backward",
+    "segment_reduce",
+    "segment_reduce_backward",
+    "fractional_max_pool",
+    "_ctc_loss",
+    "_ctc_loss_backward",
+];
+
 #[test]
 fn every_op_has_a_case_or_no_gradient() {
     let (cases, _) = file();
@@ -259,7 +335,8 @@ fn every_op_has_a_case_or_no_gradient() {
         .chain(cases["without"].as_array().unwrap())
         .map(|case| case["op"].as_str().or(case.as_str()).unwrap().to_owned())
         .collect();
-    known.extend(WITHOUT_CASES.iter().map(|&op| op.to_owned()));
+    let without = WITHOUT_CASES.iter().chain(WITHOUT_DERIVATIVE);
+    known.extend(without.map(|&op| op.to_owned()));
     let families = millstream::ops::families();
     let (collectives, others) = families.split_last().unwrap();
     assert_eq!(collectives.0, "Collectives");
