@@ -14,7 +14,9 @@ fn millstream(arguments: &[&str]) -> String {
 fn subcommands(help: &str) -> Vec<&str> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| line.starts_with("  "));
-    lines.filter_map(|line| line.split_whitespace().next()).filter(|c| *c != "help").collect()
+    // The lines of a long description are indented more.
+    let names = lines.filter(|line| !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|c| *c != "help").collect()
 }
 
 /// Every command shows an example, and every example of this program names a command of it.
