@@ -42,7 +42,7 @@
 //! | take gradients | [`Tape`], [`optimisers`] |
 //! | choose streams and order | [`Stream`], [`Event`], [`with_stream`] |
 //! | run a program many times | [`Recorder`], [`Traced`], [`Executable`] |
-//! | add an op | [`ops::Op`], [`kernels::typed`] |
+//! | add an op | [`ops::Op`], [`kernels::typed()`] |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@
 //! in JSON; then the columns, each at a multiple of eight bytes behind the header's end. The header
 //! names each column with its type (`u8`, `u32`, `f64`), its place and its count. All numbers are
 //! little-endian. Times are nanoseconds; a time that does not exist is -1, a position that does not
-//! exist [`NONE`].
+//! exist `NONE`.
 
 mod read;
 mod write;

@@ -1,6 +1,6 @@
 //! A profile as a page: one file that a browser opens, without a network.
 //!
-//! The page holds the profile in the form of [`columns`](crate::columns), in base64, and the
+//! The page holds the profile in the form of [`crate::columns`], in base64, and the
 //! scripts that draw it. Each script opens with its purpose.
 
 use base64::Engine;

@@ -56,7 +56,7 @@ pub fn write(profile: &Profile) -> Vec<u8> {
     writing.finish()
 }
 
-/// Reads the profile in a Perfetto trace that [`write`] has written.
+/// Reads the profile in a Perfetto trace that [`write()`] has written.
 ///
 /// # Errors
 /// The bytes are no trace, or hold no profile.

@@ -77,7 +77,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `y`: a shape that broadcasts with x; or a number
-    /// - `options`: [`Add`], which has defaults
+    /// - `options`: [`struct@Add`], which has defaults
     ///
     /// PyTorch: `aten::add`.
     ///
@@ -112,7 +112,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `y`: a shape that broadcasts with x; or a number
-    /// - `options`: [`Sub`], which has defaults
+    /// - `options`: [`struct@Sub`], which has defaults
     ///
     /// PyTorch: `aten::sub`.
     ///
@@ -164,7 +164,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `y`: a shape that broadcasts with x; or a number
-    /// - `options`: [`Div`], which has defaults
+    /// - `options`: [`struct@Div`], which has defaults
     ///
     /// PyTorch: `aten::div`.
     ///
@@ -280,7 +280,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `y`: a shape that broadcasts with x; or a number
-    /// - `options`: [`Add`], which has defaults
+    /// - `options`: [`struct@Add`], which has defaults
     ///
     /// PyTorch: `aten::add_`.
     ///
@@ -317,7 +317,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `y`: a shape that broadcasts with x; or a number
-    /// - `options`: [`Sub`], which has defaults
+    /// - `options`: [`struct@Sub`], which has defaults
     ///
     /// PyTorch: `aten::sub_`.
     ///
@@ -372,7 +372,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `y`: a shape that broadcasts with x; or a number
-    /// - `options`: [`Div`], which has defaults
+    /// - `options`: [`struct@Div`], which has defaults
     ///
     /// PyTorch: `aten::div_`.
     ///

@@ -114,7 +114,7 @@ impl Tensor {
     ///
     /// - `x`: any shape, without overlapping elements; overwritten; any number of them
     /// - `round`: the number of this collective in program order, from 0; the same on all ranks
-    /// - `options`: [`Allreduce`], which has defaults
+    /// - `options`: [`struct@Allreduce`], which has defaults
     ///
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
     ///
@@ -194,7 +194,7 @@ impl Tensor {
     /// - `out`, this tensor: without overlapping elements; overwritten
     /// - `x`: out's dtype; the same shape on all ranks
     /// - `round`: the number of this collective in program order, from 0; the same on all ranks
-    /// - `options`: [`ReduceScatter`], which has defaults
+    /// - `options`: [`struct@ReduceScatter`], which has defaults
     ///
     /// The op `reduce_scatter_`, which PyTorch has under another name or not at all.
     ///
@@ -240,7 +240,7 @@ impl Tensor {
     /// - `out`, this tensor: without overlapping elements; overwritten
     /// - `x`: out's dtype; the same shape on all ranks
     /// - `round`: the number of this collective in program order, from 0; the same on all ranks
-    /// - `options`: [`Alltoall`], which has defaults
+    /// - `options`: [`struct@Alltoall`], which has defaults
     ///
     /// The op `alltoall_`, which PyTorch has under another name or not at all.
     ///
@@ -283,7 +283,7 @@ impl Tensor {
     ///
     /// - `x`: any shape; any number of them
     /// - `to`: the rank that receives them
-    /// - `options`: [`Send`], which has defaults
+    /// - `options`: [`struct@Send`], which has defaults
     ///
     /// The op `send`, which PyTorch has under another name or not at all.
     ///
@@ -320,7 +320,7 @@ impl Tensor {
     ///
     /// - `x`: any shape, without overlapping elements; overwritten; any number of them
     /// - `from`: the rank that sends them
-    /// - `options`: [`Recv`], which has defaults
+    /// - `options`: [`struct@Recv`], which has defaults
     ///
     /// The op `recv_`, which PyTorch has under another name or not at all.
     ///

@@ -161,7 +161,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,..\]
     /// - `weight`: \[out,c/groups,..\], transposed \[c,out/groups,..\]
-    /// - `options`: [`Convolution`], which has defaults
+    /// - `options`: [`struct@Convolution`], which has defaults
     ///
     /// PyTorch: `aten::convolution`.
     ///
@@ -180,7 +180,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,h,w\] or \[c,h,w\]
     /// - `kernel_size`: the size of a window: one number or two
-    /// - `options`: [`MaxPool2d`], which has defaults
+    /// - `options`: [`struct@MaxPool2d`], which has defaults
     ///
     /// PyTorch: `aten::max_pool2d_with_indices`.
     ///
@@ -197,7 +197,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,h,w\] or \[c,h,w\]
     /// - `kernel_size`: the size of a window: one number or two
-    /// - `options`: [`MaxPool2d`], which has defaults
+    /// - `options`: [`struct@MaxPool2d`], which has defaults
     ///
     /// PyTorch: `aten::max_pool2d_with_indices`.
     ///
@@ -219,7 +219,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,h,w\] or \[c,h,w\]
     /// - `kernel_size`: the size of a window: one number or two
-    /// - `options`: [`AvgPool2d`], which has defaults
+    /// - `options`: [`struct@AvgPool2d`], which has defaults
     ///
     /// PyTorch: `aten::avg_pool2d`.
     ///

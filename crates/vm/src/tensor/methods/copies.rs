@@ -59,7 +59,7 @@ impl Tensor {
     /// Returns a new tensor with the same elements, in the same layout if that is dense.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Copy`], which has defaults
+    /// - `options`: [`struct@Copy`], which has defaults
     ///
     /// PyTorch: `aten::clone`.
     ///
@@ -92,7 +92,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dtype`: the dtype to convert to
-    /// - `options`: [`Cast`], which has defaults
+    /// - `options`: [`struct@Cast`], which has defaults
     ///
     /// The op `cast`, which PyTorch has under another name or not at all.
     ///

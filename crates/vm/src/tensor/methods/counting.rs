@@ -142,7 +142,7 @@ impl Tensor {
     ///
     /// - `sorted`, this tensor: \[n\], or x's shape but for the last dimension; sorted along that
     /// - `x`: any shape
-    /// - `options`: [`Searchsorted`], which has defaults
+    /// - `options`: [`struct@Searchsorted`], which has defaults
     ///
     /// PyTorch: `aten::searchsorted`.
     ///
@@ -171,7 +171,7 @@ impl Tensor {
     /// Returns the numbers of elements in bins of one width.
     ///
     /// - `x`, this tensor: any shape; numbers
-    /// - `options`: [`Histc`], which has defaults
+    /// - `options`: [`struct@Histc`], which has defaults
     ///
     /// PyTorch: `aten::histc`.
     ///
@@ -205,7 +205,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: 0: slices along the first dimension, or `..`
-    /// - `options`: [`Unique`], which has defaults
+    /// - `options`: [`struct@Unique`], which has defaults
     ///
     /// PyTorch: `aten::unique`.
     ///
@@ -246,7 +246,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension, negative from the end; default -1
-    /// - `options`: [`Mode`], which has defaults
+    /// - `options`: [`struct@Mode`], which has defaults
     ///
     /// PyTorch: `aten::mode`.
     ///
@@ -280,7 +280,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `size`: the number of rows
-    /// - `options`: [`NonzeroStatic`], which has defaults
+    /// - `options`: [`struct@NonzeroStatic`], which has defaults
     ///
     /// PyTorch: `aten::nonzero_static`.
     ///

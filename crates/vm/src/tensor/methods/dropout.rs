@@ -48,7 +48,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `p`: the probability that an element is dropped
     /// - `seed`: selects the numbers
-    /// - `options`: [`Dropout`], which has defaults
+    /// - `options`: [`struct@Dropout`], which has defaults
     ///
     /// PyTorch: `aten::native_dropout`.
     ///
@@ -91,7 +91,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `p`: the probability that an element is dropped
     /// - `seed`: selects the numbers
-    /// - `options`: [`Dropout`], which has defaults
+    /// - `options`: [`struct@Dropout`], which has defaults
     ///
     /// PyTorch: `aten::native_dropout`.
     ///

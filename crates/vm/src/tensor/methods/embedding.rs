@@ -83,7 +83,7 @@ impl Tensor {
     ///
     /// - `weight`, this tensor: \[rows,columns\]
     /// - `indices`: any shape, of i64 or i32
-    /// - `options`: [`Embedding`], which has defaults
+    /// - `options`: [`struct@Embedding`], which has defaults
     ///
     /// PyTorch: `aten::embedding`.
     ///
@@ -101,7 +101,7 @@ impl Tensor {
     /// - `q`, this tensor: \[b,h,s,d\]
     /// - `k`: \[b,g,l,d\]: g divides h
     /// - `v`: \[b,g,l,d\]
-    /// - `options`: [`ScaledDotProductAttention`], which has defaults
+    /// - `options`: [`struct@ScaledDotProductAttention`], which has defaults
     ///
     /// PyTorch: `aten::_scaled_dot_product_flash_attention_for_cpu`.
     ///

@@ -150,7 +150,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `pad`: the numbers of elements before and after, in pairs from the last dimension on;
     ///   negative numbers remove elements
-    /// - `options`: [`ConstantPadNd`], which has defaults
+    /// - `options`: [`struct@ConstantPadNd`], which has defaults
     ///
     /// PyTorch: `aten::constant_pad_nd`.
     ///

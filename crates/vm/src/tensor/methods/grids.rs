@@ -132,7 +132,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,..\]; floats
     /// - `grid`: \[n,..,d\] of d coordinates; x's dtype
-    /// - `options`: [`GridSampler2d`], which has defaults
+    /// - `options`: [`struct@GridSampler2d`], which has defaults
     ///
     /// PyTorch: `aten::grid_sampler_2d`.
     ///
@@ -165,7 +165,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,..\]; floats
     /// - `grid`: \[n,..,d\] of d coordinates; x's dtype
-    /// - `options`: [`GridSampler3d`], which has defaults
+    /// - `options`: [`struct@GridSampler3d`], which has defaults
     ///
     /// PyTorch: `aten::grid_sampler_3d`.
     ///
@@ -202,7 +202,7 @@ impl Tensor {
     /// - `data`, this tensor: any shape; floats
     /// - `lengths`: the lengths of the segments; i64 or i32
     /// - `reduce`: "sum", "mean", "max", "min" or "prod"
-    /// - `options`: [`SegmentReduce`], which has defaults
+    /// - `options`: [`struct@SegmentReduce`], which has defaults
     ///
     /// PyTorch: `aten::segment_reduce`.
     ///
@@ -286,7 +286,7 @@ impl Tensor {
     /// - `input_lengths`: \[n\]: the length of each sequence
     /// - `target_lengths`: \[n\]: the number of labels of each
     /// - `max_target_length`: the greatest number of labels of a sequence
-    /// - `options`: [`CtcLoss`], which has defaults
+    /// - `options`: [`struct@CtcLoss`], which has defaults
     ///
     /// PyTorch: `aten::_ctc_loss`.
     ///

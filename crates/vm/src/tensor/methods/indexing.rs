@@ -207,7 +207,7 @@ impl Tensor {
     /// - `src`: x's dtype; no dimension shorter than the index
     /// - `dim`: the dimension that the index counts along
     /// - `reduce`: "sum", "prod", "amax" or "amin"; the extrema of NaN are NaN
-    /// - `options`: [`ScatterReduce`], which has defaults
+    /// - `options`: [`struct@ScatterReduce`], which has defaults
     ///
     /// PyTorch: `aten::scatter_reduce`.
     ///
@@ -277,7 +277,7 @@ impl Tensor {
     /// - `index`: i64 or i32; at most one dimension
     /// - `source`: x's dtype and shape, except as long as the index along dim
     /// - `dim`: the dimension
-    /// - `options`: [`IndexAdd`], which has defaults
+    /// - `options`: [`struct@IndexAdd`], which has defaults
     ///
     /// PyTorch: `aten::index_add`.
     ///
@@ -327,7 +327,7 @@ impl Tensor {
     /// - `index`: i64 or i32; at most one dimension
     /// - `source`: x's dtype and shape, except as long as the index along dim
     /// - `dim`: the dimension
-    /// - `options`: [`IndexAdd`], which has defaults
+    /// - `options`: [`struct@IndexAdd`], which has defaults
     ///
     /// PyTorch: `aten::index_add_`.
     ///
@@ -373,7 +373,7 @@ impl Tensor {
     /// - `x`, this tensor: one or more dimensions
     /// - `values`: x's dtype; a shape that broadcasts to the result of index
     /// - `indices`: i64 or i32, one for each indexed dimension; or one bool mask
-    /// - `options`: [`IndexPut`], which has defaults
+    /// - `options`: [`struct@IndexPut`], which has defaults
     ///
     /// PyTorch: `aten::index_put`.
     ///
@@ -416,7 +416,7 @@ impl Tensor {
     /// - `x`, this tensor: one or more dimensions, without overlapping elements; changed in place
     /// - `values`: x's dtype; a shape that broadcasts to the result of index
     /// - `indices`: i64 or i32, one for each indexed dimension; or one bool mask
-    /// - `options`: [`IndexPut`], which has defaults
+    /// - `options`: [`struct@IndexPut`], which has defaults
     ///
     /// PyTorch: `aten::index_put_`.
     ///

@@ -300,7 +300,7 @@ impl Tensor {
     /// Returns the Cholesky factor of A, and info.
     ///
     /// - `A`, this tensor: \[..,n,n\]; f32 or f64
-    /// - `options`: [`LinalgCholeskyEx`], which has defaults
+    /// - `options`: [`struct@LinalgCholeskyEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_cholesky_ex`.
     ///
@@ -329,7 +329,7 @@ impl Tensor {
     /// Returns the packed LU factors of A, the pivots from 1, and info.
     ///
     /// - `A`, this tensor: \[..,m,n\]; f32 or f64
-    /// - `options`: [`LinalgLuFactorEx`], which has defaults
+    /// - `options`: [`struct@LinalgLuFactorEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_lu_factor_ex`.
     ///
@@ -365,7 +365,7 @@ impl Tensor {
     ///
     /// - `LU`, this tensor: \[..,m,n\]
     /// - `pivots`: i32; \[..,min(m,n)\]
-    /// - `options`: [`LuUnpack`], which has defaults
+    /// - `options`: [`struct@LuUnpack`], which has defaults
     ///
     /// PyTorch: `aten::lu_unpack`.
     ///
@@ -406,7 +406,7 @@ impl Tensor {
     /// - `LU`, this tensor: \[..,n,n\]
     /// - `pivots`: i32; \[..,min(m,n)\]
     /// - `b`: \[..,n,k\]
-    /// - `options`: [`LinalgLuSolve`], which has defaults
+    /// - `options`: [`struct@LinalgLuSolve`], which has defaults
     ///
     /// PyTorch: `aten::linalg_lu_solve`.
     ///
@@ -445,7 +445,7 @@ impl Tensor {
     ///
     /// - `A`, this tensor: \[..,n,n\]; f32 or f64
     /// - `b`: \[..,n,k\]
-    /// - `options`: [`LinalgSolveTriangular`], which has defaults
+    /// - `options`: [`struct@LinalgSolveTriangular`], which has defaults
     ///
     /// PyTorch: `aten::linalg_solve_triangular`.
     ///
@@ -479,7 +479,7 @@ impl Tensor {
     /// Returns the inverse of A, and info.
     ///
     /// - `A`, this tensor: \[..,n,n\]; f32 or f64
-    /// - `options`: [`LinalgInvEx`], which has defaults
+    /// - `options`: [`struct@LinalgInvEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_inv_ex`.
     ///
@@ -508,7 +508,7 @@ impl Tensor {
     /// Returns Q and R with A = Q R.
     ///
     /// - `A`, this tensor: \[..,m,n\]; f32 or f64
-    /// - `options`: [`LinalgQr`], which has defaults
+    /// - `options`: [`struct@LinalgQr`], which has defaults
     ///
     /// PyTorch: `aten::linalg_qr`.
     ///
@@ -573,7 +573,7 @@ impl Tensor {
     /// - `A`, this tensor: \[..,m,n\]; f32 or f64
     /// - `tau`: \[..,k\]
     /// - `other`: \[..,m,k\]
-    /// - `options`: [`Ormqr`], which has defaults
+    /// - `options`: [`struct@Ormqr`], which has defaults
     ///
     /// PyTorch: `aten::ormqr`.
     ///
@@ -604,7 +604,7 @@ impl Tensor {
     /// Returns U, the singular values, and the adjoint of V, with A = U S Vᴴ.
     ///
     /// - `A`, this tensor: \[..,m,n\]; f32 or f64
-    /// - `options`: [`LinalgSvd`], which has defaults
+    /// - `options`: [`struct@LinalgSvd`], which has defaults
     ///
     /// PyTorch: `aten::_linalg_svd`.
     ///
@@ -633,7 +633,7 @@ impl Tensor {
     /// Returns the eigenvalues of a symmetric A, ascending, and the eigenvectors.
     ///
     /// - `A`, this tensor: \[..,n,n\]; f32 or f64
-    /// - `options`: [`LinalgEigh`], which has defaults
+    /// - `options`: [`struct@LinalgEigh`], which has defaults
     ///
     /// PyTorch: `aten::_linalg_eigh`.
     ///
@@ -675,7 +675,7 @@ impl Tensor {
     /// Returns the packed L D Lᵀ factors of a symmetric A, the pivots, and info.
     ///
     /// - `A`, this tensor: \[..,n,n\]; f32 or f64
-    /// - `options`: [`LinalgLdlFactorEx`], which has defaults
+    /// - `options`: [`struct@LinalgLdlFactorEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_ldl_factor_ex`.
     ///
@@ -713,7 +713,7 @@ impl Tensor {
     /// - `LD`, this tensor: \[..,n,n\]
     /// - `pivots`: i32; \[..,min(m,n)\]
     /// - `b`: \[..,n,k\]
-    /// - `options`: [`LinalgLdlSolve`], which has defaults
+    /// - `options`: [`struct@LinalgLdlSolve`], which has defaults
     ///
     /// PyTorch: `aten::linalg_ldl_solve`.
     ///
@@ -753,7 +753,7 @@ impl Tensor {
     ///
     /// - `A`, this tensor: \[..,m,n\]; f32 or f64
     /// - `b`: \[..,m,k\] or \[..,m\]
-    /// - `options`: [`LinalgLstsq`], which has defaults
+    /// - `options`: [`struct@LinalgLstsq`], which has defaults
     ///
     /// PyTorch: `aten::linalg_lstsq`.
     ///

@@ -94,7 +94,7 @@ impl Tensor {
     /// - `bias`, this tensor: a shape that broadcasts to \[m,n\]
     /// - `x`: \[m,k\]
     /// - `y`: \[k,n\]
-    /// - `options`: [`Addmm`], which has defaults
+    /// - `options`: [`struct@Addmm`], which has defaults
     ///
     /// PyTorch: `aten::addmm`.
     ///
@@ -131,7 +131,7 @@ impl Tensor {
     /// - `bias`, this tensor: a shape that broadcasts to \[b,m,n\]
     /// - `x`: \[b,m,k\]
     /// - `y`: \[b,k,n\]
-    /// - `options`: [`Baddbmm`], which has defaults
+    /// - `options`: [`struct@Baddbmm`], which has defaults
     ///
     /// PyTorch: `aten::baddbmm`.
     ///

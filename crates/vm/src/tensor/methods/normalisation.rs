@@ -99,7 +99,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `normalized_shape`: the shape that is normalised over: x's last dimensions
-    /// - `options`: [`LayerNorm`], which has defaults
+    /// - `options`: [`struct@LayerNorm`], which has defaults
     ///
     /// PyTorch: `aten::native_layer_norm`.
     ///
@@ -122,7 +122,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `normalized_shape`: the shape that is normalised over: x's last dimensions
-    /// - `options`: [`LayerNorm`], which has defaults
+    /// - `options`: [`struct@LayerNorm`], which has defaults
     ///
     /// PyTorch: `aten::native_layer_norm`.
     ///
@@ -146,7 +146,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,..\]
     /// - `training`: use the mean and variance of x instead of the running ones
-    /// - `options`: [`BatchNorm`], which has defaults
+    /// - `options`: [`struct@BatchNorm`], which has defaults
     ///
     /// PyTorch: `aten::native_batch_norm`.
     ///
@@ -169,7 +169,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: \[n,c,..\]
     /// - `training`: use the mean and variance of x instead of the running ones
-    /// - `options`: [`BatchNorm`], which has defaults
+    /// - `options`: [`struct@BatchNorm`], which has defaults
     ///
     /// PyTorch: `aten::native_batch_norm`.
     ///

@@ -697,7 +697,7 @@ impl Tensor {
     /// Returns log(x / (1 - x)).
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Logit`], which has defaults
+    /// - `options`: [`struct@Logit`], which has defaults
     ///
     /// PyTorch: `aten::logit`.
     ///
@@ -776,7 +776,7 @@ impl Tensor {
     /// Returns x times the cumulative normal distribution at x.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Gelu`], which has defaults
+    /// - `options`: [`struct@Gelu`], which has defaults
     ///
     /// PyTorch: `aten::gelu`.
     ///
@@ -816,7 +816,7 @@ impl Tensor {
     /// Returns scale * x where x is positive, else scale * alpha * (e^(input_scale * x) - 1).
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Elu`], which has defaults
+    /// - `options`: [`struct@Elu`], which has defaults
     ///
     /// PyTorch: `aten::elu`.
     ///
@@ -843,7 +843,7 @@ impl Tensor {
     /// Returns x where it is positive, else negative_slope * x.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`LeakyRelu`], which has defaults
+    /// - `options`: [`struct@LeakyRelu`], which has defaults
     ///
     /// PyTorch: `aten::leaky_relu`.
     ///
@@ -870,7 +870,7 @@ impl Tensor {
     /// Returns x clamped to min_val and max_val.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Hardtanh`], which has defaults
+    /// - `options`: [`struct@Hardtanh`], which has defaults
     ///
     /// PyTorch: `aten::hardtanh`.
     ///
@@ -897,7 +897,7 @@ impl Tensor {
     /// Returns x with NaN and infinities replaced by finite numbers.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`NanToNum`], which has defaults
+    /// - `options`: [`struct@NanToNum`], which has defaults
     ///
     /// PyTorch: `aten::nan_to_num`.
     ///
@@ -1457,7 +1457,7 @@ impl Tensor {
     /// Sets this tensor to log(x / (1 - x)).
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Logit`], which has defaults
+    /// - `options`: [`struct@Logit`], which has defaults
     ///
     /// PyTorch: `aten::logit_`.
     ///
@@ -1542,7 +1542,7 @@ impl Tensor {
     /// Sets this tensor to x times the cumulative normal distribution at x.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Gelu`], which has defaults
+    /// - `options`: [`struct@Gelu`], which has defaults
     ///
     /// PyTorch: `aten::gelu_`.
     ///
@@ -1587,7 +1587,7 @@ impl Tensor {
     /// - 1).
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Elu`], which has defaults
+    /// - `options`: [`struct@Elu`], which has defaults
     ///
     /// PyTorch: `aten::elu_`.
     ///
@@ -1616,7 +1616,7 @@ impl Tensor {
     /// Sets this tensor to x where it is positive, else negative_slope * x.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`LeakyRelu`], which has defaults
+    /// - `options`: [`struct@LeakyRelu`], which has defaults
     ///
     /// PyTorch: `aten::leaky_relu_`.
     ///
@@ -1645,7 +1645,7 @@ impl Tensor {
     /// Sets this tensor to x clamped to min_val and max_val.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Hardtanh`], which has defaults
+    /// - `options`: [`struct@Hardtanh`], which has defaults
     ///
     /// PyTorch: `aten::hardtanh_`.
     ///
@@ -1674,7 +1674,7 @@ impl Tensor {
     /// Sets this tensor to x with NaN and infinities replaced by finite numbers.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`NanToNum`], which has defaults
+    /// - `options`: [`struct@NanToNum`], which has defaults
     ///
     /// PyTorch: `aten::nan_to_num_`.
     ///
@@ -1702,7 +1702,7 @@ impl Tensor {
     /// Returns log(1 + e^(beta * x)) / beta.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Softplus`], which has defaults
+    /// - `options`: [`struct@Softplus`], which has defaults
     ///
     /// PyTorch: `aten::softplus`.
     ///
@@ -1807,7 +1807,7 @@ impl Tensor {
     /// Returns x moved towards 0 by lambd, or 0 where it is nearer.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Softshrink`], which has defaults
+    /// - `options`: [`struct@Softshrink`], which has defaults
     ///
     /// PyTorch: `aten::softshrink`.
     ///
@@ -1834,7 +1834,7 @@ impl Tensor {
     /// Returns x, and 0 where it is no further from 0 than lambd.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Hardshrink`], which has defaults
+    /// - `options`: [`struct@Hardshrink`], which has defaults
     ///
     /// PyTorch: `aten::hardshrink`.
     ///

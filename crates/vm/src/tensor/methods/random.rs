@@ -120,7 +120,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape, without overlapping elements; overwritten
     /// - `seed`: selects the numbers
-    /// - `options`: [`Uniform`], which has defaults
+    /// - `options`: [`struct@Uniform`], which has defaults
     ///
     /// PyTorch: `aten::uniform_`.
     ///
@@ -155,7 +155,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape, without overlapping elements; overwritten
     /// - `seed`: selects the numbers
-    /// - `options`: [`Normal`], which has defaults
+    /// - `options`: [`struct@Normal`], which has defaults
     ///
     /// PyTorch: `aten::normal_`.
     ///
@@ -190,7 +190,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape, without overlapping elements; overwritten
     /// - `seed`: selects the numbers
-    /// - `options`: [`Exponential`], which has defaults
+    /// - `options`: [`struct@Exponential`], which has defaults
     ///
     /// PyTorch: `aten::exponential_`.
     ///
@@ -232,7 +232,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape, without overlapping elements; overwritten
     /// - `high`: one past the greatest number
     /// - `seed`: selects the numbers
-    /// - `options`: [`Randint`], which has defaults
+    /// - `options`: [`struct@Randint`], which has defaults
     ///
     /// The op `randint_`, which PyTorch has under another name or not at all.
     ///
@@ -272,7 +272,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape; floats, the probabilities, unless p is given
     /// - `seed`: selects the numbers
-    /// - `options`: [`Bernoulli`], which has defaults
+    /// - `options`: [`struct@Bernoulli`], which has defaults
     ///
     /// PyTorch: `aten::bernoulli`.
     ///
@@ -306,7 +306,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape, without overlapping elements; overwritten
     /// - `seed`: selects the numbers
-    /// - `options`: [`Bernoulli`], which has defaults
+    /// - `options`: [`struct@Bernoulli`], which has defaults
     ///
     /// PyTorch: `aten::bernoulli_`.
     ///

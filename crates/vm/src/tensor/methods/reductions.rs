@@ -337,7 +337,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Sum`], which has defaults
+    /// - `options`: [`struct@Sum`], which has defaults
     ///
     /// PyTorch: `aten::sum`.
     ///
@@ -374,7 +374,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Prod`], which has defaults
+    /// - `options`: [`struct@Prod`], which has defaults
     ///
     /// PyTorch: `aten::prod`.
     ///
@@ -411,7 +411,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Mean`], which has defaults
+    /// - `options`: [`struct@Mean`], which has defaults
     ///
     /// PyTorch: `aten::mean`.
     ///
@@ -448,7 +448,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Any`], which has defaults
+    /// - `options`: [`struct@Any`], which has defaults
     ///
     /// PyTorch: `aten::any`.
     ///
@@ -485,7 +485,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`All`], which has defaults
+    /// - `options`: [`struct@All`], which has defaults
     ///
     /// PyTorch: `aten::all`.
     ///
@@ -540,7 +540,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Std`], which has defaults
+    /// - `options`: [`struct@Std`], which has defaults
     ///
     /// PyTorch: `aten::std`.
     ///
@@ -577,7 +577,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Var`], which has defaults
+    /// - `options`: [`struct@Var`], which has defaults
     ///
     /// PyTorch: `aten::var`.
     ///
@@ -614,7 +614,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`LinalgVectorNorm`], which has defaults
+    /// - `options`: [`struct@LinalgVectorNorm`], which has defaults
     ///
     /// PyTorch: `aten::linalg_vector_norm`.
     ///
@@ -655,7 +655,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Logsumexp`], which has defaults
+    /// - `options`: [`struct@Logsumexp`], which has defaults
     ///
     /// PyTorch: `aten::logsumexp`.
     ///
@@ -692,7 +692,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Amax`], which has defaults
+    /// - `options`: [`struct@Amax`], which has defaults
     ///
     /// PyTorch: `aten::amax`.
     ///
@@ -729,7 +729,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
-    /// - `options`: [`Amin`], which has defaults
+    /// - `options`: [`struct@Amin`], which has defaults
     ///
     /// PyTorch: `aten::amin`.
     ///
@@ -765,7 +765,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension, negative from the end; default all
-    /// - `options`: [`Max`], which has defaults
+    /// - `options`: [`struct@Max`], which has defaults
     ///
     /// PyTorch: `aten::max`.
     ///
@@ -800,7 +800,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension, negative from the end; default all
-    /// - `options`: [`Min`], which has defaults
+    /// - `options`: [`struct@Min`], which has defaults
     ///
     /// PyTorch: `aten::min`.
     ///
@@ -836,7 +836,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension, negative from the end, or `..`
-    /// - `options`: [`Argmax`], which has defaults
+    /// - `options`: [`struct@Argmax`], which has defaults
     ///
     /// PyTorch: `aten::argmax`.
     ///
@@ -873,7 +873,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension, negative from the end, or `..`
-    /// - `options`: [`Argmin`], which has defaults
+    /// - `options`: [`struct@Argmin`], which has defaults
     ///
     /// PyTorch: `aten::argmin`.
     ///
@@ -908,7 +908,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension, negative from the end
-    /// - `options`: [`Cumsum`], which has defaults
+    /// - `options`: [`struct@Cumsum`], which has defaults
     ///
     /// PyTorch: `aten::cumsum`.
     ///
@@ -941,7 +941,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension, negative from the end
-    /// - `options`: [`Cumprod`], which has defaults
+    /// - `options`: [`struct@Cumprod`], which has defaults
     ///
     /// PyTorch: `aten::cumprod`.
     ///

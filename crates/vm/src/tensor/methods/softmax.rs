@@ -206,7 +206,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `target`: x's dtype; a shape that broadcasts with x
-    /// - `options`: [`MseLoss`], which has defaults
+    /// - `options`: [`struct@MseLoss`], which has defaults
     ///
     /// PyTorch: `aten::mse_loss`.
     ///
@@ -239,7 +239,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `target`: x's dtype; a shape that broadcasts with x
-    /// - `options`: [`SmoothL1Loss`], which has defaults
+    /// - `options`: [`struct@SmoothL1Loss`], which has defaults
     ///
     /// PyTorch: `aten::smooth_l1_loss`.
     ///
@@ -272,7 +272,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `target`: x's dtype; a shape that broadcasts with x
-    /// - `options`: [`HuberLoss`], which has defaults
+    /// - `options`: [`struct@HuberLoss`], which has defaults
     ///
     /// PyTorch: `aten::huber_loss`.
     ///
@@ -289,7 +289,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `target`: x's shape and dtype
-    /// - `options`: [`BinaryCrossEntropy`], which has defaults
+    /// - `options`: [`struct@BinaryCrossEntropy`], which has defaults
     ///
     /// PyTorch: `aten::binary_cross_entropy`.
     ///
@@ -312,7 +312,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `target`: x's shape and dtype
-    /// - `options`: [`BinaryCrossEntropyWithLogits`], which has defaults
+    /// - `options`: [`struct@BinaryCrossEntropyWithLogits`], which has defaults
     ///
     /// PyTorch: `aten::binary_cross_entropy_with_logits`.
     ///
@@ -335,7 +335,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: log-probabilities; the classes are dimension 1, or the only one
     /// - `target`: class numbers, i64 or u8; x's shape without the dimension of classes
-    /// - `options`: [`NllLoss`], which has defaults
+    /// - `options`: [`struct@NllLoss`], which has defaults
     ///
     /// PyTorch: `aten::nll_loss_forward`.
     ///
@@ -354,7 +354,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: log-probabilities; the classes are dimension 1, or the only one
     /// - `target`: class numbers, i64 or u8; x's shape without the dimension of classes
-    /// - `options`: [`NllLoss`], which has defaults
+    /// - `options`: [`struct@NllLoss`], which has defaults
     ///
     /// PyTorch: `aten::nll_loss2d_forward`.
     ///

@@ -76,7 +76,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension to sort along; default the last
-    /// - `options`: [`Sort`], which has defaults
+    /// - `options`: [`struct@Sort`], which has defaults
     ///
     /// PyTorch: `aten::sort`.
     ///
@@ -110,7 +110,7 @@ impl Tensor {
     ///
     /// - `x`, this tensor: any shape
     /// - `dim`: the dimension to sort along; default the last
-    /// - `options`: [`Argsort`], which has defaults
+    /// - `options`: [`struct@Argsort`], which has defaults
     ///
     /// PyTorch: `aten::argsort`.
     ///
@@ -147,7 +147,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape; not bool
     /// - `k`: the number of elements, at most the dimension's length
     /// - `dim`: the dimension to sort along; default the last
-    /// - `options`: [`Topk`], which has defaults
+    /// - `options`: [`struct@Topk`], which has defaults
     ///
     /// PyTorch: `aten::topk`.
     ///

@@ -288,7 +288,7 @@ impl Tensor {
     /// Returns the derivative of order n of the digamma function.
     ///
     /// - `x`, this tensor: any shape
-    /// - `options`: [`Polygamma`], which has defaults
+    /// - `options`: [`struct@Polygamma`], which has defaults
     ///
     /// PyTorch: `aten::polygamma`.
     ///

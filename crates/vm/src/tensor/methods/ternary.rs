@@ -115,7 +115,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `tensor1`: a shape that broadcasts with x
     /// - `tensor2`: a shape that broadcasts with x
-    /// - `options`: [`Addcmul`], which has defaults
+    /// - `options`: [`struct@Addcmul`], which has defaults
     ///
     /// PyTorch: `aten::addcmul`.
     ///
@@ -157,7 +157,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `tensor1`: a shape that broadcasts with x
     /// - `tensor2`: a shape that broadcasts with x
-    /// - `options`: [`Addcdiv`], which has defaults
+    /// - `options`: [`struct@Addcdiv`], which has defaults
     ///
     /// PyTorch: `aten::addcdiv`.
     ///
@@ -297,7 +297,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `tensor1`: a shape that broadcasts with x
     /// - `tensor2`: a shape that broadcasts with x
-    /// - `options`: [`Addcmul`], which has defaults
+    /// - `options`: [`struct@Addcmul`], which has defaults
     ///
     /// PyTorch: `aten::addcmul_`.
     ///
@@ -341,7 +341,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `tensor1`: a shape that broadcasts with x
     /// - `tensor2`: a shape that broadcasts with x
-    /// - `options`: [`Addcdiv`], which has defaults
+    /// - `options`: [`struct@Addcdiv`], which has defaults
     ///
     /// PyTorch: `aten::addcdiv_`.
     ///

@@ -231,7 +231,7 @@ impl Tensor {
     /// Returns a view of the diagonals of two dimensions, which become the last dimension.
     ///
     /// - `x`, this tensor: two or more dimensions
-    /// - `options`: [`Diagonal`], which has defaults
+    /// - `options`: [`struct@Diagonal`], which has defaults
     ///
     /// PyTorch: `aten::diagonal`.
     ///
@@ -302,7 +302,7 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     /// - `size`: the lengths
     /// - `stride`: the strides in elements, one for each length, 0 or more
-    /// - `options`: [`AsStrided`], which has defaults
+    /// - `options`: [`struct@AsStrided`], which has defaults
     ///
     /// PyTorch: `aten::as_strided`.
     ///
