@@ -539,7 +539,9 @@ impl Parts<'_> {
         }
         if let Some(options) = options {
             text.push('\n');
-            text.push_str(&doc_item(&format!("`options`: [`struct@{options}`], which has defaults")));
+            text.push_str(&doc_item(&format!(
+                "`options`: [`struct@{options}`], which has defaults"
+            )));
         }
         text.push_str("\n///\n");
         let name = self.op.name();

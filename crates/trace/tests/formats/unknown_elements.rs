@@ -181,6 +181,7 @@ fn only_a_tensor_without_elements_is_resized() {
     nodes[3] = node(4, "aten::resize_", resize, &back, &tensor(5, 6));
     nodes.push(node(5, "aten::relu", RELU, &tensor(5, 6), &tensor(7, 8)));
     let program = ending(nodes).load().unwrap();
-    let views = ["as_strided(1){size=[6],stride=[1]}", "as_strided(1){size=[2,3],stride=[3,1]}"];
+    let views =
+        ["as_strided(1){size=[6], stride=[1]}", "as_strided(1){size=[2, 3], stride=[3, 1]}"];
     assert_eq!(calls(&program), [views[0], views[1], "relu(1){}"]);
 }
