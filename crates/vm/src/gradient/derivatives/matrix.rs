@@ -54,7 +54,7 @@ fn left(d: &Derivative<'_>) -> Result<Tensor> {
     let y = if y.rank() == 1 { y.unsqueeze(0)? } else { y.transpose(-1, -2)? };
     let product = matrix(d)?.matmul(&y)?;
     match d.shape(0)?.len() {
-        // [..,1,k], of which the leading dimensions were broadcast.
+        // [..,1,k], with broadcast leading dimensions.
         1 => product.select(-2, 0),
         _ => Ok(product),
     }
