@@ -41,11 +41,13 @@
 //! | make, compute with and read tensors | [`Tensor`], [`options`] |
 //! | take gradients | [`Tape`], [`optimisers`] |
 //! | choose streams and order | [`Stream`], [`Event`], [`with_stream`] |
+//! | order any function by what it reads and writes | [`Engine`] |
 //! | run a program many times | [`Recorder`], [`Traced`], [`Executable`] |
 //! | add an op | [`ops::Op`], [`kernels::typed()`] |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub use millstream_comm as comm;
 pub use millstream_ep as ep;
 pub use millstream_instructions as instructions;
 pub use millstream_kernels as kernels;
@@ -60,15 +62,20 @@ pub use millstream_types::{
     StreamMode, StreamType, TensorSpec,
 };
 pub use millstream_vm::{
-    AutoCaptureReport, Batch, Blob, CallBuilder, Cancellation, CaptureLimits, Completion, Dims,
-    DlPack, DriverKind, Event, Executable, Generator, GraphStatus, Index, Indices, Int, Ints,
-    LaunchBuilder, Launched, Machine, MachineConfig, NEW, OneDim, Operand, Place, Prepared, REST,
-    RankBarrier, Real, Recorded, RecordedTensor, Recorder, Schedule, Section, Seed, ShutdownReport,
-    Simulation, Stream, Tape, Tensor, TensorHandle, Traced, TracedCall, TracedReport, no_grad,
-    optimisers, options, with_origin, with_stream,
+    AutoCaptureReport, Batch, Blob, Bulk, CallBuilder, Cancellation, CaptureLimits, ClosureResult,
+    Completion, Dims, DlPack, DriverKind, Engine, Event, Executable, Generator, GraphStatus, Index,
+    Indices, Int, Ints, LaunchBuilder, Launched, Machine, MachineConfig, NEW, OnComplete, OneDim,
+    Operand, Operator, Place, Prepared, Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder,
+    Schedule, Section, Seed, ShutdownReport, Simulation, Stream, Tape, Tensor, TensorHandle,
+    Traced, TracedCall, TracedReport, Var, no_grad, optimisers, options, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So are those of the page on the dependency engine.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/engine.md")]
+struct EnginePage;

@@ -23,6 +23,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/kernels/src/cpu/", "kernels pass their operands to the strided loops"),
     ("crates/testing/src/kernels/", "calls kernels on memory of the tests"),
     ("crates/verify/src/lib.rs", "the only place that has proven a checked list's contract"),
+    ("crates/comm/src/mpi/library/", "the calls of an MPI library that is loaded at run time"),
     ("crates/cuda-standin/", "functions with C's calling convention, and tests that call them"),
     ("crates/ep/src/cuda/blas/", "the calls of the library of matrix products"),
     ("crates/ep/src/cuda/compiler.rs", "the calls of the compiler of kernels"),

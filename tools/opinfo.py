@@ -13,7 +13,7 @@ recordings, and every call counts as one of:
     wrong      a result differs, and the error is greater than that of PyTorch to f64
     crash      the command ended without an answer
 
-Calls that cannot be recorded (sparse, complex, or quantised tensors, results that are no
+Calls that cannot be recorded (sparse or quantised tensors, results that are no
 tensors) are counted by their reason, and are no part of the shares.
 
 The tolerance is that of the dtype. If a result differs by more, PyTorch computes the call in f64; the
@@ -45,11 +45,13 @@ import record  # noqa: E402
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
     "i64": torch.int64, "i32": torch.int32, "bool": torch.bool,
+    "c64": torch.complex64, "c128": torch.complex128,
 }
 # The tolerance of results of a dtype: relative and absolute.
 TOLERANCES = {
     torch.float32: (1e-4, 1e-5), torch.float64: (1e-7, 1e-9),
     torch.float16: (2e-3, 1e-3), torch.bfloat16: (1.6e-2, 1e-2),
+    torch.complex64: (1e-4, 1e-5), torch.complex128: (1e-7, 1e-9),
 }
 # Functions that PyTorch computes with fewer digits than f64 has, and their tolerance.
 INACCURATE = {
@@ -82,6 +84,20 @@ OPEN_VECTORS = {
     "svd": product, "svd_lowrank": product, "pca_lowrank": product,
     "linalg.eigh": lambda values, vectors: product(vectors, values, vectors),
 }
+
+
+def eigen(values, vectors=None):
+    """Returns what eigenvalues in any order determine, and the matrix that they and their vectors make
+    up."""
+    sums = values.sum(-1), (values * values).sum(-1)
+    if vectors is None:
+        return sums
+    return *sums, (vectors * values.unsqueeze(-2)) @ torch.linalg.inv(vectors)
+
+
+# The order of the eigenvalues of a general matrix is open, too.
+OPEN_VECTORS["linalg.eig"] = eigen
+OPEN_VECTORS["linalg.eigvals"] = eigen
 # Calls whose results PyTorch leaves open.
 UNSPECIFIED = {
     ("msort", "gradient"): "equal elements may come in any order",
@@ -174,8 +190,9 @@ class Call:
         """Returns the results that PyTorch specifies, or what they determine."""
         if self.op.name in OPEN_INDICES and isinstance(results, tuple):
             return results[0]
-        if self.op.name in OPEN_VECTORS and isinstance(results, tuple):
-            return OPEN_VECTORS[self.op.name](*results)
+        if self.op.name in OPEN_VECTORS:
+            parts = results if isinstance(results, tuple) else (results,)
+            return OPEN_VECTORS[self.op.name](*parts)
         return results
 
     def forward(self, x, args, kwargs, inputs):
@@ -195,14 +212,16 @@ class Call:
 
         def differentiable():
             results = tensors_of(self.process(self.op(x, *args, **kwargs)))
-            return [r for r in results if r.requires_grad and r.is_floating_point()]
+            return [r for r in results if r.requires_grad and is_inexact(r)]
 
         results = differentiable()
         if not results:
             raise Unsuitable("no result has a gradient")
         g = torch.Generator().manual_seed(self.seed)
         like = [torch.rand(r.shape, generator=g, dtype=torch.float64) + 0.5 for r in results]
-        like = [given.to(r.dtype) for given, r in zip(like, results)]
+        # Of complex results, the gradient has both parts.
+        turns = [(1 + 0.5j) if r.is_complex() else 1 for r in results]
+        like = [(given * turn).to(r.dtype) for given, r, turn in zip(like, results, turns)]
         inputs = {**inputs, **{f"g{k}": given for k, given in enumerate(like)}}
 
         def run():
@@ -273,7 +292,13 @@ def tolerance_of(dtypes):
     return max(r for r, _ in of), max(a for _, a in of)
 
 
+def is_inexact(tensor):
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
 def to_f64(tensor):
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
@@ -283,13 +308,13 @@ def widened(call, tolerance):
     exact, _ = call.prepare(to_f64)
     rtol, atol = tolerance
     for result, precise in zip(run().values(), exact().values()):
-        if not result.is_floating_point():
+        if not is_inexact(result):
             if not torch.equal(result, precise):
                 return None
             continue
         if (precise.isfinite() & result.isnan()).any():
             raise Unspecified("PyTorch returns NaN for numbers that the dtype holds")
-        error = (result.double() - precise).abs()
+        error = (to_f64(result) - precise).abs()
         error = error[error.isfinite()]
         if error.numel():
             atol = max(atol, tolerance[1] + 4 * error.max().item())
@@ -319,7 +344,7 @@ class Tally:
 def general(reason):
     """Returns a reason without the numbers of one case."""
     reason = re.sub(r"^.*?: node \d+ ", "", reason)
-    reason = re.sub(r"\b(f32|f64|f16|bf16|i64|i32|i16|i8|u8|bool)\[[\d, ]*\]", "T", reason)
+    reason = re.sub(r"\b(f32|f64|f16|bf16|i64|i32|i16|i8|u8|bool|c64|c128)\[[\d, ]*\]", "T", reason)
     return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", reason)[:160]
 
 
@@ -467,7 +492,7 @@ def samples_of(op, dtype, kind, given, foreach):
 
 def suits(op, dtype, kind, foreach):
     if kind == "gradient":
-        return not foreach and dtype.is_floating_point and op.supports_autograd \
+        return not foreach and (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd \
             and dtype in op.supported_backward_dtypes("cpu")
     if foreach and kind not in ("forward", "inplace"):
         return False

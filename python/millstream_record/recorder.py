@@ -78,7 +78,7 @@ def name_of(func):
 
 
 def storage_of(tensor):
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj():
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
         raise RecordError(
             f"{tensor.layout} on {tensor.device}: only dense tensors on the CPU are supported"
         )
@@ -94,14 +94,40 @@ class Elements:
         self.bytes = bytearray(ctypes.string_at(storage.data_ptr(), size) if size else b"")
         self.dtype, self.shape = tensor.dtype, tuple(tensor.shape)
         self.strides, self.offset = tensor.stride(), tensor.storage_offset()
+        self.lazy = lazy(tensor)
 
     def tensor(self):
         if not self.bytes or 0 in self.shape:
             return torch.empty(self.shape, dtype=self.dtype)
         flat = torch.frombuffer(self.bytes, dtype=self.dtype)
-        return flat.as_strided(self.shape, self.strides, self.offset).clone(
+        elements = flat.as_strided(self.shape, self.strides, self.offset).clone(
             memory_format=torch.contiguous_format
         )
+        conjugate, negate = self.lazy
+        elements = elements.conj_physical() if conjugate else elements
+        return -elements if negate else elements
+
+
+def lazy(tensor):
+    """Returns whether PyTorch conjugates, and whether it negates a tensor's elements when it reads
+    them."""
+    return tensor.is_conj(), tensor.is_neg()
+
+
+@contextlib.contextmanager
+def evaluated_views():
+    """Lets an op's kernel evaluate conjugate views that it makes itself. Below a dispatch mode PyTorch
+    does not: `linalg.pinv` of a complex matrix has another result there."""
+    keys = torch._C.DispatchKey
+    guard = torch._C._SetExcludeDispatchKeyGuard
+    with guard(keys.Conjugate, False), guard(keys.Negative, False):
+        yield
+
+
+def in_file(tensor):
+    """Returns a tensor as safetensors stores it: of complex numbers with parts of f64, which the
+    format has not, the parts."""
+    return torch.view_as_real(tensor) if tensor.dtype == torch.complex128 else tensor
 
 
 class Call:
@@ -109,8 +135,12 @@ class Call:
 
     def __init__(self, name):
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
+        # For each argument, of each of its tensors what PyTorch does to the elements it reads.
+        self.lazy = {}
         # The results of a random op, and the arguments that it wrote, by number.
         self.results, self.written = {}, {}
+        # The group and the reduction of a collective.
+        self.collective = {}
 
     def save(self, params, given, results):
         """Copies the results of a random op, and arguments that it writes besides."""
@@ -125,6 +155,19 @@ class Call:
                 continue
             if isinstance(value, torch.Tensor) and all(value is not t for t in leaves):
                 self.written[at] = Elements(value)
+
+
+def collective(given):
+    """Returns the group of a collective, and its reduction if it has one, which its node lacks."""
+    found = {}
+    if (group := given.get("process_group")) is not None:
+        found["group"] = torch.distributed.ProcessGroup.unbox(group).group_name
+    if (reduction := given.get("reduce_op")) is not None:
+        ops = torch.distributed.ReduceOp
+        names = ("SUM", "AVG", "PRODUCT", "MIN", "MAX")
+        same = (name for name in names if ops.unbox(reduction) == getattr(ops, name))
+        found["op"] = next(same, "other").lower()
+    return found
 
 
 def draws_nothing(params, given):
@@ -176,8 +219,13 @@ class Log(TorchDispatchMode):
         random = torch.Tag.nondeterministic_seeded in func.tags
         random = random and not draws_nothing(params, given)
         call = Call(name)
+        if func.namespace == "c10d":
+            call.collective = collective(given)
         for at, param in enumerate(params):
             value = given.get(param.name, param.default_value)
+            views = [lazy(t) for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
+            if any(any(view) for view in views):
+                call.lazy[at] = views
             if isinstance(value, numbers.Number):
                 call.numbers[at] = value
             elif isinstance(value, torch.Tensor):
@@ -190,7 +238,8 @@ class Log(TorchDispatchMode):
                 self.know(value)
             self.check(name, at, value)
         self.calls.append(call)
-        results = func(*args, **kwargs)
+        with evaluated_views():
+            results = func(*args, **kwargs)
         if random or name.split(".")[0] in self.opaque:
             call.save(params, given, results)
         self.know(results)
@@ -286,7 +335,7 @@ def is_tensor(of):
     return of.startswith("Tensor(") and "nullptr" not in of
 
 
-def lost(pairs):
+def lost(nodes, pairs):
     """Returns the lost data of the calls: the entries of consts.json and their tensors."""
     consts, tensors = [], {}
     for node, call in pairs:
@@ -306,11 +355,19 @@ def lost(pairs):
             elif is_tensor(of) and at in call.numbers:
                 number = call.numbers[at]
                 if isinstance(number, complex):
-                    raise RecordError(f"{where}, argument {at}: complex numbers are not supported")
+                    of = torch.tensor(number, dtype=torch.complex128)
+                    key = f"const/{node['id']}/{at}"
+                    tensors[key] = of
+                    consts.append({**entry, "tensor": key})
+                    continue
                 consts.append({**entry, "scalar": written(number)})
             elif is_tensor(of) and call.name not in UNMARKED:
                 if node["inputs"]["shapes"][at] != call.shapes.get(at):
                     raise RecordError(f"{where}, argument {at}: not the tensor of the call")
+            elif isinstance(call.numbers.get(at), complex):
+                key = f"const/{node['id']}/{at}"
+                tensors[key] = torch.tensor(call.numbers[at], dtype=torch.complex128)
+                consts.append({**entry, "tensor": key})
             elif of == "Double" and at in call.numbers:
                 kept, number = float(node["inputs"]["values"][at]), float(call.numbers[at])
                 if kept != number and number == number:
@@ -320,7 +377,34 @@ def lost(pairs):
                 exact = call.lists[at]
                 if any(a != b and b == b for a, b in zip(kept, exact)):
                     consts.append({**entry, "list": [written(v) for v in exact]})
+    consts += lazy_views(nodes, pairs)
     return consts, tensors
+
+
+def lazy_views(nodes, pairs):
+    """Returns the entries of consts.json for operands that PyTorch conjugates or negates when it reads
+    them: those of a call, and those that it copied below an op's node to call the op with them."""
+    found = {}
+    for node, call in pairs:
+        seen = {}
+        for at, value in leaves_of(node["inputs"]):
+            seen.setdefault(at, []).append(value[0])
+        for at, views in call.lazy.items():
+            for view, (conjugate, negate) in zip(seen.get(at, ()), views):
+                around = nodes.op_around(node) if is_evaluation(nodes, node, call) else None
+                for of in (node, around):
+                    if of is not None and (conjugate or negate):
+                        found[(of["id"], view)] = (nodes.op(of), conjugate, negate)
+    return [
+        {"node": node, "op": op, "view": view, "conjugate": conjugate, "negate": negate}
+        for (node, view), (op, conjugate, negate) in found.items()
+    ]
+
+
+def is_evaluation(nodes, node, call):
+    """Returns whether PyTorch makes this call to evaluate an operand of the op around it, or to write
+    a result back to one."""
+    return bool(call.lazy) and nodes.op(node) in ("aten::clone", "aten::copy_")
 
 
 def tensors_of(side):
@@ -346,10 +430,13 @@ def check(nodes, pairs, consts):
     given = {(c["node"], c["arg"]) for c in consts if "arg" in c}
     known, done = set(), set()
 
+    calls = {node["id"]: call for node, call in pairs}
+
     def skip(node, where):
         """Skips a node below an executed op. Tensors at the addresses that it allocates ended."""
         done.add(node["id"])
-        if node["id"] in called and nodes.op(node) not in UNMARKED:
+        evaluates = node["id"] in called and is_evaluation(nodes, node, calls[node["id"]])
+        if node["id"] in called and nodes.op(node) not in UNMARKED and not evaluates:
             raise RecordError(
                 f"node {node['id']}, {nodes.op(node)}, is called by {where}: an import would not "
                 "execute it"
@@ -485,6 +572,8 @@ class Trace:
 
     def input(self, name, tensor):
         """Names a tensor that the program reads, and copies its current elements."""
+        if any(lazy(tensor)):
+            raise RecordError(f"input '{name}' is a lazy view: call resolve_conj().resolve_neg()")
         self.log.know(tensor)
         self._bind(f"in/{name}", tensor)
 
@@ -527,7 +616,7 @@ def write(folder, text, done, tolerance, note, seed, compress):
         nodes = with_labels(nodes, pairs, done.log.calls, found)
         inputs = {one.name: one.elements for one in found}
         done.bound = {**inputs, **done.bound}
-    consts, tensors = lost(pairs)
+    consts, tensors = lost(nodes, pairs)
     check(nodes, pairs, consts)
     names = bindings(nodes, done.bound)
     if not any(name.startswith("out/") for name in names):
@@ -542,6 +631,9 @@ def write(folder, text, done, tolerance, note, seed, compress):
         "rank": rank_of_process(), "nodes": len(kept), "calls": len(done.log.calls), "consts": len(consts),
         "tolerance": dict(zip(("rtol", "atol"), tolerance)), "note": note,
     }
+    collectives = {node["id"]: call.collective for node, call in pairs if call.collective}
+    if collectives:
+        meta["collectives"] = collectives
     folder.mkdir(parents=True, exist_ok=True)
     for stale in ("et.json", "et.json.gz"):
         (folder / stale).unlink(missing_ok=True)
@@ -552,6 +644,7 @@ def write(folder, text, done, tolerance, note, seed, compress):
     (folder / "consts.json").write_bytes(dump(consts))
     (folder / "bindings.json").write_bytes(dump(names))
     (folder / "meta.json").write_bytes(dump(meta))
+    tensors = {key: in_file(tensor) for key, tensor in tensors.items()}
     (folder / "tensors.safetensors").write_bytes(save(tensors))
 
 

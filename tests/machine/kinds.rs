@@ -2,7 +2,7 @@
 //! table is emitted.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use millstream::instructions::Kind;
 use millstream::*;
@@ -50,62 +50,43 @@ fn touch_completes_after_the_write_that_it_waits_for() {
     touched.wait_for(LONG).unwrap();
 }
 
-/// A rank barrier that reports each arrival.
-struct ReportingBarrier(Barrier, Mutex<mpsc::Sender<()>>);
-
-impl RankBarrier for ReportingBarrier {
-    fn wait(&self) -> anyhow::Result<()> {
-        self.1.lock().unwrap().send(())?;
-        self.0.wait();
-        Ok(())
-    }
-}
-
 /// Neither of two ranks passes before the other arrives, and a rank arrives after all its earlier
 /// work has completed.
 #[test]
 fn global_sync() {
-    let (report, arrivals) = mpsc::channel();
-    let ranks = Arc::new(ReportingBarrier(Barrier::new(2), Mutex::new(report)));
-    let machine = || {
+    let ranks = comm::LocalGroup::communicators(2);
+    let machines = ranks.into_iter().map(|rank| {
         let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-        Machine::new(config.rank_barrier(ranks.clone())).unwrap()
-    };
-    let (m, other) = (machine(), machine());
+        Machine::new(config.communicator(Arc::new(rank))).unwrap()
+    });
+    let [m, other]: [Machine; 2] = machines.collect::<Vec<_>>().try_into().unwrap();
     let x = upload(&cpu(&m, 0), &m, &[1.0]);
     let passed = m.global_sync().unwrap();
     let after = call(&m, "relu", &[&x], &cpu(&m, 1));
     let done = cpu(&m, 1).record_event().unwrap();
-    arrivals.recv_timeout(LONG).unwrap();
     assert!(!passed.query() && !done.query(), "it went on before the other arrived");
     let gate = Gate::on(&upload(&cpu(&other, 0), &other, &[1.0]));
     gate.entered();
     let there = other.global_sync().unwrap();
-    assert!(arrivals.try_recv().is_err(), "it arrived with work outstanding");
-    assert!(!passed.query() && !there.query());
+    assert!(!passed.query() && !there.query(), "it arrived with work outstanding");
     gate.open();
     passed.wait_for(LONG).unwrap();
     there.wait_for(LONG).unwrap();
     assert_eq!(read(&after), [1.0]);
 }
 
-struct AbsentRank;
-
-impl RankBarrier for AbsentRank {
-    fn wait(&self) -> anyhow::Result<()> {
-        anyhow::bail!("rank 1 does not arrive")
-    }
-}
-
 #[test]
 fn global_sync_without_the_others() {
     for driver in ALL_DRIVERS {
         let config = config(driver, SyncPolicy::Frontier);
-        let m = Machine::new(config.rank_barrier(Arc::new(AbsentRank))).unwrap();
+        let mut ranks = comm::LocalGroup::communicators(2);
+        drop(ranks.pop());
+        let rank = Arc::new(ranks.remove(0));
+        let m = Machine::new(config.communicator(rank)).unwrap();
         let failed = failure(m.global_sync().unwrap().wait().unwrap_err());
         assert_eq!(
             (failed.instruction, failed.message.as_str()),
-            ("GlobalSync", "rank 1 does not arrive")
+            ("GlobalSync", "rank 1 has ended and does not reach this barrier")
         );
     }
 }

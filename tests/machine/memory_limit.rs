@@ -143,3 +143,24 @@ fn a_small_request_succeeds_on_a_nearly_full_device() {
         drop((half, rest, x));
     }
 }
+
+/// The machine gives back what it keeps for later tensors, and nothing that a tensor holds.
+#[test]
+fn free_memory_is_returned() {
+    for driver in ALL_DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let s = cpu(&m, 0);
+        let kept = upload(&s, &m, &[1.0]);
+        let large = call(&m, "cat", &[&upload(&s, &m, &[2.0; 1 << 20])], &s);
+        let copied = call(&m, "copy", &[&large], &s);
+        let reserved = || m.memory().unwrap().iter().map(|of| of.reserved).sum::<u64>();
+        let before = reserved();
+        drop((large, copied));
+        let returned = m.empty_cache().unwrap();
+        assert!(returned >= 1 << 22, "{driver:?}: {returned} of {before}");
+        assert_eq!(before - returned, reserved(), "{driver:?}");
+        assert_eq!(m.empty_cache().unwrap(), 0, "{driver:?}");
+        assert_eq!(read(&kept), [1.0]);
+        assert_eq!(read(&upload(&s, &m, &[3.0])), [3.0]);
+    }
+}

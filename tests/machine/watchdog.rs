@@ -8,9 +8,16 @@ use millstream_testing::machine::*;
 
 #[test]
 fn an_overdue_instruction_is_reported_with_its_first_cause() {
+    // The inline driver waits on the caller's thread.
+    for driver in [DriverKind::Threaded, DriverKind::Inline] {
+        overdue_under(driver);
+    }
+}
+
+fn overdue_under(driver: DriverKind) {
     let (config, control) = by_hand_config();
     let limit = Duration::from_millis(20);
-    let m = Machine::new(config.watchdog(Some(limit))).unwrap();
+    let m = Machine::new(config.driver(driver).watchdog(Some(limit))).unwrap();
     let control = control; // Dropped before the machine.
     let (s, t) = (sim(&m, 0), cpu(&m, 0));
     let x = m.empty(&s, f32_spec(&[1])).unwrap();

@@ -12,6 +12,10 @@ use millstream_trace::{LoadOptions, load_bytes};
 #[path = "../../examples/custom_op.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod custom_op;
+#[path = "../../examples/data_parallel.rs"]
+mod data_parallel;
+#[path = "../../examples/data_pipeline.rs"]
+mod data_pipeline;
 #[path = "../../examples/decode.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod decode;
@@ -104,6 +108,19 @@ fn the_first_programs_run() {
     assert_eq!(rest, "6 elements of x are readable");
 }
 
+const ENGINE: &str = "docs/engine.md";
+
+/// The other blocks of the page are run as documentation of the crate.
+#[test]
+fn the_page_on_the_engine_quotes_its_program() {
+    let program = read("examples/data_pipeline.rs");
+    for block in blocks(ENGINE, "rust,ignore") {
+        assert!(program.contains(&block), "not in examples/data_pipeline.rs:\n{block}");
+    }
+    let weight = data_pipeline::train(100).unwrap();
+    assert!((weight - 3.0).abs() < 0.01, "{weight}");
+}
+
 #[test]
 fn networks_learn() {
     let (first, last) = mlp::train(300).unwrap();
@@ -114,6 +131,22 @@ fn networks_learn() {
     let [first, last, test] =
         transformer::train(150, &folder.path().join("p.safetensors")).unwrap();
     assert!(first > 1.9 && last < 0.5 && test < 0.5, "{first} {last} {test}");
+}
+
+const RANKS: &str = "docs/ranks.md";
+
+/// Four ranks learn what one rank learns from all points, and the page shows it.
+#[test]
+fn ranks_learn_together() {
+    let (first, last) = data_parallel::train_by_threads(4, 200).unwrap();
+    let alone = data_parallel::train_by_threads(1, 200).unwrap();
+    assert!((first - alone.0).abs() < 1e-5 && (last - alone.1).abs() < 0.01, "{last} {alone:?}");
+    let shown = format!("loss: {first:.3} after the first step, {last:.3} after the last\n");
+    assert!(blocks(RANKS, "text").contains(&shown), "not in {RANKS}:\n{shown}");
+    let program = read("examples/data_parallel.rs");
+    for block in blocks(RANKS, "rust") {
+        assert!(program.contains(&block), "not in examples/data_parallel.rs:\n{block}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use millstream::instructions::Kind;
 use millstream::instructions::text::{parse_list, print_list};
 use millstream::{DeviceId, DriverKind, InstructionList, SyncPolicy};
 use millstream_explore::simulate::{random_options, random_program};
-use millstream_runner::{RunOptions, RunReport, lists, prepare, run, run_ranks};
+use millstream_runner::{CollectiveChecks, RunOptions, RunReport, lists, prepare, run, run_ranks};
 use millstream_trace::{LoadOptions, Program, load, load_bytes};
 use serde_json::{Map, Value, json};
 
@@ -339,7 +339,12 @@ fn ranks_synchronize() {
 #[test]
 fn a_rank_that_never_arrives() {
     let alone = r#"{"op": "add_", "in": ["x", "x"]}"#;
-    let reports = run_ranks(ranks(&[STEP, alone]), &RunOptions::default()).unwrap();
+    let error = run_ranks(ranks(&[STEP, alone]), &RunOptions::default()).err().unwrap();
+    let names = ["rank 0 calls global_sync() at", "rank 1 makes no call", "the barriers of all"];
+    assert!(names.iter().all(|name| error.to_string().contains(name)), "{error}");
+    // The same where the programs are not compared before they run.
+    let options = RunOptions::default().collective_checks(CollectiveChecks::Calls);
+    let reports = run_ranks(ranks(&[STEP, alone]), &options).unwrap();
     assert!(!reports[0].ok());
     let failure = reports[0].failures[0].to_string();
     assert!(failure.contains("rank 1 has ended and does not reach"), "{failure}");

@@ -22,6 +22,11 @@ fn tensors_go_to_a_file_and_back() {
     assert_eq!(loaded.len(), given.len());
     for (name, tensor) in &given {
         let loaded = &loaded[name];
+        // The format has no complex numbers of 128 bits: they are pairs there.
+        let tensor = &match tensor.dtype() {
+            DType::C128 => tensor.view_as_real().unwrap(),
+            _ => tensor.clone(),
+        };
         assert_eq!((loaded.dtype(), loaded.shape()), (tensor.dtype(), tensor.shape()), "{name}");
         assert_eq!(loaded.read().unwrap(), tensor.read().unwrap(), "{name}");
         assert_eq!(loaded.device(), &SIM);

@@ -18,7 +18,7 @@ LARGEST = 60
 OPS = (pathlib.Path(__file__).parent / "op_samples.txt").read_text().split()
 
 
-def samples(op):
+def samples(op, dtype=torch.float32):
     """Yields calls with the first and the last small samples of an op."""
     seed = random.Random(f"{SEED} {op.name}").getrandbits(32)
     torch.manual_seed(seed)
@@ -26,7 +26,7 @@ def samples(op):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = []
-        for sample in op.sample_inputs("cpu", torch.float32, False):
+        for sample in op.sample_inputs("cpu", dtype, False):
             tensors = opinfo.tensors_of((sample.input, sample.args, sample.kwargs))
             if 0 < sum(t.numel() for t in tensors) <= LARGEST:
                 found.append(sample)
@@ -40,11 +40,11 @@ def samples(op):
         yield run, inputs
 
 
-def prepare():
+def prepare(ops=OPS, dtype=torch.float32):
     by_name = {opinfo.full_name(op): op for op in invocations.op_db}
     calls, inputs = [], {}
-    for name in OPS:
-        for k, (run, given) in enumerate(samples(by_name[name])):
+    for name in ops:
+        for k, (run, given) in enumerate(samples(by_name[name], dtype)):
             calls.append((f"{name}.{k}", run))
             inputs.update({f"{name}.{k}.{n}": t for n, t in given.items()})
 

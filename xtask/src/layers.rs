@@ -6,6 +6,7 @@
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("millstream-types", &[]),
     ("millstream-ops", &["millstream-types"]),
+    ("millstream-comm", &["millstream-types", "millstream-ops"]),
     ("millstream-instructions", &["millstream-types", "millstream-ops"]),
     ("millstream-verify", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-trace", &["millstream-types", "millstream-ops", "millstream-instructions"]),
@@ -13,7 +14,13 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("millstream-linalg", &[]),
     (
         "millstream-kernels",
-        &["millstream-types", "millstream-ops", "millstream-linalg", "millstream-ep"],
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-linalg",
+            "millstream-comm",
+            "millstream-ep",
+        ],
     ),
     ("millstream-stream-policy", &["millstream-types", "millstream-instructions", "millstream-ep"]),
     (
@@ -21,6 +28,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "millstream-types",
             "millstream-ops",
+            "millstream-comm",
             "millstream-instructions",
             "millstream-verify",
             "millstream-ep",
@@ -33,6 +41,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "millstream-types",
             "millstream-ops",
+            "millstream-comm",
             "millstream-instructions",
             "millstream-ep",
             "millstream-kernels",
@@ -45,6 +54,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "millstream-types",
             "millstream-ops",
+            "millstream-comm",
             "millstream-instructions",
             "millstream-verify",
             "millstream-trace",
@@ -60,10 +70,15 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &["millstream-types", "millstream-instructions", "millstream-vm", "millstream-terminal"],
     ),
     (
+        "millstream-timelines",
+        &["millstream-types", "millstream-instructions", "millstream-trace", "millstream-profile"],
+    ),
+    (
         "millstream-explore",
         &[
             "millstream-types",
             "millstream-ops",
+            "millstream-comm",
             "millstream-instructions",
             "millstream-verify",
             "millstream-trace",
@@ -79,6 +94,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "millstream-types",
             "millstream-ops",
+            "millstream-comm",
             "millstream-instructions",
             "millstream-verify",
             "millstream-kernels",
@@ -92,6 +108,8 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-trace",
             "millstream-verify",
             "millstream-runner",
+            "millstream-profile",
+            "millstream-explore",
             "millstream-terminal",
         ],
     ),
@@ -126,6 +144,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "millstream-types",
             "millstream-ops",
+            "millstream-comm",
             "millstream-instructions",
             "millstream-verify",
             "millstream-trace",
@@ -134,6 +153,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-explore",
             "millstream-terminal",
             "millstream-profile",
+            "millstream-timelines",
             "millstream-bench",
             "millstream-gpu-check",
         ],
@@ -156,4 +176,5 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
     ),
     ("millstream-verify", &["millstream-testing"]),
     ("millstream-kernels", &["millstream-testing"]),
+    ("millstream-timelines", &["millstream-verify"]),
 ];

@@ -44,8 +44,8 @@ enum Command {
     Traps(traps::Arguments),
     /// Writes docs/instructions.md and docs/ops.md from the code.
     Docs(docs::Arguments),
-    /// `run-trace`, `simulate`, `verify`, `coverage`, `schema`, `record-help`, `bench` and
-    /// `gpu-check`: forwarded to `millstream`, where `run-trace` is called `run`.
+    /// `run-trace`, `simulate`, `what-if`, `verify`, `coverage`, `schema`, `record-help`, `bench`
+    /// and `gpu-check`: forwarded to `millstream`, where `run-trace` is called `run`.
     #[command(external_subcommand)]
     Product(Vec<OsString>),
 }

@@ -110,7 +110,7 @@ fn count(args: &EngineArgs, test: &str) -> u32 {
 fn own(args: &EngineArgs, peer: Peer, test: &str) -> Result<Vec<Row>> {
     let mut command =
         Command::new(std::env::current_exe().context("cannot find the path of this program")?);
-    let peer = if peer == Peer::Inorder { "inorder" } else { "pool" };
+    let peer = peer.name().trim_start_matches("millstream_");
     command.args(["bench", "engine", "--rounds", "3", "--test", test, "--peer", peer]);
     for (name, value) in [
         ("--count", count(args, test)),

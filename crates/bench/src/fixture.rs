@@ -197,7 +197,9 @@ impl Fixture {
         let machine = Machine::new(config)?;
         let mode = match args.peer {
             Peer::Inorder => StreamMode::InOrder,
-            Peer::Pool | Peer::All => StreamMode::Pool,
+            Peer::Pool | Peer::All | Peer::Functions | Peer::Operators | Peer::Bulk => {
+                StreamMode::Pool
+            }
         };
         let stream = |k| machine.stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), k), mode);
         let streams = (0..args.streams).map(stream).collect::<Result<_, _>>()?;

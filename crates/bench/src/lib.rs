@@ -16,6 +16,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `fixture` | the measured machine, its ops, the handles that are looked up |
+//! | `functions` | the same instructions as functions of the program |
 //! | `measure` | the tests |
 //! | `workload` | the instructions of each test, from seeds that all programs share |
 //! | `compare` | rounds of several programs, and their table |
@@ -25,12 +26,14 @@
 //! | `traces` | `bench traces` |
 //! | [`pytorch`] | the process with PyTorch that it compares with |
 //! | `verify` | `bench verify` |
+//! | `what_if` | `bench what-if` |
 
 #![deny(missing_docs)]
 
 mod compare;
 mod executables;
 mod fixture;
+mod functions;
 mod granularity;
 mod measure;
 mod memory;
@@ -39,6 +42,7 @@ mod replay;
 mod stencil;
 mod traces;
 mod verify;
+mod what_if;
 mod workload;
 
 use std::path::PathBuf;
@@ -51,6 +55,7 @@ use memory::MemoryArgs;
 use replay::ReplayArgs;
 use traces::TracesArgs;
 use verify::VerifyArgs;
+use what_if::WhatIfArgs;
 
 /// The commands of `millstream bench`.
 #[derive(Clone, Debug, Subcommand)]
@@ -70,6 +75,9 @@ pub enum Command {
     /// Measures the verification of a list.
     #[command(after_help = "Example:\n  millstream bench verify")]
     Verify(VerifyArgs),
+    /// Measures predictions from profiles, beside what is measured.
+    #[command(after_help = "Example:\n  millstream bench what-if examples/pytorch")]
+    WhatIf(WhatIfArgs),
 }
 
 /// Runs a command. Writes its rows to standard output.
@@ -83,6 +91,7 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Replay(arguments) => replay::replay(arguments),
         Command::Traces(arguments) => traces::traces(arguments),
         Command::Verify(arguments) => verify::verify_lists(arguments),
+        Command::WhatIf(arguments) => what_if::bench_what_if(arguments),
     }
 }
 
@@ -93,8 +102,8 @@ pub struct EngineArgs {
     /// endless, profile, verify, or all
     #[arg(long, default_value = "chain")]
     test: String,
-    /// Streams that run the instructions: in-order streams, a pool, or first the one and then the
-    /// other
+    /// What runs the instructions: in-order streams, a pool, or first the one and then the other;
+    /// or the dependency engine, as functions, operators, or functions in bulk scopes
     #[arg(long, value_enum, default_value_t = Peer::Inorder)]
     peer: Peer,
     /// Number of worker threads
@@ -132,6 +141,12 @@ enum Peer {
     Pool,
     /// In-order streams, then a pool
     All,
+    /// Functions that are pushed to the dependency engine
+    Functions,
+    /// Operators that are pushed to the dependency engine
+    Operators,
+    /// Functions that are pushed to the dependency engine in bulk scopes of 15
+    Bulk,
 }
 
 impl Peer {
@@ -140,13 +155,24 @@ impl Peer {
             Peer::Inorder => &[Peer::Inorder],
             Peer::Pool => &[Peer::Pool],
             Peer::All => &[Peer::Inorder, Peer::Pool],
+            Peer::Functions => &[Peer::Functions],
+            Peer::Operators => &[Peer::Operators],
+            Peer::Bulk => &[Peer::Bulk],
         }
+    }
+
+    /// Returns whether the dependency engine runs the instructions.
+    const fn is_engine(self) -> bool {
+        matches!(self, Peer::Functions | Peer::Operators | Peer::Bulk)
     }
 
     const fn name(self) -> &'static str {
         match self {
             Peer::Inorder => "millstream_inorder",
             Peer::Pool | Peer::All => "millstream_pool",
+            Peer::Functions => "millstream_functions",
+            Peer::Operators => "millstream_operators",
+            Peer::Bulk => "millstream_bulk",
         }
     }
 }

@@ -3,18 +3,24 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use millstream::{Attrs, DType, DeviceId, Machine, MachineConfig, Tensor, TensorSpec};
 
 use super::fixture::{CHECKED, Fixture, GATE, GRAIN, READS};
 use super::granularity::{GRAINS, Granularity};
-use super::workload::{Workload, workload};
-use super::{EngineArgs, Row, quantile};
+use super::workload::{STREAMS, Workload, workload};
+use super::{EngineArgs, Row, functions, quantile};
 
 /// Runs one test.
 pub(super) fn run(args: &EngineArgs, test: &str) -> Result<Vec<Row>> {
     match test {
         "verify" => verify(args).map(|row| vec![row]),
+        name if args.peer.is_engine() => {
+            ensure!(STREAMS.contains(&name), "{name}: the engine runs {}", STREAMS.join(", "));
+            let load = workload(name, args.count as usize, args.width)?;
+            let (ns_per_op, push_ns) = functions::stream(args, &load)?;
+            Ok(vec![row(args, test, ns_per_op, push_ns, 0.0, "")])
+        }
         "lat" => latency(args, test, Duration::ZERO, args.count.min(20_000) as usize),
         "latidle" => latency(args, test, Duration::from_millis(1), 500),
         "mem" => pending_memory(args),
@@ -164,6 +170,10 @@ fn verify(args: &EngineArgs) -> Result<Row> {
         let load = workload(name, if name == "stencil" { 500 } else { 9_000 }, args.width)?;
         let expected = load.expected();
         for _ in 0..3 {
+            if args.peer.is_engine() {
+                bad += functions::wrong(args, &load)?;
+                continue;
+            }
             let fixture = Fixture::new(args, &CHECKED)?;
             let variables = fixture.variables(&load)?;
             for (id, node) in load.nodes.iter().enumerate() {

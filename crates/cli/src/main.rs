@@ -12,6 +12,7 @@
 //! | `verify` | proves lists and traces, or shows a counterexample |
 //! | `convert` | writes traces as native ones |
 //! | `profile` | shows profiles, and compares two |
+//! | `what_if` | predicts a recorded run with changes |
 //! | `coverage` | counts the nodes of execution traces that can be executed |
 //! | `manual` | completions for shells, pages for `man` |
 //! | `schema` | prints the JSON Schema of traces |
@@ -30,6 +31,7 @@ mod schema;
 mod show;
 mod simulate;
 mod verify;
+mod what_if;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -59,6 +61,8 @@ enum Command {
     Profile(profile::Arguments),
     /// Compares two profiles, lists or traces: times, waits, instructions.
     Compare(profile::Compare),
+    /// Predicts what a recorded run would take with other streams, times, or without a wait.
+    WhatIf(what_if::Arguments),
     /// Counts the nodes of execution traces that can be executed, with the reasons of the others.
     Coverage(coverage::Arguments),
     /// Prints completions for a shell.
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => return convert::run(&arguments),
         Command::Profile(arguments) => return profile::run(&arguments),
         Command::Compare(arguments) => return profile::run_compare(&arguments),
+        Command::WhatIf(arguments) => return what_if::run(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::man(&arguments),

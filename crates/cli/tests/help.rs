@@ -37,7 +37,8 @@ fn every_command_has_an_example() {
             }
             continue;
         }
-        let example = help.split("Example:\n").nth(1);
+        let mut parts = help.split("Example:\n").skip(1).chain(help.split("Examples:\n").skip(1));
+        let example = parts.next();
         let example = example.unwrap_or_else(|| panic!("{command:?} has no example"));
         assert!(example.contains(&format!("millstream {}", command[0])), "{example}");
     }

@@ -57,35 +57,6 @@ fn a_failing_seed_leaves_a_small_file_and_the_command_that_repeats_it() {
 }
 
 #[test]
-fn the_page_quotes_what_the_commands_print() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/simulate.md")).unwrap();
-    let mut compared = 0;
-    let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(examples(), folder.path().join("examples")).unwrap();
-    for block in page.split("```\n$ millstream ").skip(1) {
-        let (quoted, after) = block.split_once("\n```").unwrap();
-        let (command, quoted) = quoted.split_once('\n').unwrap();
-        let arguments: Vec<&str> = command.split(' ').collect();
-        let output = millstream(folder.path(), &arguments);
-        let status = i32::from(arguments.contains(&"--without"));
-        let (out, err) = ends(&output, status);
-        let printed = out + &err;
-        // A line with an ellipsis stands for lines that the page leaves out.
-        for part in quoted.split('…').map(str::trim) {
-            assert!(printed.contains(part), "{command}\nthe page:\n{part}\nprinted:\n{printed}");
-        }
-        let saved = folder.path().join("failing.json");
-        if let Ok(smallest) = std::fs::read_to_string(&saved) {
-            std::fs::remove_file(&saved).unwrap();
-            assert!(after.contains(smallest.trim_end()), "the page lacks:\n{smallest}");
-        }
-        compared += 1;
-    }
-    assert_eq!(compared, 4);
-}
-
-#[test]
 fn a_model_predicts() {
     let folder = tempfile::tempdir().unwrap();
     let path = examples().join("traces/sim-pipeline.json");

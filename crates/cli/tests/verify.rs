@@ -126,3 +126,43 @@ fn bad_input() {
         assert_eq!(text(&output.stdout), "", "{path}");
     }
 }
+
+/// The lists of several ranks are proven one by one, and compared with one another.
+#[test]
+fn ranks_that_wait_for_one_another_are_not_proven() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |rank: usize, peer: usize, receives_first: bool| {
+        let receive =
+            format!(r#"{{"op": "recv_", "in": "y", "stream": "a", "attrs": {{"from": {peer}}}}}"#);
+        let send =
+            format!(r#"{{"op": "send", "in": "x", "stream": "a", "attrs": {{"to": {peer}}}}}"#);
+        let statements = match receives_first {
+            true => format!("{receive},\n{send}"),
+            false => format!("{send},\n{receive}"),
+        };
+        let trace = format!(
+            r#"{{"millstream": 1, "streams": {{"a": {{"type": "ccl"}}}},
+"tensors": {{"x": {{"dtype": "f32", "values": [1]}}, "y": {{"dtype": "f32", "values": [1]}}}},
+"program": [{statements}]}}"#
+        );
+        fs::write(folder.path().join(format!("rank{rank}.json")), trace).unwrap();
+    };
+    write(0, 1, true);
+    write(1, 0, true);
+    let output = millstream(folder.path(), &["verify", ".", "--json", "report.json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[..2].iter().all(|line| line.contains("proven for this rank alone")), "{lines:?}");
+    assert!(lines[2].contains("not proven: the ranks do not meet, 1 violation"), "{lines:?}");
+    let error = text(&output.stderr);
+    assert!(error.contains("rank 0 in recv_(f32[1]) at") && error.contains("rank 1 in"), "{error}");
+    let report = fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let last: Value = serde_json::from_str(report.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["proven"], &last["compared"]), (&Value::from(false), &Value::from(2)));
+    write(1, 0, false);
+    let output = millstream(folder.path(), &["verify", "."]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let last = text(&output.stdout).lines().last().unwrap();
+    assert!(last.contains("proven: the ranks meet, in 2 collectives"), "{last}");
+}

@@ -26,6 +26,12 @@ impl Frontier {
         Frontier::default()
     }
 
+    /// Returns the frontier of one point.
+    pub fn of(point: Point) -> Frontier {
+        let points = if point.seq == 0 { &[][..] } else { &[point] };
+        Frontier { points: SmallVec::from_slice(points) }
+    }
+
     /// Returns the highest sequence number known of `stream`; 0 if none is.
     pub fn get(&self, stream: StreamId) -> u64 {
         if self.points.len() <= FEW {

@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use millstream_ops::closure::NAME;
 use millstream_types::{
-    Attrs, CallbackId, EventId, ListId, OpId, Origin, Point, ReadId, StreamId, TensorId,
+    AttrValue, Attrs, CallbackId, EventId, ListId, OpId, Origin, Point, ReadId, StreamId, TensorId,
     TensorSpec, WorkKind, WorkSet,
 };
 
@@ -504,5 +505,15 @@ impl Body {
     /// Returns what the instruction does to the state of a run.
     pub const fn effect(&self) -> Effect {
         self.kind().effect()
+    }
+
+    /// Returns the name of the function of the program that the instruction runs, if it runs one
+    /// that has a name: no other op has such an argument.
+    pub fn function_name(&self) -> Option<&str> {
+        let Body::OpCall { attrs: Some(attrs), .. } = self else { return None };
+        match attrs.get(NAME) {
+            Some(AttrValue::Str(name)) => Some(name),
+            _ => None,
+        }
     }
 }

@@ -1,87 +1,34 @@
 //! The time of elementwise kernels: `cargo bench -p millstream-kernels --bench elementwise`.
 #![allow(missing_docs, reason = "a benchmark has no readers of its items")]
 
+mod common;
+
+use common::Call;
 use divan::Bencher;
-use millstream_kernels::{KernelCtx, KernelSpec, Operands, RawTensor, standard};
-use millstream_ops::{CallSpec, OutputSpec};
+use millstream_kernels::{KernelSpec, standard};
 use millstream_types::{Attrs, DType, TensorSpec};
 
 fn main() {
     divan::main();
 }
 
-/// A call on contiguous operands in memory of its own.
-struct Call {
-    op: &'static str,
-    attrs: Attrs,
-    specs: Vec<TensorSpec>,
-    memory: Vec<Vec<u64>>,
+/// Returns a call on dense inputs of one dtype.
+fn dense(op: &'static str, dtype: DType, inputs: &[&[usize]], attrs: Attrs) -> Call {
+    let spec = |shape: &&[usize]| TensorSpec::contiguous(dtype, shape).unwrap();
+    Call::new(op, inputs.iter().map(spec).collect(), attrs)
 }
 
-impl Call {
-    fn new(op: &'static str, dtype: DType, inputs: &[&[usize]], attrs: Attrs) -> Call {
-        let spec = |shape: &&[usize]| TensorSpec::contiguous(dtype, shape).unwrap();
-        let mut specs: Vec<TensorSpec> = inputs.iter().map(spec).collect();
-        let ops = millstream_ops::standard();
-        let schema = ops.get(ops.id(op).unwrap()).unwrap();
-        let signature = schema.check(CallSpec { inputs: &specs, attrs: &attrs }).unwrap();
-        for output in signature.outputs {
-            if let OutputSpec::Fresh(spec) = output {
-                specs.push(spec);
-            }
-        }
-        let memory = specs.iter().map(|spec| vec![0; spec.span_bytes().div_ceil(8)]).collect();
-        Call { op, attrs, specs, memory }
-    }
-
-    fn addresses(&mut self) -> Vec<*mut u8> {
-        self.memory.iter_mut().map(|m| m.as_mut_ptr().cast()).collect()
-    }
-
-    fn bench_run(mut self, bencher: Bencher<'_, '_>) {
-        let kernels = standard();
-        let kernel = kernels.get("cpu", self.op).unwrap();
-        let addresses = self.addresses();
-        let operands = Given { specs: &self.specs, addresses };
-        let run = || {
-            let none = (std::ptr::null_mut(), 0);
-            // SAFETY: the operands are memory of this call, and nothing else uses them.
-            let ctx = unsafe { KernelCtx::new(&operands, &self.attrs, none, None, &()) };
-            kernel.run(&ctx).unwrap();
-        };
-        // The first call touches the memory. It would mislead divan's choice of a sample size.
-        run();
-        bencher.bench_local(run);
-    }
-
-    fn bench_prepared(mut self, bencher: Bencher<'_, '_>) {
-        let kernels = standard();
-        let kernel = kernels.get("cpu", self.op).unwrap();
-        let addresses = self.addresses();
-        let spec = KernelSpec { operands: &self.specs, attrs: &self.attrs };
-        let prepared = kernel.prepare(spec).unwrap();
-        // SAFETY: the operands are memory of this call, and nothing else uses them.
-        let run = || unsafe { prepared.run(&addresses, None) }.unwrap();
-        run();
-        bencher.bench_local(run);
-    }
+fn bench_run(mut call: Call, bencher: Bencher<'_, '_>) {
+    let mut run = call.run();
+    // The first call touches the memory. It would mislead divan's choice of a sample size.
+    run();
+    bencher.bench_local(run);
 }
 
-struct Given<'a> {
-    specs: &'a [TensorSpec],
-    addresses: Vec<*mut u8>,
-}
-
-impl Operands for Given<'_> {
-    fn len(&self) -> usize {
-        self.specs.len()
-    }
-
-    fn get(&self, index: usize) -> RawTensor<'_> {
-        let (spec, data) = (&self.specs[index], self.addresses[index]);
-        let layout = &spec.layout;
-        RawTensor { data, dtype: spec.dtype, shape: layout.shape(), strides: layout.strides() }
-    }
+fn bench_prepared(mut call: Call, bencher: Bencher<'_, '_>) {
+    let mut run = call.prepared().unwrap();
+    run();
+    bencher.bench_local(run);
 }
 
 const SIZES: [usize; 4] = [16, 4096, 1_000_000, 16_000_000];
@@ -96,24 +43,24 @@ fn copy_nonoverlapping(bencher: Bencher<'_, '_>, n: usize) {
 fn calls(case: &str, n: usize) -> Call {
     let attrs = Attrs::new;
     match case {
-        "add" => Call::new("add", DType::F32, &[&[n], &[n]], attrs()),
-        "add_" => Call::new("add_", DType::F32, &[&[n], &[n]], attrs()),
-        "mul" => Call::new("mul", DType::F32, &[&[n], &[n]], attrs()),
-        "sub" => Call::new("sub", DType::F32, &[&[n], &[n]], attrs()),
-        "add_number" => Call::new("add", DType::F32, &[&[n]], attrs().with("other", 2.5)),
-        "mul_scalar" => Call::new("mul", DType::F32, &[&[n], &[]], attrs()),
-        "add_row" => Call::new("add", DType::F32, &[&[n / 16, 16], &[16]], attrs()),
-        "add_i32" => Call::new("add", DType::I32, &[&[n], &[n]], attrs()),
-        "add_bf16" => Call::new("add", DType::BF16, &[&[n], &[n]], attrs()),
-        "relu" => Call::new("relu", DType::F32, &[&[n]], attrs()),
-        "gelu" => Call::new("gelu", DType::F32, &[&[n]], attrs()),
-        "exp" => Call::new("exp", DType::F32, &[&[n]], attrs()),
-        "tanh" => Call::new("tanh", DType::F32, &[&[n]], attrs()),
-        "eq" => Call::new("eq", DType::F32, &[&[n], &[n]], attrs()),
-        "addcmul" => Call::new("addcmul", DType::F32, &[&[n], &[n], &[n]], attrs()),
-        "cast" => Call::new("cast", DType::F32, &[&[n]], attrs().with("dtype", DType::F16)),
-        "clone" => Call::new("clone", DType::F32, &[&[n]], attrs()),
-        "fill" => Call::new("fill", DType::F32, &[&[n]], attrs().with("value", 1.0)),
+        "add" => dense("add", DType::F32, &[&[n], &[n]], attrs()),
+        "add_" => dense("add_", DType::F32, &[&[n], &[n]], attrs()),
+        "mul" => dense("mul", DType::F32, &[&[n], &[n]], attrs()),
+        "sub" => dense("sub", DType::F32, &[&[n], &[n]], attrs()),
+        "add_number" => dense("add", DType::F32, &[&[n]], attrs().with("other", 2.5)),
+        "mul_scalar" => dense("mul", DType::F32, &[&[n], &[]], attrs()),
+        "add_row" => dense("add", DType::F32, &[&[n / 16, 16], &[16]], attrs()),
+        "add_i32" => dense("add", DType::I32, &[&[n], &[n]], attrs()),
+        "add_bf16" => dense("add", DType::BF16, &[&[n], &[n]], attrs()),
+        "relu" => dense("relu", DType::F32, &[&[n]], attrs()),
+        "gelu" => dense("gelu", DType::F32, &[&[n]], attrs()),
+        "exp" => dense("exp", DType::F32, &[&[n]], attrs()),
+        "tanh" => dense("tanh", DType::F32, &[&[n]], attrs()),
+        "eq" => dense("eq", DType::F32, &[&[n], &[n]], attrs()),
+        "addcmul" => dense("addcmul", DType::F32, &[&[n], &[n], &[n]], attrs()),
+        "cast" => dense("cast", DType::F32, &[&[n]], attrs().with("dtype", DType::F16)),
+        "clone" => dense("clone", DType::F32, &[&[n]], attrs()),
+        "fill" => dense("fill", DType::F32, &[&[n]], attrs().with("value", 1.0)),
         other => panic!("no case {other}"),
     }
 }
@@ -126,12 +73,12 @@ macro_rules! cases {
 
             #[divan::bench(args = SIZES)]
             fn run(bencher: Bencher<'_, '_>, n: usize) {
-                calls(stringify!($case), n).bench_run(bencher);
+                bench_run(calls(stringify!($case), n), bencher);
             }
 
             #[divan::bench(args = SIZES)]
             fn prepared(bencher: Bencher<'_, '_>, n: usize) {
-                calls(stringify!($case), n).bench_prepared(bencher);
+                bench_prepared(calls(stringify!($case), n), bencher);
             }
         }
     )*};
@@ -161,7 +108,7 @@ mod chain {
             _ => format!("{op}({},{})", value(x), value(y)),
         });
         let attrs = Attrs::new().with("program", steps.join(";").as_str());
-        Call::new("fused", DType::F32, &[&[n], &[n]], attrs).bench_prepared(bencher);
+        bench_prepared(dense("fused", DType::F32, &[&[n], &[n]], attrs), bencher);
     }
 
     #[divan::bench(args = SIZES)]
@@ -176,7 +123,7 @@ mod chain {
                 _ => vec![at[x], at[y], at[k + 2]],
             };
             let specs = vec![spec.clone(); operands.len()];
-            let call = KernelSpec { operands: &specs, attrs: &Attrs::new() };
+            let call = KernelSpec { operands: &specs, attrs: &Attrs::new(), workspace: 0 };
             (kernels.get("cpu", op).unwrap().prepare(call).unwrap(), operands)
         };
         let steps: Vec<_> = CHAIN.into_iter().enumerate().map(step).collect();

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use once_cell::sync::OnceCell;
 
-use millstream_types::{Attrs, DType};
+use millstream_comm::Communicator;
+use millstream_types::{Attrs, DType, Origin};
 
 use crate::completion::{CompletionToken, DeferredCompletion};
 
@@ -102,6 +103,17 @@ impl Threads {
     }
 }
 
+/// The connection of a collective's kernel to the other ranks, and the place of its call.
+#[derive(Clone, Copy)]
+pub struct RankContext<'a> {
+    /// The rank's communicator.
+    pub communicator: &'a Arc<dyn Communicator>,
+    /// The number of the call among those of its channel.
+    pub number: u64,
+    /// The place in the program.
+    pub origin: &'a Origin,
+}
+
 /// One call of a kernel.
 #[derive(Clone, Copy)]
 pub struct KernelCtx<'a> {
@@ -111,6 +123,7 @@ pub struct KernelCtx<'a> {
     threads: Option<&'a Threads>,
     native: &'a dyn Any,
     completion: Option<&'a dyn DeferredCompletion>,
+    ranks: Option<&'a RankContext<'a>>,
 }
 
 impl<'a> KernelCtx<'a> {
@@ -129,12 +142,30 @@ impl<'a> KernelCtx<'a> {
         threads: Option<&'a Threads>,
         native: &'a dyn Any,
     ) -> KernelCtx<'a> {
-        KernelCtx { operands, attrs, workspace, threads, native, completion: None }
+        KernelCtx { operands, attrs, workspace, threads, native, completion: None, ranks: None }
     }
 
     /// Lets the kernel take a token and complete the call after it has returned.
     pub fn with_deferred_completion(self, completion: &'a dyn DeferredCompletion) -> KernelCtx<'a> {
         KernelCtx { completion: Some(completion), ..self }
+    }
+
+    /// Gives the kernel of a collective its connection to the other ranks.
+    pub fn with_ranks(self, ranks: &'a RankContext<'a>) -> KernelCtx<'a> {
+        KernelCtx { ranks: Some(ranks), ..self }
+    }
+
+    /// Returns the connection to the other ranks.
+    ///
+    /// # Errors
+    /// The call is not that of a collective.
+    pub fn ranks(&self) -> anyhow::Result<&'a RankContext<'a>> {
+        self.ranks.ok_or_else(|| anyhow::anyhow!("only a machine's collectives have ranks"))
+    }
+
+    /// Returns whether the kernel may complete the call later.
+    pub fn may_defer_completion(&self) -> bool {
+        self.completion.is_some()
     }
 
     /// Takes the token that completes the call, from any thread. The call then completes with the

@@ -17,13 +17,11 @@
 //! | `completion` | calls that complete after their kernel has returned |
 //! | [`registry`] | kernels by device kind and op |
 //! | [`prepared`] | kernels bound to the layouts and arguments of a call |
-//! | [`communicator`] | communication between ranks |
 //! | `data_movement` | ops built from copies and fills alone, for every kind of device |
 //! | [`cpu`] | the kernels of devices that compute on the host |
 //! | `cuda` | the kernels of NVIDIA devices (feature `cuda`) |
 #![deny(missing_docs)]
 
-pub mod communicator;
 mod completion;
 pub mod context;
 pub mod cpu;
@@ -34,9 +32,8 @@ pub mod prepared;
 pub mod registry;
 pub mod typed;
 
-pub use communicator::{Communicator, Message};
 pub use completion::{CompletionToken, DeferredCompletion};
-pub use context::{KernelCtx, Operands, RawTensor, Threads};
+pub use context::{KernelCtx, Operands, RankContext, RawTensor, Threads};
 pub use prepared::{KernelSpec, PreparedKernel};
 pub use registry::{Kernel, KernelRegistry, standard};
 pub use typed::{Elements, ElementsMut, TypedCall, typed};

@@ -15,6 +15,8 @@ pub struct KernelSpec<'a> {
     pub operands: &'a [TensorSpec],
     /// The call's named arguments.
     pub attrs: &'a Attrs,
+    /// The bytes of workspace that the schema requests. A prepared kernel gets none.
+    pub workspace: usize,
 }
 
 /// A kernel that is bound to the layouts and arguments of a call on the host. It uses no workspace

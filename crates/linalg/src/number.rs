@@ -42,6 +42,10 @@ pub trait Number:
     fn conjugate(self) -> Self;
     /// Returns the absolute value.
     fn size(self) -> f64;
+    /// Returns the sum of the parts' absolute values, by which LAPACK chooses pivots.
+    fn pivot_size(self) -> f64 {
+        self.real_part().abs() + self.imaginary_part().abs()
+    }
     /// Returns the singular values, with vectors: all of them, or as many as there are values.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Singular values and eigenvalues, by faer.
 
+use std::cmp::Ordering;
+
 use anyhow::{Result, anyhow};
 use faer::traits::ComplexField;
 use faer::{Mat, MatRef, Side};
@@ -66,7 +68,13 @@ pub(crate) fn hermitian_eigen<T: Number + ComplexField>(
     if length == 0 {
         return Ok((Vec::new(), Matrix::zeros(0, 0)));
     }
-    let found = to_faer(matrix).self_adjoint_eigen(Side::Lower).map_err(|_| diverged())?;
+    // The imaginary parts of the diagonal do not count, as in LAPACK.
+    let given = Mat::from_fn(length, length, |i, j| match i.cmp(&j) {
+        Ordering::Equal => T::real(matrix[(i, i)].real_part()),
+        Ordering::Greater => matrix[(i, j)],
+        Ordering::Less => matrix[(j, i)].conjugate(),
+    });
+    let found = given.self_adjoint_eigen(Side::Lower).map_err(|_| diverged())?;
     let values = found.S().column_vector();
     let values = (0..length).map(|k| values.get(k).real_part()).collect();
     Ok((values, from_faer(found.U())))

@@ -23,16 +23,21 @@ pub fn symmetric_factors<T: Number>(mut a: Matrix<T>, hermitian: bool) -> Symmet
     for (i, j) in (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j))) {
         a[(i, j)] = T::ZERO;
     }
+    if hermitian {
+        for k in 0..n {
+            a[(k, k)] = T::real(a[(k, k)].real_part());
+        }
+    }
     let threshold = (1.0 + 17f64.sqrt()) / 8.0;
     let flip = |v: T| if hermitian { v.conjugate() } else { v };
     let (mut pivots, mut singular_at) = (vec![0i32; n], 0);
     let mut k = 0;
     while k < n {
-        let diagonal = a[(k, k)].size();
+        let diagonal = a[(k, k)].pivot_size();
         let below = (k + 1..n).fold(k, |best, i| {
-            if best == k || a[(i, k)].size() > a[(best, k)].size() { i } else { best }
+            if best == k || a[(i, k)].pivot_size() > a[(best, k)].pivot_size() { i } else { best }
         });
-        let column = if below > k { a[(below, k)].size() } else { 0.0 };
+        let column = if below > k { a[(below, k)].pivot_size() } else { 0.0 };
         let (mut width, mut pivot) = (1, k);
         if diagonal.max(column) == 0.0 || diagonal.is_nan() {
             if singular_at == 0 {
@@ -43,12 +48,12 @@ pub fn symmetric_factors<T: Number>(mut a: Matrix<T>, hermitian: bool) -> Symmet
             continue;
         }
         if diagonal < threshold * column {
-            let left = (k..below).map(|j| a[(below, j)].size()).fold(0.0, f64::max);
-            let down = (below + 1..n).map(|i| a[(i, below)].size()).fold(0.0, f64::max);
+            let left = (k..below).map(|j| a[(below, j)].pivot_size()).fold(0.0, f64::max);
+            let down = (below + 1..n).map(|i| a[(i, below)].pivot_size()).fold(0.0, f64::max);
             let row = left.max(down);
             if diagonal < threshold * column * (column / row) {
                 pivot = below;
-                if a[(below, below)].size() < threshold * row {
+                if a[(below, below)].pivot_size() < threshold * row {
                     width = 2;
                 }
             }

@@ -77,7 +77,7 @@ pub fn lu_factors<T: Number>(mut a: Matrix<T>) -> LuFactors<T> {
     for step in 0..count {
         let mut best = step;
         for row in step + 1..a.rows() {
-            if a[(row, step)].size() > a[(best, step)].size() {
+            if a[(row, step)].pivot_size() > a[(best, step)].pivot_size() {
                 best = row;
             }
         }

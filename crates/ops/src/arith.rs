@@ -122,6 +122,10 @@ fn whole_parts(call: CallSpec<'_>) -> Result<DType> {
     let (common, number) = with_number(call, 2, OTHER)?;
     let zero = matches!(number, Some(Scalar::Int(0) | Scalar::Bool(false)));
     let is_empty = call.inputs.iter().any(|x| x.numel() == 0);
+    if common.is_complex() {
+        let message = format!("a rounded quotient of complex numbers: got {}", briefs(call.inputs));
+        return refuse("dtype", message);
+    }
     if zero && !common.is_float() && !is_empty {
         return refuse(
             "argument",
@@ -134,7 +138,7 @@ fn whole_parts(call: CallSpec<'_>) -> Result<DType> {
 fn pow(call: CallSpec<'_>) -> Result<DType> {
     let (common, number) = with_number(call, 2, "exponent")?;
     match number {
-        Some(Scalar::Int(v)) if v < 0 && !common.is_float() => {
+        Some(Scalar::Int(v)) if v < 0 && !common.is_inexact() => {
             refuse("argument", format!("exponent: expected 0 or more for {common}, got {v}"))
         }
         _ => numbers(call, common),
@@ -163,7 +167,7 @@ fn numbers(call: CallSpec<'_>, common: DType) -> Result<DType> {
 /// Checks `alpha` as PyTorch does: a float requires a float dtype, a boolean requires bool.
 fn alpha(call: CallSpec<'_>, common: DType) -> Result<()> {
     match Scalar::of(call.attrs, "alpha")? {
-        Some(v @ Scalar::Float(_)) if !common.is_float() => {
+        Some(v @ Scalar::Float(_)) if !common.is_inexact() => {
             refuse("argument", format!("alpha: expected a whole number for {common}, got {v}"))
         }
         Some(v @ Scalar::Bool(_)) if common != DType::Bool => {

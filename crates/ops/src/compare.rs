@@ -74,7 +74,7 @@ fn shift(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn whole(call: CallSpec<'_>, common: DType) -> Result<DType> {
-    if common.is_float() {
+    if common.is_inexact() {
         let message = format!(
             "expected integers or bool, got {common} as the common dtype of {}",
             briefs(call.inputs)

@@ -2,6 +2,7 @@
 
 use millstream_types::{Error, Result};
 
+use crate::complex;
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 
 /// The number of tensors that an op takes.
@@ -46,7 +47,10 @@ impl Op for Def {
     }
 
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {
-        (self.rule)(call)
+        complex::check_operands(self.name, call)?;
+        let signature = (self.rule)(call)?;
+        complex::check_results(self.name, &signature)?;
+        Ok(signature)
     }
 
     fn takes(&self, inputs: usize) -> bool {

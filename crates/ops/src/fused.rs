@@ -226,11 +226,17 @@ pub fn step_result(op: &str, call: CallSpec<'_>) -> Result<TensorSpec> {
         let message = format!("{op}: expected an elementwise op that returns a new tensor");
         return refuse("step", message);
     };
+    if let Some(x) = call.inputs.iter().find(|x| x.dtype.is_complex()) {
+        return refuse("step", format!("{op}: expected real numbers, got {}", x.brief()));
+    }
     let mut signature = def.check(call)?;
     let result = match (signature.outputs.pop(), signature.outputs.is_empty()) {
         (Some(OutputSpec::Fresh(result)), true) => result,
         _ => return refuse("step", format!("{op}: expected a call with one new result")),
     };
+    if result.dtype.is_complex() {
+        return refuse("step", format!("{op}: expected real numbers, got {}", result.brief()));
+    }
     if DIVISIONS.contains(&op) && !result.dtype.is_float() {
         let message = format!("{op}: expected floats, as dividing {} may fail", result.dtype);
         return refuse("step", message);

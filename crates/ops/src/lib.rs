@@ -25,6 +25,7 @@
 //! | [`create`] | creation: fills and ranges |
 //! | [`copy`] | copies, conversions and fills |
 //! | [`views`] | views: other layouts of the same storage |
+//! | [`complex`] | complex numbers: their parts, views, the ops that are defined for them |
 //! | [`concat`](mod@concat) | concatenation, stacking and tiling |
 //! | [`arith`] | elementwise arithmetic, maximum and minimum |
 //! | [`pointwise`] | elementwise functions of one tensor |
@@ -32,11 +33,13 @@
 //! | [`compare`] | comparisons, logic and bitwise ops |
 //! | [`ternary`] | elementwise functions of several tensors: selection, clamping, fused products |
 //! | [`fused`] | programs of elementwise calls as one call |
+//! | [`closure`] | functions of the program as calls |
 //! | [`reduce`] | sums, products, means, variances, norms |
 //! | [`extremum`] | maxima and minima, and their indices |
 //! | [`scan`] | cumulative sums, products, maxima and minima |
 //! | [`matmul`] | matrix products |
 //! | [`linalg`] | factorizations and solutions of matrices |
+//! | [`fft`] | discrete Fourier transforms |
 //! | [`linear`] | matrix products with a bias |
 //! | [`conv`] | convolutions and their gradients |
 //! | [`pooling`] | pooling and its gradients |
@@ -66,8 +69,10 @@ pub mod attention;
 pub mod batch_norm;
 pub mod broadcast;
 pub mod checks;
+pub mod closure;
 pub mod collective;
 pub mod compare;
+pub mod complex;
 pub mod concat;
 pub mod conv;
 pub mod copy;
@@ -78,6 +83,7 @@ pub mod dropout;
 mod elementwise;
 pub mod embedding;
 pub mod extremum;
+pub mod fft;
 pub mod fused;
 pub mod grid;
 pub mod index;

@@ -1,8 +1,9 @@
 //! Linear algebra: factorizations of matrices, and solutions by them, in the formats of LAPACK.
 //!
 //! Matrices are the last two dimensions; all others are batches, which broadcast where an op takes
-//! several matrices. Dtypes are f32 and f64; everything is computed in f64 and rounded once. Signs
-//! that a factorization leaves open are the kernel's: those of singular vectors and eigenvectors.
+//! several matrices. Dtypes are f32, f64, c64 and c128; everything is computed in f64 and rounded
+//! once. Signs that a factorization leaves open are the kernel's: those of singular vectors and
+//! eigenvectors.
 //! `info` is 0, or the first step from 1 at which a factorization fails.
 //!
 //! Sources: the ops of the same names in <https://docs.pytorch.org/docs/stable/linalg.html>.
@@ -16,8 +17,8 @@ use crate::def::{Arity, Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-const A: ArgDoc = arg("A", "[..,m,n]; f32 or f64");
-const SQUARE: ArgDoc = arg("A", "[..,n,n]; f32 or f64");
+const A: ArgDoc = arg("A", "[..,m,n]; f32, f64, c64 or c128");
+const SQUARE: ArgDoc = arg("A", "[..,n,n]; f32, f64, c64 or c128");
 const CHECK: ArgDoc =
     arg("check_errors", "whether the call fails where info is not 0").flag().or("false");
 const LEFT: ArgDoc = arg("left", "whether A stands left of the unknown matrix").flag().or("true");
@@ -77,9 +78,11 @@ linalg! {
     ("_linalg_eigh", "the eigenvalues of a symmetric A, ascending, and the eigenvectors", &[SQUARE],
      &[arg("UPLO", "the triangle that is read, \"L\" or \"U\"").text().or("L"),
        arg("compute_v", "whether to return the eigenvectors").flag().or("true")], eigen);
+    ("linalg_eig", "the complex eigenvalues of A, and the eigenvectors of length 1", &[SQUARE],
+     &[arg("compute_v", "whether to return the eigenvectors").flag().or("true")], general_eigen);
     ("linalg_matrix_exp", "e to the power of A", &[arg("A", "[..,n,n]; floats")], &[], |call| {
         match matrix(&call.inputs[0])? {
-            (_, m, n) if m == n && call.inputs[0].dtype.is_float() => {}
+            (_, m, n) if m == n && call.inputs[0].dtype.is_inexact() => {}
             _ => {
                 let message = format!("expected square matrices, got {}", call.inputs[0].brief());
                 return refuse("shape", message);
@@ -109,8 +112,10 @@ fn matrix(x: &TensorSpec) -> Result<(&[usize], usize, usize)> {
 fn matrices(call: CallSpec<'_>, count: usize) -> Result<()> {
     for x in &call.inputs[..count] {
         matrix(x)?;
-        if !matches!(x.dtype, DType::F32 | DType::F64) || x.dtype != call.inputs[0].dtype {
-            return refuse("dtype", format!("expected f32 or f64, one for all, got {}", x.brief()));
+        let (dtype, first) = (x.dtype, call.inputs[0].dtype);
+        if !matches!(dtype.part(), DType::F32 | DType::F64) || dtype != first {
+            let message = format!("expected f32, f64, c64 or c128, one for all, got {}", x.brief());
+            return refuse("dtype", message);
         }
     }
     Ok(())
@@ -129,6 +134,11 @@ fn square(call: CallSpec<'_>) -> Result<()> {
 
 fn like(x: &TensorSpec, shape: &[usize]) -> Result<TensorSpec> {
     TensorSpec::contiguous(x.dtype, shape)
+}
+
+/// Returns the spec of real values of x.
+fn parts(x: &TensorSpec, shape: &[usize]) -> Result<TensorSpec> {
+    TensorSpec::contiguous(x.dtype.part(), shape)
 }
 
 fn with(batch: &[usize], rest: &[usize]) -> Dims {
@@ -237,7 +247,7 @@ fn singular(call: CallSpec<'_>) -> Result<Signature> {
     if call.attrs.bool("compute_uv")? == Some(false) {
         (left, right) = (Dims::from_slice(&[0]), Dims::from_slice(&[0]));
     }
-    fresh(call, [like(x, &left)?, like(x, &with(batch, &[k]))?, like(x, &right)?])
+    fresh(call, [like(x, &left)?, parts(x, &with(batch, &[k]))?, like(x, &right)?])
 }
 
 fn eigen(call: CallSpec<'_>) -> Result<Signature> {
@@ -249,7 +259,20 @@ fn eigen(call: CallSpec<'_>) -> Result<Signature> {
         Some(false) => Dims::from_slice(&[0]),
         _ => Dims::from_slice(x.shape()),
     };
-    fresh(call, [like(x, &with(batch, &[n]))?, like(x, &vectors)?])
+    fresh(call, [parts(x, &with(batch, &[n]))?, like(x, &vectors)?])
+}
+
+fn general_eigen(call: CallSpec<'_>) -> Result<Signature> {
+    square(call)?;
+    let x = &call.inputs[0];
+    let (batch, n, _) = matrix(x)?;
+    let vectors = match call.attrs.bool("compute_v")? {
+        Some(false) => Dims::from_slice(&[0]),
+        _ => Dims::from_slice(x.shape()),
+    };
+    let dtype = x.dtype.complex();
+    let values = TensorSpec::contiguous(dtype, &with(batch, &[n]))?;
+    fresh(call, [values, TensorSpec::contiguous(dtype, &vectors)?])
 }
 
 /// Returns whether the second operand of `linalg_lstsq` has vectors instead of matrices.
@@ -290,5 +313,5 @@ fn least_squares(call: CallSpec<'_>) -> Result<Signature> {
         _ => none,
     };
     let ranks = TensorSpec::contiguous(DType::I64, &ranks)?;
-    fresh(call, [like(a, &shape)?, like(a, &residuals)?, ranks, like(a, &values)?])
+    fresh(call, [like(a, &shape)?, parts(a, &residuals)?, ranks, parts(a, &values)?])
 }

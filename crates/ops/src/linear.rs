@@ -84,7 +84,7 @@ fn rule(call: CallSpec<'_>, op: &str, rank: usize) -> Result<Signature> {
 
 fn factor(call: CallSpec<'_>, op: &str, name: &str, output: &TensorSpec) -> Result<()> {
     match Scalar::of(call.attrs, name)? {
-        Some(v @ Scalar::Float(_)) if !output.dtype.is_float() => {
+        Some(v @ Scalar::Float(_)) if !output.dtype.is_inexact() => {
             let message = format!("{name}: expected a whole number for {}, got {v}", output.dtype);
             Err(refused(op, message))
         }

@@ -67,8 +67,9 @@ pub const APPROXIMATIONS: &[&str] = &["none", "tanh"];
 
 elementwise! {
     OPS = new, IN_PLACE = in place;
-    ("abs", "the absolute value of x", X, &[], Arity::Listed, number);
-    ("sign", "-1, 0 or 1 for negative, zero and positive x", X, &[], Arity::Listed, any);
+    ("abs", "the absolute value of x", X, &[], Arity::Listed, size);
+    ("sign", "-1, 0 or 1 for negative, zero and positive x; x / abs(x) of a complex number", X, &[],
+     Arity::Listed, any);
     ("round", "x rounded to the nearest whole number, ties to even", X, &[], Arity::Listed, number);
     ("trunc", "x rounded towards zero", X, &[], Arity::Listed, number);
     ("floor", "the greatest whole number less than or equal to x", X, &[], Arity::Listed, number);
@@ -170,6 +171,10 @@ fn number(call: CallSpec<'_>) -> Result<DType> {
     }
 }
 
+fn size(call: CallSpec<'_>) -> Result<DType> {
+    Ok(number(call)?.part())
+}
+
 fn float(call: CallSpec<'_>) -> Result<DType> {
     Ok(floating(common(call, None)))
 }
@@ -198,7 +203,7 @@ fn floats(call: CallSpec<'_>) -> Result<DType> {
         call.attrs.float(name)?;
     }
     match common(call, None) {
-        common if common.is_float() => Ok(common),
+        common if common.is_inexact() => Ok(common),
         _ => refuse("dtype", format!("expected floats, got {}", briefs(call.inputs))),
     }
 }

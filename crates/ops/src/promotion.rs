@@ -4,9 +4,11 @@ use millstream_types::DType;
 
 use crate::args::Scalar;
 
-/// Returns the category: bool < integers < floats.
+/// Returns the category: bool < integers < floats < complex numbers.
 fn category(dtype: DType) -> u8 {
-    if dtype.is_float() {
+    if dtype.is_complex() {
+        3
+    } else if dtype.is_float() {
         2
     } else if dtype.is_int() {
         1
@@ -18,7 +20,7 @@ fn category(dtype: DType) -> u8 {
 /// Returns the dtype that two tensors, each given by dtype and number of dimensions, promote to.
 ///
 /// Beside a tensor with dimensions, one without counts only if its category is higher (bool <
-/// integers < floats): `i8[3] + i64[]` is i8, `i8[3] + f32[]` is f32.
+/// integers < floats < complex numbers): `i8[3] + i64[]` is i8, `i8[3] + f32[]` is f32.
 ///
 /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
 pub fn result_dtype(a: (DType, usize), b: (DType, usize)) -> DType {
@@ -62,12 +64,12 @@ pub fn common_dtype(
 
 /// Returns the dtype of functions with fractional results: f32 for integers and bool.
 pub fn floating(dtype: DType) -> DType {
-    if dtype.is_float() { dtype } else { DType::F32 }
+    if dtype.is_inexact() { dtype } else { DType::F32 }
 }
 
 /// Returns whether an in-place op may store values of dtype `from` in a tensor of dtype `to`.
-/// Floats do not go into integers, and only bool goes into bool. A narrower dtype of the same
-/// category is allowed.
+/// Complex numbers do not go into floats, floats do not go into integers, and only bool goes into
+/// bool. A narrower dtype of the same category is allowed.
 ///
 /// Source: the documentation of `torch.can_cast`,
 /// <https://docs.pytorch.org/docs/stable/generated/torch.can_cast.html>.
@@ -96,6 +98,9 @@ mod tests {
             ((Bool, 1), (I64, 0), I64),
             ((Bool, 1), (Bool, 0), Bool),
             ((F32, 1), (Bool, 0), F32),
+            ((C64, 1), (F64, 0), C64),
+            ((F64, 1), (C64, 0), C128),
+            ((C64, 1), (C128, 0), C64),
         ] {
             assert_eq!(result_dtype(a, b), expected, "{a:?} {b:?}");
             assert_eq!(result_dtype(b, a), expected, "{b:?} {a:?}");

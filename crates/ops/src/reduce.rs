@@ -109,8 +109,12 @@ macro_rules! reductions {
             attrs: $attrs,
             arity: Arity::Listed,
             rule: |call| {
-                let dims = reduced(call.attrs, call.inputs[0].layout.rank())?;
-                reduction(call, &dims, $dtype(call)?, $words)
+                let x = &call.inputs[0];
+                let dims = reduced(call.attrs, x.layout.rank())?;
+                let dtype = $dtype(call)?;
+                // A complex partial result has a word for each part.
+                let complex = x.dtype.is_complex() || dtype.is_complex();
+                reduction(call, &dims, dtype, $words + usize::from(complex))
             },
         }),*];
     };
@@ -136,7 +140,7 @@ reductions! {
 fn total(call: CallSpec<'_>) -> Result<DType> {
     Ok(match call.attrs.dtype("dtype")? {
         Some(dtype) => dtype,
-        None if call.inputs[0].dtype.is_float() => call.inputs[0].dtype,
+        None if call.inputs[0].dtype.is_inexact() => call.inputs[0].dtype,
         None => DType::I64,
     })
 }
@@ -147,7 +151,7 @@ fn mean(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn floats(dtype: DType, x: &TensorSpec) -> Result<DType> {
-    match dtype.is_float() {
+    match dtype.is_inexact() {
         true => Ok(dtype),
         false => refuse("dtype", format!("expected floats, got {dtype} for {}", x.brief())),
     }
@@ -159,7 +163,7 @@ fn truth(call: CallSpec<'_>) -> Result<DType> {
 
 fn variance(call: CallSpec<'_>) -> Result<DType> {
     call.attrs.float("correction")?;
-    floats(call.inputs[0].dtype, &call.inputs[0])
+    Ok(floats(call.inputs[0].dtype, &call.inputs[0])?.part())
 }
 
 fn norm(call: CallSpec<'_>) -> Result<DType> {
@@ -183,5 +187,5 @@ fn norm(call: CallSpec<'_>) -> Result<DType> {
     if nothing && (ord < 0.0 || ord == f64::INFINITY) {
         return refuse("shape", format!("expected elements for ord {ord:?}, got {}", x.brief()));
     }
-    floats(dtype, x)
+    Ok(floats(dtype, x)?.part())
 }

@@ -1,8 +1,10 @@
 //! Ops by name. A registry is a value: each machine has its own, and programs can add to it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use millstream_types::{Error, OpId, Result};
 
@@ -13,7 +15,7 @@ use crate::schema::Op;
 #[derive(Clone, Default)]
 pub struct OpRegistry {
     ops: Vec<Arc<dyn Op>>,
-    by_name: HashMap<String, OpId>,
+    by_name: FxHashMap<String, OpId>,
     /// The names of the ops that a program has registered.
     own: HashSet<String>,
 }

@@ -78,7 +78,7 @@ fn rule(call: CallSpec<'_>) -> Result<Signature> {
     let dtype = match call.attrs.dtype("dtype")? {
         Some(DType::Bool) => return refuse("dtype", "expected numbers, got bool"),
         Some(dtype) => dtype,
-        None if x.dtype.is_float() => x.dtype,
+        None if x.dtype.is_inexact() => x.dtype,
         None => DType::I64,
     };
     Ok(Signature::reads(1, TensorSpec::contiguous(dtype, x.shape())?))

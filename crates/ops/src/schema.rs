@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use millstream_types::{Access, AttrValue, Attrs, Error, Layout, Result, TensorSpec};
+use millstream_types::{Access, AttrValue, Attrs, DType, Error, Layout, Result, TensorSpec};
 
 use crate::args::{ABSENT, input_positions};
 
@@ -26,6 +26,8 @@ pub enum OutputSpec {
         of: usize,
         /// The layout of the view in that input's storage.
         layout: Layout,
+        /// The dtype of the view, if it is not that of the input.
+        dtype: Option<DType>,
     },
     /// The input at this position, changed in place.
     Same(usize),
@@ -60,7 +62,17 @@ impl Signature {
     pub fn view(layout: Layout) -> Signature {
         Signature {
             accesses: SmallVec::from_iter([Access::Read]),
-            outputs: SmallVec::from_iter([OutputSpec::View { of: 0, layout }]),
+            outputs: SmallVec::from_iter([OutputSpec::View { of: 0, layout, dtype: None }]),
+            workspace: 0,
+        }
+    }
+
+    /// Returns the signature of a call that returns one view of its only input, as elements of
+    /// another dtype.
+    pub fn view_of(layout: Layout, dtype: DType) -> Signature {
+        Signature {
+            accesses: SmallVec::from_iter([Access::Read]),
+            outputs: SmallVec::from_iter([OutputSpec::View { of: 0, layout, dtype: Some(dtype) }]),
             workspace: 0,
         }
     }

@@ -6,10 +6,10 @@ use crate::def::Def;
 use crate::registry::OpRegistry;
 use crate::schema::Op;
 use crate::{
-    arith, attention, batch_norm, collective, compare, concat, conv, copy, counting, create,
-    dropout, embedding, extremum, fused, grid, index, linalg, linear, loss, masked_select, matmul,
-    nll, norm, pointwise, pooling, random, rearrange, reduce, scan, segments, softmax, sort,
-    special, ternary, views,
+    arith, attention, batch_norm, closure, collective, compare, complex, concat, conv, copy,
+    counting, create, dropout, embedding, extremum, fft, fused, grid, index, linalg, linear, loss,
+    masked_select, matmul, nll, norm, pointwise, pooling, random, rearrange, reduce, scan,
+    segments, softmax, sort, special, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.
@@ -20,6 +20,7 @@ const FAMILIES: &[Family] = &[
     ("Creation", &[create::OPS]),
     ("Copies and conversions", &[copy::OPS]),
     ("Views", &[views::OPS]),
+    ("Complex numbers", &[complex::PARTS, complex::VIEWS]),
     ("Concatenation", &[concat::OPS]),
     ("Arithmetic", &[arith::OPS, arith::IN_PLACE, arith::EXTREMES, arith::NUMBERS]),
     (
@@ -32,6 +33,7 @@ const FAMILIES: &[Family] = &[
     ("Fused elementwise programs", &[fused::OPS]),
     ("Reductions", &[reduce::OPS, extremum::OPS, scan::OPS, scan::EXTREMA]),
     ("Matrix products", &[matmul::OPS, linear::OPS]),
+    ("Fourier transforms", &[fft::OPS]),
     ("Linear algebra", &[linalg::OPS]),
     ("Convolution and pooling", &[conv::OPS, pooling::OPS]),
     ("Normalisation", &[norm::OPS, batch_norm::OPS]),
@@ -44,6 +46,7 @@ const FAMILIES: &[Family] = &[
     ("Counting and searching", &[counting::OPS]),
     ("Grids, segments, alignments", &[grid::OPS, segments::OPS]),
     ("Flips, rolls, triangles, padding", &[rearrange::OPS]),
+    ("Functions of the program", &[closure::OPS]),
     ("Collectives", &[collective::OPS]),
 ];
 

@@ -167,7 +167,7 @@ fn lerp(call: CallSpec<'_>) -> Result<DType> {
     let x = &call.inputs[0];
     let alike = call.inputs[1].dtype == x.dtype
         && call.inputs.get(2).is_none_or(|w| w.dtype == x.dtype || w.layout.rank() == 0);
-    if !x.dtype.is_float() || !alike {
+    if !x.dtype.is_inexact() || !alike {
         let message = format!("expected floats of one dtype, got {}", briefs(call.inputs));
         return refuse("dtype", message);
     }
@@ -183,7 +183,7 @@ fn addcmul(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn addcdiv(call: CallSpec<'_>) -> Result<DType> {
-    if !call.inputs[1..].iter().any(|t| t.dtype.is_float()) {
+    if !call.inputs[1..].iter().any(|t| t.dtype.is_inexact()) {
         let message = format!("expected floats to divide, got {}", briefs(&call.inputs[1..]));
         return refuse("dtype", message);
     }

@@ -23,7 +23,7 @@ fn output(op: &str, inputs: &[&str], attrs: Attrs) -> String {
         [OutputSpec::Fresh(spec)] => spec.to_string(),
         [OutputSpec::Bounded(spec)] => format!("up to {spec}"),
         [OutputSpec::Same(of)] => format!("same {of}"),
-        [OutputSpec::View { of, layout }] => {
+        [OutputSpec::View { of, layout, .. }] => {
             let dtype = inputs[*of].dtype;
             format!("view {}", TensorSpec::new(dtype, layout.clone()).unwrap())
         }

@@ -71,7 +71,7 @@ impl Building {
             name: decl.key.to_string(),
             device: decl.key.device.to_string(),
             pool: decl.mode == StreamMode::Pool,
-            by_device: false,
+            ..Stream::default()
         };
         let profile = Profile {
             title: title.to_owned(),
@@ -242,6 +242,7 @@ impl Building {
             outcome: timed.map_or(Outcome::Completed, |(_, outcome)| outcome),
             operands,
             parent: NONE,
+            submitter: None,
         });
         if let Some(at) = at.filter(|at| at.stream.index() < self.tracks.len()) {
             self.placed(at, body, own, role);
@@ -365,7 +366,10 @@ fn via(body: &Body) -> Option<Via> {
 pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
     let kind = || body.kind().name().to_owned();
     match body {
-        Body::OpCall { op, .. } => (list.ops.name(*op).to_owned(), Role::Work),
+        Body::OpCall { op, .. } => {
+            let name = body.function_name().unwrap_or_else(|| list.ops.name(*op));
+            (name.to_owned(), Role::Work)
+        }
         Body::AccessBlobByCallback { .. } | Body::SyncRead { .. } => (kind(), Role::Work),
         Body::AllocateTensor { .. } => (kind(), Role::Allocate),
         Body::ViewTensor { .. } => (kind(), Role::View),

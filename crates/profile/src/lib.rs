@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`model`] | the data |
 //! | `from_list`, `measured` | from a list, and from the times of a run, to a profile |
+//! | `merged` | several ranks in one profile |
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
 //! | [`lanes`] | overlapping instructions of a stream, side by side |
@@ -32,6 +33,7 @@ mod interned;
 pub mod lanes;
 mod measured;
 pub mod memory;
+mod merged;
 pub mod model;
 pub mod order;
 pub mod page;
@@ -39,5 +41,7 @@ pub mod perfetto;
 pub mod summary;
 
 pub use from_list::{ListTimes, of_list};
+pub use interned::Interned;
 pub use measured::{add_ranges, measured};
+pub use merged::merged;
 pub use model::{Outcome, Profile, Source, Times};

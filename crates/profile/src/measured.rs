@@ -35,7 +35,11 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
     let mut profile = of_list(title, Source::Measured, &run.list, &Measured(run));
     for (stream, times) in profile.streams.iter_mut().zip(&run.streams) {
         stream.by_device = times.by_device;
+        // Other devices run instructions by themselves, and pools on all workers.
+        let is_host = times.key.device.kind() == "cpu" && !stream.pool;
+        stream.worker = times.worker.filter(|_| is_host).map(|worker| worker as u32);
     }
+    profile.host_workers = run.host_workers as u32;
     profile.total = run.total;
     profile.ranges = run
         .ranges
@@ -87,6 +91,7 @@ fn pauses(profile: &Profile, run: &RunTimes) -> Vec<Pause> {
             None => pauses.push(Pause {
                 reason: pause.reason.to_owned(),
                 until,
+                rank: 0,
                 begin: pause.begin,
                 end: pause.end,
             }),

@@ -2,6 +2,10 @@
 //!
 //! Instructions, tensors, storages and names are known by their positions, so that a million
 //! instructions fit in few allocations, and a file is the same columns (`file`).
+//!
+//! Long because a field of each kind has its documentation.
+
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +46,34 @@ pub struct Stream {
     pub pool: bool,
     /// Whether the device measured its times by its own clock.
     pub by_device: bool,
+    /// The worker that runs its instructions one at a time, together with those of other streams;
+    /// none if the stream is alone, or runs by itself as that of an asynchronous device does.
+    #[serde(default)]
+    pub worker: Option<u32>,
+    /// The program that it belongs to: the rank. Barriers and waits of one program's threads say
+    /// nothing about the streams of another one.
+    #[serde(default)]
+    pub rank: u32,
+    /// Whether it is a thread of the program, which submits instructions to other streams.
+    #[serde(default)]
+    pub thread: bool,
+}
+
+impl Stream {
+    /// Returns the stream's name without that of the program.
+    pub fn key(&self) -> &str {
+        let inner = self.name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
+        let name = inner.map_or(self.name.as_str(), |(_, key)| key);
+        name.strip_prefix("rank ")
+            .and_then(|name| name.split_once(": "))
+            .map_or(name, |(_, key)| key)
+    }
+
+    /// Returns the program's name of the stream, if it has one.
+    pub fn own_name(&self) -> Option<&str> {
+        let inner = self.name.strip_suffix(')').and_then(|name| name.rsplit_once(" ("));
+        inner.map(|(own, _)| own)
+    }
 }
 
 /// The part of an instruction in a run.
@@ -134,6 +166,8 @@ pub struct Instruction {
     pub operands: [u32; 2],
     /// The launch that it is a step of, or [`NONE`].
     pub parent: u32,
+    /// The instruction on a thread of the program that submitted it, if the profile has threads.
+    pub submitter: Option<u32>,
 }
 
 impl Instruction {
@@ -261,6 +295,9 @@ pub struct Pause {
     pub reason: String,
     /// The instruction that it waited for last, or [`NONE`].
     pub until: u32,
+    /// The program that waited: the rank.
+    #[serde(default)]
+    pub rank: u32,
     /// When it began to wait.
     pub begin: u64,
     /// When it went on.
@@ -300,9 +337,31 @@ pub struct Profile {
     pub pauses: Vec<Pause>,
     /// The time of the whole run.
     pub total: u64,
+    /// How many workers the host's streams share; 0 if that is not known.
+    pub host_workers: u32,
 }
 
 impl Profile {
+    /// Gives streams, by position, and tensors the names that the program has for them. A stream
+    /// keeps its own name in parentheses: `work (cpu:0 compute 1)`.
+    pub fn rename<'a>(
+        &mut self,
+        streams: impl IntoIterator<Item = (usize, &'a str)>,
+        tensors: impl IntoIterator<Item = (String, &'a str)>,
+    ) {
+        for (k, name) in streams {
+            if let Some(stream) = self.streams.get_mut(k) {
+                stream.name = format!("{name} ({})", stream.name);
+            }
+        }
+        let names: HashMap<String, &str> = tensors.into_iter().collect();
+        for tensor in &mut self.tensors {
+            if let Some(name) = names.get(&tensor.name) {
+                tensor.name = (*name).to_owned();
+            }
+        }
+    }
+
     /// Returns the operands of an instruction.
     pub fn operands_of(&self, instruction: &Instruction) -> &[Operand] {
         let [from, to] = instruction.operands;

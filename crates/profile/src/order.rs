@@ -40,7 +40,8 @@ impl Order {
         let mut order = Order::default();
         let mut last: Vec<u32> = vec![NONE; profile.streams.len()];
         let mut gate: Vec<u32> = vec![NONE; profile.streams.len()];
-        let mut observed: Vec<u32> = Vec::new();
+        let mut observed: HashMap<u32, Vec<u32>> = HashMap::new();
+        let ranks: Vec<u32> = profile.streams.iter().map(|stream| stream.rank).collect();
         let mut uses: HashMap<u32, Uses> = HashMap::new();
         let mut waits: Vec<Vec<u32>> = vec![Vec::new(); profile.instructions.len()];
         for wait in &profile.waits {
@@ -52,7 +53,10 @@ impl Order {
             order.first.push(order.edges.len() as u32);
             let own = k as u32;
             if instruction.role == Role::Observe {
-                observed = std::mem::take(&mut waits[k]);
+                let until = std::mem::take(&mut waits[k]);
+                let first = until.first().map(|&until| profile.instructions[until as usize].stream);
+                let rank = first.and_then(|stream| ranks.get(stream as usize)).copied();
+                observed.insert(rank.unwrap_or(0), until);
                 continue;
             }
             if instruction.stream == NONE || instruction.parent != NONE {
@@ -70,9 +74,12 @@ impl Order {
                 add(last[stream], Reason::Stream);
             }
             add(gate[stream], Reason::Fence);
-            observed.iter().for_each(|&until| add(until, Reason::Host));
+            let rank = ranks[stream];
+            let awaited = observed.get(&rank).into_iter().flatten();
+            awaited.for_each(|&until| add(until, Reason::Host));
             if instruction.role == Role::Fence {
-                last.iter().for_each(|&tail| add(tail, Reason::Fence));
+                let own = last.iter().zip(&ranks).filter(|(_, of)| **of == rank);
+                own.for_each(|(&tail, _)| add(tail, Reason::Fence));
             }
             for operand in profile.operands_of(instruction) {
                 let storage = profile.tensors[operand.tensor as usize].storage;
@@ -90,7 +97,8 @@ impl Order {
                 }
             }
             if instruction.role == Role::Fence {
-                gate.iter_mut().for_each(|gate| *gate = own);
+                let all = gate.iter_mut().zip(&ranks).filter(|(_, of)| **of == rank);
+                all.for_each(|(gate, _)| *gate = own);
             } else if pool && matches!(instruction.role, Role::Wait) {
                 gate[stream] = own;
             } else {
@@ -153,9 +161,11 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
     let timed = |k: u32| profile.instructions[k as usize].times;
     let ends = profile.shown().filter(|(_, i, _)| i.parent == NONE);
     let Some((last, ..)) = ends.max_by_key(|(_, _, times)| times.end) else { return Vec::new() };
-    let mut ended_pauses: Vec<(u64, u32)> =
-        profile.pauses.iter().filter(|p| p.until != NONE).map(|p| (p.end, p.until)).collect();
-    ended_pauses.sort_unstable();
+    let mut ended_pauses: HashMap<u32, Vec<(u64, u32)>> = HashMap::new();
+    for pause in profile.pauses.iter().filter(|p| p.until != NONE) {
+        ended_pauses.entry(pause.rank).or_default().push((pause.end, pause.until));
+    }
+    ended_pauses.values_mut().for_each(|all| all.sort_unstable());
     let mut path = Vec::new();
     let mut push = |segment, start: u64, end: u64| {
         if end > start {
@@ -181,11 +191,24 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
         .min(upto);
         push(Segment::Runs(at), begun, upto);
         let issued = instruction.issued.unwrap_or(0);
+        // A call that submits an instruction to an empty stream is on the path, with the delay
+        // until the instruction begins. Source: Holistic Trace Analysis, "critical path".
+        let submitter = instruction.submitter.filter(|&k| k < at);
+        if let Some((k, call)) = submitter.and_then(|k| Some((k, timed(k)?)))
+            && (latest.is_none() || call.start > ended)
+        {
+            let submitted = call.end.min(begun);
+            push(Segment::Gap { before: at }, submitted, begun);
+            (at, upto) = (k, submitted);
+            continue;
+        }
         let host = latest.is_none_or(|(_, _, reason)| reason == Reason::Host) || issued > ended;
         if host && instruction.issued.is_some() {
             let issued = issued.min(begun);
             push(Segment::Gap { before: at }, issued, begun);
             // The program goes on after its last wait.
+            let rank = profile.streams[instruction.stream as usize].rank;
+            let ended_pauses = ended_pauses.get(&rank).map_or(&[][..], |all| all);
             let waited = ended_pauses.partition_point(|(end, _)| *end <= issued);
             if let Some(&(resumed, until)) = ended_pauses[..waited].last()
                 && let Some(end) = timed(until).map(|t| t.end).filter(|end| *end <= resumed)

@@ -25,7 +25,7 @@ use crate::executables;
 use crate::execution::Execution;
 use crate::executor::{Executor, LaunchCall, OpCall};
 use crate::lower::Lowered;
-use crate::options::{Rank, RunOptions};
+use crate::options::RunOptions;
 
 /// Records instructions, if the list is wanted. Nothing runs, so that every point counts as
 /// reached.
@@ -94,7 +94,7 @@ impl Subject<'_> {
             // They could not be compiled, and their launches not be checked.
             (false, false) => return Err(RunError { errors: refused, runtime: false }),
             (false, true) => {
-                let machine = options.open(Rank::single()).map_err(whole)?;
+                let machine = options.open().map_err(whole)?;
                 executables::compile(&machine, program, lowered, options, None)?
             }
         };

@@ -13,8 +13,9 @@
 //! | [`options`] | the options of a run |
 //! | [`error`] | errors with their places |
 //! | [`report`] | the results and costs of a run |
-//! | [`ranks`], `rank_group` | programs of several ranks, and their communicator |
+//! | [`ranks`] | programs of several ranks |
 //! | `lower` | from statements to steps: the one place that reads statements |
+//! | `comparison` | the comparison of the ranks' collectives before their programs run |
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
 //! | `executables` | the executables that a trace declares, compiled |
@@ -25,6 +26,7 @@
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`loading`] | traces and lists from files |
 //! | [`listing`] | a program's lists, without a run |
+//! | `names` | the program's names of the streams and tensors of its list |
 //! | [`timed`], `straight` | runs for their time alone; a program's calls as straight code |
 //! | `upload`, `outputs`, `measure` | tensors in, tensors out, counts |
 
@@ -32,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
+mod comparison;
 mod dry_run;
 pub mod error;
 mod executables;
@@ -43,10 +46,10 @@ pub mod loading;
 mod lower;
 mod machine_executor;
 mod measure;
+mod names;
 pub mod options;
 mod outputs;
 mod program;
-mod rank_group;
 pub mod ranks;
 mod recording_executor;
 mod replay;
@@ -58,6 +61,7 @@ mod upload;
 use std::sync::Arc;
 
 use millstream_trace::{Body, Program};
+use millstream_verify::{ChannelCalls, rank_calls};
 
 use dry_run::Subject;
 use lower::{Lowered, lower, lower_known};
@@ -67,8 +71,9 @@ pub use error::RunError;
 pub use listing::{Listing, lists};
 pub use loading::{Loading, is_list_file, load};
 pub use lower::assignment;
-pub use options::{Progress, RunOptions, Steps};
-pub use ranks::run_ranks;
+pub use names::{Names, names};
+pub use options::{CollectiveChecks, Progress, RunOptions, Steps};
+pub use ranks::{run_rank, run_ranks};
 pub use report::{MemoryReport, OutputReport, ReadReport, ReadReports, RunReport, StreamReport};
 pub use timed::{Taken, Timed};
 
@@ -91,11 +96,7 @@ impl Prepared {
     /// The program has a mistake that depends on data. Failures of instructions stand in the
     /// report.
     pub fn run(&self) -> Result<RunReport, RunError> {
-        self.run_as(options::Rank::single(), &self.options)
-    }
-
-    pub(crate) fn run_among(&self, rank: options::Rank) -> Result<RunReport, RunError> {
-        self.run_as(rank, &self.options)
+        self.run_with(&self.options)
     }
 
     /// Runs it with other options than it was checked with: another driver, seed or fault. The
@@ -104,14 +105,24 @@ impl Prepared {
     /// # Errors
     /// As [`Prepared::run`].
     pub fn run_with(&self, options: &RunOptions) -> Result<RunReport, RunError> {
-        self.run_as(options::Rank::single(), options)
-    }
-
-    fn run_as(&self, rank: options::Rank, options: &RunOptions) -> Result<RunReport, RunError> {
-        let machine = options.open(rank).map_err(|e| RunError::whole(&self.program, &e))?;
+        let machine = options.open().map_err(|e| RunError::whole(&self.program, &e))?;
         match &self.kind {
             Kind::Statements(lowered) => program::run(&machine, &self.program, lowered, options),
             Kind::List(checked) => list::run(&machine, &self.program, checked, options),
+        }
+    }
+
+    /// Returns the collectives that one of so many ranks makes, if they are known without a run.
+    fn rank_calls(&self, rank: usize, ranks: usize) -> Option<Vec<ChannelCalls>> {
+        match &self.kind {
+            Kind::Statements(lowered) => {
+                let policies = &self.options.policies().ok()?;
+                let (program, options) = (&self.program, &self.options);
+                let lists = dry_run::lists(Subject { program, lowered, options, policies }).ok()?;
+                let own = lists.iter().find(|(executable, _)| executable.is_none());
+                own.map(|(_, list)| rank_calls(list, rank, ranks))
+            }
+            Kind::List(checked) => Some(rank_calls(checked.list(), rank, ranks)),
         }
     }
 

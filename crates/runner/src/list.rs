@@ -34,6 +34,13 @@ pub(crate) struct Checked {
     outputs: Vec<Source>,
 }
 
+impl Checked {
+    /// Returns the list.
+    pub(crate) fn list(&self) -> &InstructionList {
+        self.list.list()
+    }
+}
+
 /// The source of an output.
 enum Source {
     /// An external, by its number.

@@ -5,7 +5,7 @@
 //! Lowering is pure. It opens no device and builds no instruction; shapes and streams are checked
 //! by the executor that comes first, the dry run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use millstream_ops::{OpRegistry, collective};
@@ -181,18 +181,18 @@ pub(crate) fn lower_known(
     Ok((Lowered { main, executables, streams }, refused))
 }
 
-/// Returns the streams of a program's calls as an assignment, with a rule for each call that has a
-/// place of its own. The calls of one line or node have one rule, with the stream of the first.
+/// Returns the streams of a program's calls as an assignment, with a rule for each op at each
+/// place. The calls of one op at one line or node have one rule, with the stream of the first.
 ///
 /// # Errors
 /// An op is unknown, two streams of the program are one, or the program is a list of instructions.
 pub fn assignment(program: &Program, options: &RunOptions) -> Result<String, RunError> {
     let lowered = lower(program, options)?;
     let (mut rules, mut declared) = (Vec::new(), BTreeSet::new());
-    let mut last = None;
+    let mut known = HashSet::new();
     for step in lowered.executables.iter().chain([&lowered.main]).flat_map(|block| &block.steps) {
         let StepAction::Call(call) = &step.action else { continue };
-        if last.replace(step.span.line) == Some(step.span.line) {
+        if !known.insert((step.span.line, call.name.as_str())) {
             continue;
         }
         let stream = match program.streams.get(call.stream.index()) {
@@ -321,6 +321,10 @@ impl Lowering<'_> {
             Results::New(values) => (values.clone(), None),
             Results::Into(targets) => (Vec::new(), Some(targets.clone())),
         };
+        // A call that an assignment moves has had its turn: the others keep their streams.
+        if call.stream.is_some() && self.program.spread && !collective::is(&call.op) {
+            steps.turns += 1;
+        }
         Some(LoweredCall {
             op,
             name: call.op.clone(),

@@ -11,26 +11,9 @@ use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
 use millstream_instructions::passes::Pass;
-use millstream_kernels::{Communicator, communicator, cpu};
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
-use millstream_vm::{
-    Cancellation, DriverKind, Machine, MachineConfig, RankBarrier, Simulation, SingleRank,
-    USUAL_PASSES,
-};
-
-/// The connection of a rank to the others.
-pub(crate) struct Rank {
-    pub(crate) barrier: Arc<dyn RankBarrier>,
-    pub(crate) communicator: Arc<dyn Communicator>,
-}
-
-impl Rank {
-    /// Returns the only rank of a program.
-    pub(crate) fn single() -> Rank {
-        Rank { barrier: Arc::new(SingleRank), communicator: Arc::new(communicator::SingleRank) }
-    }
-}
+use millstream_vm::{Cancellation, DriverKind, Machine, MachineConfig, Simulation, USUAL_PASSES};
 
 /// The number of simulated devices.
 pub const SIM_DEVICES: u32 = 4;
@@ -44,6 +27,18 @@ pub struct Steps {
     pub keep_log: bool,
     /// The step, counted from 1, before which [`RunOptions::cancellation`] is cancelled.
     pub cancel_at: Option<u64>,
+}
+
+/// How the collectives of several ranks are compared before their data moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CollectiveChecks {
+    /// Those of the whole programs before any runs, then each call.
+    #[default]
+    Programs,
+    /// Each call.
+    Calls,
+    /// Not at all. Of calls that differ, the data decides what happens.
+    None,
 }
 
 /// The workers of the host's streams under [`DriverKind::Simulated`]: equal on every computer.
@@ -66,10 +61,10 @@ const SIMULATED_WORKERS: usize = 3;
 #[non_exhaustive]
 pub struct RunOptions {
     /// The configuration of the run's machines: driver, ops, kernels, policies and the rest. The
-    /// run sets what follows from its other options and its ranks: the devices, the simulation, the
-    /// limits of memory, the barrier between ranks, and the kernels of collectives. Execution
-    /// traces are imported with [`EtOptions::ops`](millstream_trace::EtOptions::ops), which must be
-    /// equal to the ops here.
+    /// run sets what follows from its other options: the devices, the simulation, the limits of
+    /// memory; a run of several ranks in one process also the communicator. Execution traces are
+    /// imported with [`EtOptions::ops`](millstream_trace::EtOptions::ops), which must be equal to
+    /// the ops here.
     pub machine: MachineConfig,
     /// The device of tensors and streams that name none.
     pub device: DeviceId,
@@ -99,6 +94,8 @@ pub struct RunOptions {
     pub memory_limit: Option<u64>,
     /// Whether a CUDA device may compute matrix products of f32 in TF32.
     pub tf32: bool,
+    /// How the collectives of several ranks are compared. All ranks have the same.
+    pub collective_checks: CollectiveChecks,
     /// The faults to inject into the devices, from the first statement on.
     pub faults: Option<FaultPlan>,
     /// The cancellation of the program's statements, or of the launch of its list. It excludes the
@@ -147,6 +144,7 @@ impl Default for RunOptions {
             profile: false,
             memory_limit: None,
             tf32: false,
+            collective_checks: CollectiveChecks::default(),
             faults: None,
             cancellation: None,
             progress: None,
@@ -253,6 +251,13 @@ impl RunOptions {
         self
     }
 
+    /// Sets [`RunOptions::collective_checks`].
+    #[must_use]
+    pub fn collective_checks(mut self, checks: CollectiveChecks) -> RunOptions {
+        self.collective_checks = checks;
+        self
+    }
+
     /// Sets [`RunOptions::faults`].
     #[must_use]
     pub fn faults(mut self, faults: FaultPlan) -> RunOptions {
@@ -319,8 +324,8 @@ impl RunOptions {
         Ok(Arc::new(policies))
     }
 
-    /// Returns a machine for one rank of a run.
-    pub(crate) fn open(&self, rank: Rank) -> Result<Machine> {
+    /// Returns a machine for a run.
+    pub(crate) fn open(&self) -> Result<Machine> {
         let (devices, control) = self.registry(self.completion()?, self.faults.as_ref());
         let Steps { seed, keep_log, cancel_at } = self.simulation;
         let cancel = self.cancellation.clone().zip(cancel_at);
@@ -329,9 +334,7 @@ impl RunOptions {
             .clone()
             .devices(Arc::new(devices))
             .simulation(Simulation { seed, keep_log, devices: Some(control), cancel })
-            .memory_limits(self.memory_limits())
-            .rank_barrier(rank.barrier);
-        cpu::register_communicator(&mut config.kernels, &rank.communicator);
+            .memory_limits(self.memory_limits());
         if config.driver == DriverKind::Simulated {
             config = config.threads(1).host_workers(SIMULATED_WORKERS);
         }

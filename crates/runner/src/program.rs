@@ -14,6 +14,7 @@ use crate::execution::Execution;
 use crate::lower::Lowered;
 use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
+use crate::names::names;
 use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
 use crate::replay::Replayed;
@@ -89,6 +90,8 @@ pub(crate) fn run(
         }
     }
     name_outputs(&mut report);
+    let list = report.list.as_ref().or(report.times.as_ref().map(|times| &times.list));
+    report.names = list.map(|list| names(program, options, list)).unwrap_or_default();
     report.graphs = replayed.map_or_else(Vec::new, |replayed| replayed.executable.graphs());
     report.auto_capture = machine.auto_capture_report();
     report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;

@@ -5,15 +5,14 @@
 use std::sync::Arc;
 use std::thread;
 
+use millstream_comm::{Communicator, LocalCommunicator, LocalGroup};
 use millstream_trace::Program;
 use millstream_types::Error;
 
 use crate::error::RunError;
-use crate::options::Rank;
-use crate::options::RunOptions;
-use crate::rank_group::{RankGroup, RankHandle};
+use crate::options::{CollectiveChecks, RunOptions};
 use crate::report::RunReport;
-use crate::{Prepared, prepare};
+use crate::{Prepared, comparison, prepare};
 
 /// Checks the programs of all ranks, then runs them side by side. A single program runs on the
 /// calling thread. Returns a report for each rank.
@@ -27,24 +26,28 @@ pub fn run_ranks(
     if let [program] = programs.as_slice() {
         return Ok(vec![prepare(program.clone(), options)?.run()?]);
     }
+    let communicators = LocalGroup::communicators(programs.len()).into_iter().map(Arc::new);
+    let communicators: Vec<Arc<LocalCommunicator>> = communicators.collect();
     let prepared: Vec<Prepared> = (0..)
         .zip(programs)
-        .map(|(rank, p)| prepare(p, &options.of_rank(rank)))
+        .zip(&communicators)
+        .map(|((rank, program), communicator)| {
+            let options = options.of_rank(rank);
+            prepare(program, &options.machine(|config| config.communicator(communicator.clone())))
+        })
         .collect::<Result<_, _>>()?;
-    let group = Arc::new(RankGroup::new(prepared.len()));
     let results: Vec<Result<RunReport, RunError>> = thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (rank, prepared) in prepared.iter().enumerate() {
-            let shared = group.clone();
+        for (rank, (prepared, communicator)) in prepared.iter().zip(&communicators).enumerate() {
             let run = move || {
-                // The handle leaves the group when the rank ends, also by a panic.
-                let handle = Arc::new(RankHandle::new(shared, rank));
-                prepared.run_among(Rank { barrier: handle.clone(), communicator: handle })
+                let _leaving = Leaving(communicator);
+                compare(prepared, &**communicator)?;
+                prepared.run()
             };
             let name = format!("millstream-rank-{rank}");
             let spawned = thread::Builder::new().name(name).spawn_scoped(scope, run);
             if spawned.is_err() {
-                group.leave(rank);
+                communicator.leave();
             }
             threads.push((prepared.program(), spawned));
         }
@@ -59,4 +62,54 @@ pub fn run_ranks(
             .collect()
     });
     results.into_iter().collect()
+}
+
+/// Checks the program of this process's rank, then runs it beside the other processes' programs.
+/// `agree` tells all of them whether the check has succeeded here, and returns whether it has on
+/// every rank.
+///
+/// # Errors
+/// A mistake in this rank's program, or in that of another rank. Then none has run.
+pub fn run_rank(
+    program: Arc<Program>,
+    options: &RunOptions,
+    communicator: Arc<dyn Communicator>,
+    agree: impl FnOnce(bool) -> bool,
+) -> Result<RunReport, RunError> {
+    let rank = u32::try_from(communicator.rank()).unwrap_or_default();
+    let of_rank = options.of_rank(rank);
+    let options = of_rank.machine(|config| config.communicator(communicator.clone()));
+    let prepared = prepare(program.clone(), &options);
+    if agree(prepared.is_ok()) {
+        let prepared = prepared?;
+        compare(&prepared, &*communicator)?;
+        return prepared.run();
+    }
+    prepared?;
+    let message = "another rank's program has a mistake, so that no rank has run".to_owned();
+    Err(RunError::whole(&program, &Error::Invalid { what: "program", message }))
+}
+
+/// Compares the collectives of all ranks as the options ask for. Every rank calls this, and blocks
+/// until all have.
+fn compare(prepared: &Prepared, communicator: &dyn Communicator) -> Result<(), RunError> {
+    let checks = prepared.options.collective_checks;
+    communicator.compare_calls(checks != CollectiveChecks::None);
+    if checks != CollectiveChecks::Programs {
+        return Ok(());
+    }
+    let own = prepared.rank_calls(communicator.rank(), communicator.ranks());
+    comparison::compare(communicator, own.as_deref()).map_err(|error| {
+        let message = error.to_string();
+        RunError::whole(prepared.program(), &Error::Invalid { what: "collectives", message })
+    })
+}
+
+/// Makes a rank leave its group when it ends, also by a panic. The others then do not wait for it.
+struct Leaving<'a>(&'a LocalCommunicator);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::certificate::certificate;
+use crate::names::Names;
 use millstream_instructions::builder::Waits;
 use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
@@ -45,6 +46,8 @@ pub struct RunReport {
     pub list: Option<InstructionList>,
     /// The times of the last run, if the options ask for them.
     pub times: Option<RunTimes>,
+    /// The program's names of what the list, or that of the times, holds.
+    pub names: Names,
     /// How the program's executable was launched on devices with graphs, if it was replayed.
     pub graphs: Vec<GraphStatus>,
     /// What automatic capture found and replayed in all runs, if the machine has it.

@@ -12,7 +12,7 @@ use crate::error::{RunError, placed};
 use crate::execution::Execution;
 use crate::lower::{Lowered, lower};
 use crate::machine_executor::MachineExecutor;
-use crate::options::{Rank, RunOptions};
+use crate::options::RunOptions;
 use crate::outputs::{Read, compare};
 use crate::report::{OutputReport, RunReport};
 use crate::straight::{Slots, Straight};
@@ -64,7 +64,7 @@ impl Timed {
         let policies = &options.policies().map_err(whole)?;
         let subject = Subject { program: &program, lowered: &lowered, options, policies };
         dry_run::check(subject, Vec::new())?;
-        let machine = options.open(Rank::single()).map_err(whole)?;
+        let machine = options.open().map_err(whole)?;
         Execution::new(MachineExecutor::new(&machine), &program, &lowered, 0).declare_streams()?;
         let device =
             |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());

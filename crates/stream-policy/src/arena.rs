@@ -5,6 +5,8 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustc_hash::FxHashMap;
+
 use millstream_ep::{Memory, Registry};
 use millstream_instructions::{ArenaId, Arenas, Placement};
 use millstream_types::{DeviceId, Error, Result};
@@ -13,7 +15,7 @@ use millstream_types::{DeviceId, Error, Result};
 pub struct ArenaMemory {
     devices: Arc<Registry>,
     limits: HashMap<DeviceId, u64>,
-    chunks: Mutex<HashMap<ArenaId, Vec<Chunk>>>,
+    chunks: Mutex<FxHashMap<ArenaId, Vec<Chunk>>>,
 }
 
 /// The memory of an arena outside the planner's control. Dropping it frees the memory.
@@ -33,7 +35,7 @@ struct Chunk {
 impl ArenaMemory {
     /// Creates an empty table. A device missing in `limits` has its own default limit.
     pub fn new(devices: Arc<Registry>, limits: HashMap<DeviceId, u64>) -> ArenaMemory {
-        ArenaMemory { devices, limits, chunks: Mutex::new(HashMap::new()) }
+        ArenaMemory { devices, limits, chunks: Mutex::default() }
     }
 
     /// Returns the address of a placement's first byte. The address is valid until the chunk is
@@ -42,26 +44,36 @@ impl ArenaMemory {
     /// # Errors
     /// The placement is outside the memory of its arena.
     pub fn resolve(&self, placement: &Placement) -> Result<NonNull<u8>> {
+        self.locate(placement).map(|(address, _)| address)
+    }
+
+    /// Returns the address of a placement's first byte, as [`ArenaMemory::resolve`] does, and
+    /// whether the host can access the memory through it.
+    ///
+    /// # Errors
+    /// As [`ArenaMemory::resolve`].
+    pub fn locate(&self, placement: &Placement) -> Result<(NonNull<u8>, bool)> {
         let Placement { arena, offset, size, .. } = *placement;
         if size == 0 {
             // No byte is accessed, so any aligned address serves.
-            return Ok(NonNull::<u64>::dangling().cast());
+            return Ok((NonNull::<u64>::dangling().cast(), self.is_host_accessible(arena)));
         }
         let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let found = chunks.get(&arena).and_then(|list| {
             let index = list.partition_point(|c| c.start <= offset).checked_sub(1)?;
-            let Chunk { start, memory, .. } = &list[index];
+            let Chunk { start, memory, host_accessible } = &list[index];
             let relative = offset - start;
             let end = relative.checked_add(size)?;
-            (end <= memory.bytes() as u64).then_some((memory.base(), relative))
+            (end <= memory.bytes() as u64).then_some((memory.base(), relative, *host_accessible))
         });
-        let Some((base, relative)) = found else {
+        let Some((base, relative, on_host)) = found else {
             let message = format!("a placement at {arena}+{offset} has no memory");
             return Err(Error::Internal { message });
         };
         // Both lie in one allocation of less than `isize::MAX` bytes, so the sum cannot wrap.
         let address = base.as_ptr().wrapping_add(relative as usize);
-        NonNull::new(address).ok_or_else(|| Error::Internal { message: "null memory".to_owned() })
+        let null = || Error::Internal { message: "null memory".to_owned() };
+        Ok((NonNull::new(address).ok_or_else(null)?, on_host))
     }
 
     /// Returns whether the host can access an arena's memory through its addresses.

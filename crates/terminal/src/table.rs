@@ -22,7 +22,8 @@ pub fn new_table(terminal: bool, header: &[&str]) -> Table {
 /// Returns the width of tables in columns: what `COLUMNS` says, or the terminal's.
 pub fn width(terminal: bool) -> u16 {
     let requested = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
-    let actual = || if terminal { Table::new().width() } else { None };
+    // Some launchers of MPI give their processes terminals without a width.
+    let actual = || if terminal { Table::new().width().filter(|width| *width > 0) } else { None };
     requested.or_else(actual).unwrap_or(DEFAULT_WIDTH)
 }
 

@@ -18,7 +18,7 @@ use millstream_types::nearest::nearest;
 use millstream_types::{StreamMode, StreamType};
 use serde::Deserialize;
 
-use crate::error::{Result, Site};
+use crate::error::{Result, Site, TraceError};
 use crate::json::{Raw, Reader};
 use crate::load::LoadOptions;
 use crate::program::{Action, Body, Program, Statement, Stream, StreamRef};
@@ -53,19 +53,80 @@ struct RuleForm<'a> {
     note: Option<Raw<'a, String>>,
 }
 
-/// A rule with its stream.
-struct Rule {
+/// The stream of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The compute stream of this index.
+    Compute(u32),
+    /// The stream of this name.
+    Named(String),
+}
+
+/// A rule: which calls go to which stream.
+#[derive(Clone, Debug)]
+pub struct Rule {
     ops: Option<Vec<String>>,
     at: Option<(u32, u32)>,
-    stream: StreamRef,
-    /// Whether it holds for any call.
-    is_used: bool,
+    target: Target,
+    /// Where the rule stands, and where its stream is named.
+    site: Site,
+    target_site: Site,
 }
 
 impl Rule {
-    fn holds(&self, op: &str, place: u32) -> bool {
+    /// Returns whether the rule holds for a call of an op at a line or node.
+    pub fn holds(&self, op: &str, place: u32) -> bool {
         self.ops.as_ref().is_none_or(|ops| ops.iter().any(|own| own == op))
             && self.at.is_none_or(|(from, to)| (from..=to).contains(&place))
+    }
+
+    /// Returns the stream.
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Returns an error at the rule.
+    pub fn error(&self, message: impl Into<String>) -> TraceError {
+        self.site.error(message)
+    }
+}
+
+/// An assignment.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    file: String,
+    streams: Vec<Stream>,
+    rules: Vec<Rule>,
+}
+
+impl Assignment {
+    /// Reads an assignment, without a program that it is for.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no assignment.
+    pub fn read(path: &Path, options: &LoadOptions) -> Result<Assignment> {
+        let source = Arc::new(read_text(path, options.max_bytes)?);
+        let reader = &Reader::new(&source, options.max_items);
+        reader.finish(parse(reader).map(|(streams, rules, _)| Assignment {
+            file: path.display().to_string(),
+            streams,
+            rules,
+        }))
+    }
+
+    /// Returns the file's path.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Returns the streams that the assignment declares.
+    pub fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// Returns the rules, of which the last one counts that holds for a call.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
     }
 }
 
@@ -79,13 +140,33 @@ pub fn assign(program: &mut Program, path: &Path, options: &LoadOptions) -> Resu
     reader.finish(apply(reader, program))
 }
 
-fn apply(reader: &Reader<'_>, program: &mut Program) -> Result<()> {
+/// Reads the declared streams and the rules, with the place of an error that concerns all of them.
+fn parse(reader: &Reader<'_>) -> Result<(Vec<Stream>, Vec<Rule>, Site)> {
     let raw = reader.root::<AssignmentForm<'_>>()?;
     let form = reader.object(raw, "an assignment")?;
     reader.check_note(form.note)?;
+    let (declared, _) = streams(reader, form.streams)?;
+    let rules = reader.require(form.assign, raw, "assign", "an assignment")?;
+    let mut read = Vec::new();
+    for raw in reader.list(rules, "rules, a list of objects")? {
+        let read_rule = rule(reader, raw);
+        read.extend(reader.recover(read_rule)?);
+    }
+    Ok((declared, read, Site { source: reader.source.clone(), span: reader.span(raw) }))
+}
+
+/// A rule with the stream of the program that its calls go to.
+struct Resolved {
+    rule: Rule,
+    stream: StreamRef,
+    /// Whether it holds for any call.
+    is_used: bool,
+}
+
+fn apply(reader: &Reader<'_>, program: &mut Program) -> Result<()> {
+    let (declared, rules, site) = parse(reader)?;
     let mut all: HashMap<String, StreamRef> =
         program.streams.iter().map(|s| s.name.clone()).zip((0..).map(StreamRef)).collect();
-    let (declared, _) = streams(reader, form.streams)?;
     for stream in declared {
         if all.contains_key(&stream.name) {
             let message = format!("the program has a stream '{}' already", stream.name);
@@ -94,35 +175,36 @@ fn apply(reader: &Reader<'_>, program: &mut Program) -> Result<()> {
         all.insert(stream.name.clone(), StreamRef(program.streams.len() as u32));
         program.streams.push(stream);
     }
-    let rules = reader.require(form.assign, raw, "assign", "an assignment")?;
-    let mut read = Vec::new();
-    for raw in reader.list(rules, "rules, a list of objects")? {
-        let read_rule = rule(reader, raw, program, &mut all);
-        read.extend(reader.recover(read_rule)?.map(|rule| (raw, rule)));
+    let mut resolved = Vec::new();
+    for rule in rules {
+        let stream = match &rule.target {
+            Target::Compute(index) => Ok(compute(program, *index, rule.target_site.clone())),
+            Target::Named(name) => all.get(name).copied().ok_or_else(|| {
+                let known = all.keys().map(String::as_str);
+                let error = rule.target_site.error(format!("unknown stream '{name}'"));
+                error.meant(nearest(name, known))
+            }),
+        };
+        let stream = reader.recover(stream)?;
+        resolved.extend(stream.map(|stream| Resolved { rule, stream, is_used: false }));
     }
-    let rules = &mut read;
     match &mut program.body {
-        Body::Statements(block) => statements(&mut block.statements, rules),
+        Body::Statements(block) => statements(&mut block.statements, &mut resolved),
         Body::Instructions(_) => {
             let message = "a list of instructions has its streams in it; edit the list";
-            return Err(reader.error(raw, message));
+            return Err(site.error(message));
         }
     }
     for executable in &mut program.executables {
-        statements(&mut executable.block.statements, rules);
+        statements(&mut executable.block.statements, &mut resolved);
     }
-    for (raw, _) in read.iter().filter(|(_, rule)| !rule.is_used) {
-        reader.recover::<()>(Err(reader.error(*raw, "the rule holds for no call")))?;
+    for resolved in resolved.iter().filter(|resolved| !resolved.is_used) {
+        reader.recover::<()>(Err(resolved.rule.error("the rule holds for no call")))?;
     }
     Ok(())
 }
 
-fn rule<'a>(
-    reader: &Reader<'a>,
-    raw: Raw<'a, RuleForm<'a>>,
-    program: &mut Program,
-    all: &mut HashMap<String, StreamRef>,
-) -> Result<Rule> {
+fn rule<'a>(reader: &Reader<'a>, raw: Raw<'a, RuleForm<'a>>) -> Result<Rule> {
     let form = reader.object(raw, "a rule")?;
     reader.check_note(form.note)?;
     let ops = match form.op {
@@ -151,21 +233,17 @@ fn rule<'a>(
         return Err(error.help("give it 'op', 'at', or both"));
     }
     let wanted = reader.require(form.stream, raw, "stream", "a rule")?;
-    let stream = match wanted.kind() {
-        "a string" => {
-            let name = reader.name(wanted, "the name of a stream")?;
-            let known = all.keys().map(String::as_str);
-            let unknown = || reader.error(wanted, format!("unknown stream '{name}'"));
-            *all.get(&*name).ok_or_else(|| unknown().meant(nearest(&name, known)))?
-        }
+    let target = match wanted.kind() {
+        "a string" => Target::Named(reader.name(wanted, "the name of a stream")?.into_owned()),
         _ => {
-            let wanted = wanted.cast::<u32>();
-            let index = reader.number(wanted, "the index of a compute stream, or a name")?;
-            let site = Site { source: reader.source.clone(), span: reader.span(wanted) };
-            compute(program, index, site)
+            let what = "the index of a compute stream, or a name";
+            Target::Compute(reader.number(wanted.cast::<u32>(), what)?)
         }
     };
-    Ok(Rule { ops, at, stream, is_used: false })
+    let source = || reader.source.clone();
+    let site = Site { source: source(), span: reader.span(raw) };
+    let target_site = Site { source: source(), span: reader.span(wanted) };
+    Ok(Rule { ops, at, target, site, target_site })
 }
 
 /// Returns the compute stream of this index on the run's device.
@@ -183,14 +261,14 @@ fn compute(program: &mut Program, index: u32, site: Site) -> StreamRef {
     StreamRef(at as u32)
 }
 
-fn statements(list: &mut [Statement], rules: &mut [(Raw<'_, RuleForm<'_>>, Rule)]) {
+fn statements(list: &mut [Statement], rules: &mut [Resolved]) {
     for statement in list {
         match &mut statement.action {
             Action::Call(call) => {
                 let line = statement.span.line;
-                for (_, rule) in rules.iter_mut().filter(|(_, rule)| rule.holds(&call.op, line)) {
-                    call.stream = Some(rule.stream);
-                    rule.is_used = true;
+                for one in rules.iter_mut().filter(|one| one.rule.holds(&call.op, line)) {
+                    call.stream = Some(one.stream);
+                    one.is_used = true;
                 }
             }
             Action::CriticalSection { body, .. } => statements(body, rules),

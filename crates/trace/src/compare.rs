@@ -7,7 +7,7 @@ use millstream_types::{DType, TensorSpec};
 use crate::data::{Data, memory};
 use crate::element_iter::{ElementIter, unravel_index};
 use crate::error::Result;
-use crate::number::{read_float, read_int};
+use crate::number::{read_complex, read_float, read_int};
 use crate::program::Output;
 
 /// The tolerance of a comparison: `|actual - expected| <= atol + rtol · |expected|`. A bound that
@@ -27,8 +27,8 @@ impl Tolerance {
     /// Source: <https://docs.pytorch.org/docs/stable/testing.html#torch.testing.assert_close>.
     pub const fn of(dtype: DType) -> (f64, f64) {
         match dtype {
-            DType::F64 => (1e-7, 1e-7),
-            DType::F32 => (1.3e-6, 1e-5),
+            DType::F64 | DType::C128 => (1e-7, 1e-7),
+            DType::F32 | DType::C64 => (1.3e-6, 1e-5),
             DType::F16 => (1e-3, 1e-5),
             DType::BF16 => (1.6e-2, 1e-5),
             _ => (0.0, 0.0),
@@ -45,7 +45,7 @@ impl Tolerance {
     /// always compared exactly.
     pub fn resolve(self, dtype: DType) -> (f64, f64) {
         let (rtol, atol) = Tolerance::of(dtype);
-        match dtype.is_float() {
+        match dtype.is_inexact() {
             true => (self.rtol.unwrap_or(rtol), self.atol.unwrap_or(atol)),
             false => (0.0, 0.0),
         }
@@ -164,6 +164,10 @@ pub fn compare(
     let show = |bytes: Option<&[u8]>| match bytes {
         None => "nothing".to_owned(),
         Some(b) if dtype.is_float() => format!("{:?}", read_float(b, dtype)),
+        Some(b) if dtype.is_complex() => {
+            let (re, im) = read_complex(b, dtype);
+            format!("{re:?}{im:+?}i")
+        }
         Some(b) if dtype == DType::Bool => (read_int(b, dtype) != 0).to_string(),
         Some(b) => read_int(b, dtype).to_string(),
     };
@@ -174,6 +178,10 @@ pub fn compare(
             (Some(a), Some(e)) if dtype.is_float() => {
                 let (a, e) = (read_float(a, dtype), read_float(e, dtype));
                 float_error(a, e, result.rtol, result.atol)
+            }
+            (Some(a), Some(e)) if dtype.is_complex() => {
+                let (a, e) = (read_complex(a, dtype), read_complex(e, dtype));
+                complex_error(a, e, result.rtol, result.atol)
             }
             (Some(a), Some(e)) => {
                 let (a, e) = (read_int(a, dtype), read_int(e, dtype));
@@ -215,6 +223,23 @@ fn float_error(a: f64, e: f64, rtol: f64, atol: f64) -> (f64, f64, bool) {
     (abs, relative_error(abs, e), abs <= atol + rtol * e.abs())
 }
 
+/// Compares complex numbers by the size of their difference. Parts that are not finite must agree.
+fn complex_error(a: (f64, f64), e: (f64, f64), rtol: f64, atol: f64) -> (f64, f64, bool) {
+    let same = |a: f64, e: f64| a == e || (a.is_nan() && e.is_nan());
+    if same(a.0, e.0) && same(a.1, e.1) {
+        return (0.0, 0.0, true);
+    }
+    // A part that both lack as a number is left out.
+    let part = |a: f64, e: f64| if same(a, e) { 0.0 } else { a - e };
+    let abs = part(a.0, e.0).hypot(part(a.1, e.1));
+    if !abs.is_finite() {
+        return (f64::INFINITY, f64::INFINITY, false);
+    }
+    let size = |v: f64| if v.is_finite() { v } else { 0.0 };
+    let expected = size(e.0).hypot(size(e.1));
+    (abs, relative_error(abs, expected), abs <= atol + rtol * expected)
+}
+
 impl Output {
     /// Compares the tensor that a run produced with the trace's expectation; `actual` holds the
     /// tensor's storage. If the trace expects no elements, only dtype and shape are checked.
@@ -235,7 +260,9 @@ impl Output {
         match (&self.shape, &self.expected) {
             (Some(shape), _) if shape.as_slice() != spec.shape() => wrong_shape(shape),
             (_, Some(Data::File(f))) if f.shape() != spec.shape() => wrong_shape(f.shape()),
-            (_, Some(Data::Values(v))) if !v.fits(spec.shape()) => wrong_shape(v.shape()),
+            (_, Some(Data::Values(v))) if !v.fits(spec.shape(), Some(spec.dtype)) => {
+                wrong_shape(v.shape())
+            }
             (_, None) => Ok(match &self.probe {
                 Some(probe) => probe.compare(actual, spec, done),
                 None => done,

@@ -9,7 +9,7 @@ use crate::element_iter::ElementIter;
 use crate::error::{Result, Site};
 use crate::hint::Hint;
 use crate::literal::Literal;
-use crate::number::{Element, Number};
+use crate::number::{Element, Number, complex_element, read_float};
 use crate::random::{Distribution, Elements};
 use crate::sidecar::{Sidecar, reason};
 
@@ -72,12 +72,24 @@ impl Data {
                 while put(element.bytes()) {}
             }
             Data::Values(literal) => {
-                if !literal.fits(spec.shape()) {
+                if !literal.fits(spec.shape(), Some(spec.dtype)) {
                     let (count, shape) = (literal.count(), literal.shape());
                     let message = format!("{count} values in shape {shape:?} for {}", spec.brief());
                     return Err(site.error(message));
                 }
+                let mut real = None;
                 literal.each(|number| {
+                    if spec.dtype.is_complex() {
+                        let part = number.element(spec.dtype.part())?;
+                        let part = read_float(part.bytes(), spec.dtype.part());
+                        match real.take() {
+                            None => real = Some(part),
+                            Some(re) => {
+                                put(complex_element(re, part, spec.dtype).bytes());
+                            }
+                        }
+                        return Ok(());
+                    }
                     put(number.element(spec.dtype)?.bytes());
                     Ok(())
                 })?;
@@ -99,14 +111,15 @@ impl Data {
             Data::File(sidecar) => {
                 let broken = |why: String| site.error(format!("cannot read the data: {why}"));
                 let mut file = sidecar.open().map_err(|e| broken(reason(&e)))?;
-                let mut bytes = [0; 8];
+                let mut bytes = [0; 16];
                 for _ in 0..spec.numel() {
                     file.read_exact(&mut bytes[..size]).map_err(|e| broken(reason(&e)))?;
                     if spec.dtype == DType::Bool && bytes[0] > 1 {
                         return Err(broken(format!("a bool of value {}", bytes[0])));
                     }
                     if cfg!(target_endian = "big") {
-                        bytes[..size].reverse();
+                        let part = spec.dtype.part().size();
+                        bytes[..size].chunks_exact_mut(part).for_each(<[u8]>::reverse);
                     }
                     put(&bytes[..size]);
                 }

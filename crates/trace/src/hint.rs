@@ -21,7 +21,7 @@
 use millstream_types::{DType, TensorSpec};
 
 use crate::compare::{Comparison, Mismatch};
-use crate::number::{Element, float_element, int_element, read_float, read_int};
+use crate::number::{Element, float_element, int_element, read_complex, read_float, read_int};
 use crate::random::Distribution;
 
 /// The deviation of a uniform number from -1 to 1 is the inverse of this, in the written digits.
@@ -43,7 +43,8 @@ impl Hint {
 
     /// Returns whether the distribution is one of numbers of this dtype.
     pub(crate) fn fits(self, dtype: DType) -> bool {
-        matches!(self.distribution, Distribution::Integers { .. }) != dtype.is_float()
+        let is_integers = matches!(self.distribution, Distribution::Integers { .. });
+        !dtype.is_complex() && is_integers != dtype.is_float()
     }
 
     /// Returns the elements in row-major order, without end.
@@ -92,9 +93,13 @@ impl Probe {
         mut done: Comparison,
     ) -> Comparison {
         let (dtype, size) = (spec.dtype, spec.dtype.size());
-        let value = |bytes: &[u8]| match dtype.is_float() {
-            true => read_float(bytes, dtype),
-            false => read_int(bytes, dtype) as f64,
+        let value = |bytes: &[u8]| match dtype {
+            _ if dtype.is_complex() => {
+                let (re, im) = read_complex(bytes, dtype);
+                re.hypot(im)
+            }
+            _ if dtype.is_float() => read_float(bytes, dtype),
+            _ => read_int(bytes, dtype) as f64,
         };
         let (mut sum, mut squares, mut max) = (0.0, 0.0, 0.0f64);
         for element in actual.chunks_exact(size.max(1)) {

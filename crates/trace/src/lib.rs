@@ -79,7 +79,7 @@ mod syntax;
 mod tensors;
 pub mod write;
 
-pub use assignment::assign;
+pub use assignment::{Assignment, assign};
 pub use compare::{Comparison, Mismatch, Tolerance, compare};
 pub use data::Data;
 pub use error::{ErrorKind, Excerpt, MAX_ERRORS, Result, Site, TraceError};

@@ -57,8 +57,10 @@ impl Literal {
     }
 
     /// Returns whether the elements fit this shape: nested like it, or flat with the same number of
-    /// elements.
-    pub fn fits(&self, shape: &[usize]) -> bool {
+    /// elements. Complex ones are pairs, a last dimension of length 2.
+    pub fn fits(&self, shape: &[usize], dtype: Option<DType>) -> bool {
+        let pair = dtype.filter(|dtype| dtype.is_complex()).map(|_| 2);
+        let shape: Vec<usize> = shape.iter().copied().chain(pair).collect();
         self.shape == shape
             || (self.shape.len() <= 1 && self.count == shape.iter().product::<usize>())
     }

@@ -76,7 +76,9 @@ fn dispatch(source: Source, folder: Option<&Path>, options: &LoadOptions) -> Res
         Ok(Format::ExecutionTrace) => et::import(&source, folder, options),
         Err(why) if why == TIMELINE => {
             let error = TraceError::of_file(source.name(), why);
-            Err(error.help("`millstream record-help` says how to record a program that can run"))
+            let help = "`millstream profile` shows it; `millstream record-help` says how to record a \
+                        program that can run";
+            Err(error.help(help))
         }
         // The errors of the native reader say what a trace must have.
         Ok(Format::Native) | Err(_) => resolve(&Arc::new(source), folder, options),

@@ -17,13 +17,13 @@ pub enum Number {
 /// The bytes of one element, in native byte order.
 #[derive(Clone, Copy)]
 pub(crate) struct Element {
-    bytes: [u8; 8],
+    bytes: [u8; 16],
     len: usize,
 }
 
 impl Element {
     pub(crate) fn new(bytes: &[u8]) -> Element {
-        let mut padded = [0; 8];
+        let mut padded = [0; 16];
         padded[..bytes.len()].copy_from_slice(bytes);
         Element { bytes: padded, len: bytes.len() }
     }
@@ -33,10 +33,24 @@ impl Element {
     }
 }
 
-/// Converts a floating-point number to an element. Values for f16 and bf16 are rounded to f32
+/// Converts the parts of a complex number to an element.
+pub(crate) fn complex_element(re: f64, im: f64, dtype: DType) -> Element {
+    let parts = [re, im].map(|part| float_element(part, dtype.part()));
+    Element::new(&[parts[0].bytes(), parts[1].bytes()].concat())
+}
+
+/// Converts an element of a complex dtype to its parts.
+pub(crate) fn read_complex(bytes: &[u8], dtype: DType) -> (f64, f64) {
+    let (re, im) = bytes.split_at(bytes.len() / 2);
+    (read_float(re, dtype.part()), read_float(im, dtype.part()))
+}
+
+/// Converts a floating-point number to an element; of a complex dtype, one without imaginary part.
+/// Values for f16 and bf16 are rounded to f32
 /// first, as PyTorch does; every rounding is to nearest, ties to even.
 pub(crate) fn float_element(value: f64, dtype: DType) -> Element {
     match dtype {
+        DType::C64 | DType::C128 => complex_element(value, 0.0, dtype),
         DType::F64 => Element::new(&value.to_ne_bytes()),
         DType::F16 => Element::new(&f16::from_f32(value as f32).to_ne_bytes()),
         DType::BF16 => Element::new(&bf16::from_f32(value as f32).to_ne_bytes()),
@@ -69,7 +83,7 @@ pub(crate) fn int_element(value: i64, dtype: DType) -> Element {
 impl Number {
     /// Converts the number to an element of this dtype.
     pub(crate) fn element(self, dtype: DType) -> Result<Element, String> {
-        if dtype.is_float() {
+        if dtype.is_inexact() {
             let value = match self {
                 Number::Int(n) => n as f64,
                 Number::Float(x) => x,
@@ -78,7 +92,8 @@ impl Number {
                 }
             };
             let element = float_element(value, dtype);
-            return match read_float(element.bytes(), dtype).is_infinite() && value.is_finite() {
+            let part = &element.bytes()[..dtype.part().size()];
+            return match read_float(part, dtype.part()).is_infinite() && value.is_finite() {
                 true => Err(format!("{self} is out of range for {dtype}")),
                 false => Ok(element),
             };
@@ -168,8 +183,8 @@ mod tests {
         for dtype in DType::ALL {
             let element = Number::Int(1).element(dtype).unwrap();
             assert_eq!(element.bytes().len(), dtype.size());
-            let back = match dtype.is_float() {
-                true => read_float(element.bytes(), dtype),
+            let back = match dtype.is_inexact() {
+                true => read_float(&element.bytes()[..dtype.part().size()], dtype.part()),
                 false => read_int(element.bytes(), dtype) as f64,
             };
             assert_eq!(back, 1.0, "{dtype}");

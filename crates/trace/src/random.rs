@@ -21,7 +21,7 @@ use millstream_types::DType;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::number::{Element, float_element, int_element};
+use crate::number::{Element, complex_element, float_element, int_element, read_float};
 
 /// The distribution of random elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +54,7 @@ impl Distribution {
     /// they are valid as variances and weights, and integers 0 and 1, so that they are valid as
     /// most indices.
     pub fn inputs(dtype: DType) -> Distribution {
-        match dtype.is_float() {
+        match dtype.is_inexact() {
             true => Distribution::Uniform { low: 0.0, high: 1.0 },
             false => Distribution::Integers { low: 0, high: 2 },
         }
@@ -105,23 +105,32 @@ impl Elements {
         }
     }
 
+    /// Draws an element; of a complex one, the real part first.
     pub(crate) fn next_element(&mut self) -> Element {
+        if self.dtype.is_complex() {
+            let part = self.dtype.part();
+            let [re, im] = [self.next_of(part), self.next_of(part)]
+                .map(|element| read_float(element.bytes(), part));
+            return complex_element(re, im, self.dtype);
+        }
+        self.next_of(self.dtype)
+    }
+
+    fn next_of(&mut self, dtype: DType) -> Element {
         match self.distribution {
             Distribution::Uniform { low, high } => {
-                let u = match self.dtype {
+                let u = match dtype {
                     DType::F64 => self.unit(),
                     _ => (self.rng.next_u64() >> 40) as f64 * (0.5f64).powi(24),
                 };
-                float_element(low + u * (high - low), self.dtype)
+                float_element(low + u * (high - low), dtype)
             }
             Distribution::Integers { low, high } => {
                 // The distance of two i64 fits in u64; the wrapping difference is exact.
                 let n = high.wrapping_sub(low) as u64;
-                int_element(low.wrapping_add(self.below(n) as i64), self.dtype)
+                int_element(low.wrapping_add(self.below(n) as i64), dtype)
             }
-            Distribution::Normal { mean, std } => {
-                float_element(mean + std * self.normal(), self.dtype)
-            }
+            Distribution::Normal { mean, std } => float_element(mean + std * self.normal(), dtype),
         }
     }
 }
@@ -129,7 +138,7 @@ impl Elements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::{read_float, read_int};
+    use crate::number::read_int;
 
     fn floats(n: usize, dtype: DType, distribution: Distribution) -> Vec<f64> {
         let mut elements = Elements::new(7, dtype, distribution);

@@ -71,6 +71,14 @@ schema_types! {
     True, true, _ => json_schema!({ "const": true });
     /// A name.
     Name, true, _ => json_schema!({ "type": "string", "minLength": 1, "maxLength": 255 });
+    /// The name of an op: one of ours, which editors complete, or a program's own.
+    OpName, false, generator => {
+        let ops = millstream_ops::families().into_iter().flat_map(|(_, ops)| ops);
+        let mut ours: Vec<&str> = ops.map(|op| op.name()).collect();
+        ours.sort_unstable();
+        let other = generator.subschema_for::<Name>();
+        json_schema!({ "anyOf": [{ "enum": ours }, other] })
+    };
     /// A name or a list of names.
     Names, false, generator => {
         let name = generator.subschema_for::<Name>();

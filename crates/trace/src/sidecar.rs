@@ -53,6 +53,16 @@ impl Sidecar {
         &self.shape
     }
 
+    /// Returns the tensor with the dtype that its reader expects: pairs of f64, which the format
+    /// has for c128, become c128.
+    pub(crate) fn expected_as(mut self, dtype: DType) -> Sidecar {
+        if dtype == DType::C128 && self.dtype == DType::F64 && self.shape.last() == Some(&2) {
+            self.dtype = DType::C128;
+            self.shape.pop();
+        }
+        self
+    }
+
     /// Opens the file at the tensor's first byte.
     pub(crate) fn open(&self) -> io::Result<impl Read> {
         let mut file = File::open(&*self.path)?;
@@ -169,14 +179,17 @@ pub(crate) fn reason(error: &io::Error) -> String {
 }
 
 /// Returns a safetensors file of these tensors, each with its dtype, shape and elements in
-/// row-major order.
+/// row-major order. The format has no c128: such a tensor is one of f64 with a last dimension of
+/// 2.
 ///
 /// # Errors
 /// The elements are not as many as the shape says.
 pub fn bytes(tensors: &BTreeMap<String, (DType, &[usize], &[u8])>) -> Result<Vec<u8>, String> {
     let mut views = BTreeMap::new();
     for (name, (dtype, shape, elements)) in tensors {
-        let view = TensorView::new(dtype_in_file(*dtype), shape.to_vec(), elements);
+        let mut shape = shape.to_vec();
+        shape.extend((*dtype == DType::C128).then_some(2));
+        let view = TensorView::new(dtype_in_file(*dtype), shape, elements);
         views.insert(name.clone(), view.map_err(|e| format!("'{name}': {e}"))?);
     }
     safetensors::serialize(views, None).map_err(|e| e.to_string())
@@ -185,7 +198,8 @@ pub fn bytes(tensors: &BTreeMap<String, (DType, &[usize], &[u8])>) -> Result<Vec
 const fn dtype_in_file(dtype: DType) -> Dtype {
     match dtype {
         DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
+        DType::F64 | DType::C128 => Dtype::F64,
+        DType::C64 => Dtype::C64,
         DType::F16 => Dtype::F16,
         DType::BF16 => Dtype::BF16,
         DType::I64 => Dtype::I64,
@@ -209,6 +223,7 @@ fn dtype_of(dtype: Dtype) -> Option<DType> {
         Dtype::I8 => DType::I8,
         Dtype::U8 => DType::U8,
         Dtype::BOOL => DType::Bool,
+        Dtype::C64 => DType::C64,
         _ => return None,
     })
 }

@@ -146,7 +146,7 @@ pub(crate) fn data<'a>(
     }
     if let Some(raw) = values {
         let literal = Literal::scan(reader.source, reader.range(raw.text), dtype)?;
-        if let Some(shape) = shape.filter(|s| !literal.fits(s)) {
+        if let Some(shape) = shape.filter(|s| !literal.fits(s, dtype)) {
             let (count, got) = (literal.count(), literal.shape());
             let message =
                 format!("expected values for shape {shape:?}, got {count} in shape {got:?}");
@@ -170,6 +170,10 @@ pub(crate) fn data<'a>(
         let field = if error.of_key { raw_key } else { raw };
         reader.error(field, error.message).meant(error.nearest)
     })?;
+    let sidecar = match dtype {
+        Some(dtype) => sidecar.expected_as(dtype),
+        None => sidecar,
+    };
     if let Some(dtype) = dtype.filter(|d| *d != sidecar.dtype()) {
         let message =
             format!("expected '{key}' to be {dtype}, in '{name}' it is {}", sidecar.dtype());
@@ -191,7 +195,7 @@ fn seed<'a, T>(reader: &Reader<'a>, seed: Option<Raw<'a, u64>>, within: Raw<'a, 
 fn uniform<'a>(reader: &Reader<'a>, raw: Raw<'a, RandomForm<'a>>, dtype: DType) -> Result<Data> {
     let form = reader.object(raw, "random elements")?;
     let seed = seed(reader, form.seed, raw)?;
-    let distribution = if dtype.is_float() {
+    let distribution = if dtype.is_inexact() {
         let read = |raw: Option<Raw<'a, f64>>, default| {
             raw.map_or(Ok(default), |raw| reader.number::<f64>(raw, "a number"))
         };

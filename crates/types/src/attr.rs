@@ -1,6 +1,7 @@
 //! Attributes: the named arguments of ops that are not tensors.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -24,20 +25,42 @@ pub enum AttrValue {
     DType(DType),
 }
 
+/// Returns the bits by which a number is compared: those of one NaN for every NaN.
+fn bits(x: f64) -> u64 {
+    if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }
+}
+
 impl PartialEq for AttrValue {
     /// Compares numbers by their printed form: a NaN equals any NaN, and 0.0 differs from -0.0.
     fn eq(&self, other: &AttrValue) -> bool {
-        let bit = |x: f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
-        let bits = |v: &[f64]| v.iter().map(|&x| bit(x)).collect::<Vec<_>>();
         match (self, other) {
             (AttrValue::Int(a), AttrValue::Int(b)) => a == b,
-            (AttrValue::Float(a), AttrValue::Float(b)) => bit(*a) == bit(*b),
+            (AttrValue::Float(a), AttrValue::Float(b)) => bits(*a) == bits(*b),
             (AttrValue::Bool(a), AttrValue::Bool(b)) => a == b,
             (AttrValue::Str(a), AttrValue::Str(b)) => a == b,
             (AttrValue::Ints(a), AttrValue::Ints(b)) => a == b,
-            (AttrValue::Floats(a), AttrValue::Floats(b)) => bits(a) == bits(b),
+            (AttrValue::Floats(a), AttrValue::Floats(b)) => {
+                a.iter().map(|&x| bits(x)).eq(b.iter().map(|&x| bits(x)))
+            }
             (AttrValue::DType(a), AttrValue::DType(b)) => a == b,
             _ => false,
+        }
+    }
+}
+
+impl Eq for AttrValue {}
+
+impl Hash for AttrValue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            AttrValue::Int(v) => v.hash(state),
+            AttrValue::Float(v) => bits(*v).hash(state),
+            AttrValue::Bool(v) => v.hash(state),
+            AttrValue::Str(v) => v.hash(state),
+            AttrValue::Ints(v) => v.hash(state),
+            AttrValue::Floats(v) => v.iter().for_each(|&x| bits(x).hash(state)),
+            AttrValue::DType(v) => v.hash(state),
         }
     }
 }
@@ -91,7 +114,7 @@ impl fmt::Display for AttrValue {
 }
 
 /// The attributes of one call, sorted by name, with unique names.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attrs(Vec<(String, AttrValue)>);
 
 impl Attrs {

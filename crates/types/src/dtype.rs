@@ -29,11 +29,31 @@ pub enum DType {
     U8,
     /// One byte, 0 or 1.
     Bool,
+    /// A complex number: two binary32, the real part first.
+    C64,
+    /// A complex number: two binary64, the real part first.
+    C128,
 }
 
 impl DType {
     /// Every dtype, in the order of the documentation.
-    pub const ALL: [DType; 10] = [
+    pub const ALL: [DType; 12] = [
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I64,
+        DType::I32,
+        DType::I16,
+        DType::I8,
+        DType::U8,
+        DType::Bool,
+        DType::C64,
+        DType::C128,
+    ];
+
+    /// The dtypes of real numbers and of bool, in the same order.
+    pub const REAL: [DType; 10] = [
         DType::F32,
         DType::F64,
         DType::F16,
@@ -46,11 +66,12 @@ impl DType {
         DType::Bool,
     ];
 
-    /// Returns the size of one element in bytes, which is also its alignment.
+    /// Returns the size of one element in bytes, which is also the alignment of its storage.
     #[inline]
     pub const fn size(self) -> usize {
         match self {
-            DType::F64 | DType::I64 => 8,
+            DType::C128 => 16,
+            DType::F64 | DType::I64 | DType::C64 => 8,
             DType::F32 | DType::I32 => 4,
             DType::F16 | DType::BF16 | DType::I16 => 2,
             DType::I8 | DType::U8 | DType::Bool => 1,
@@ -61,6 +82,36 @@ impl DType {
     #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+    }
+
+    /// Returns whether elements are complex numbers.
+    #[inline]
+    pub const fn is_complex(self) -> bool {
+        matches!(self, DType::C64 | DType::C128)
+    }
+
+    /// Returns whether elements are rounded: floats and complex numbers.
+    #[inline]
+    pub const fn is_inexact(self) -> bool {
+        self.is_float() || self.is_complex()
+    }
+
+    /// Returns the dtype of the two parts of a complex number; any other dtype itself.
+    pub const fn part(self) -> DType {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            other => other,
+        }
+    }
+
+    /// Returns the complex dtype that holds the values of this one without loss of precision beyond
+    /// that of c64: c128 for f64 and c128, else c64.
+    pub const fn complex(self) -> DType {
+        match self {
+            DType::F64 | DType::C128 => DType::C128,
+            _ => DType::C64,
+        }
     }
 
     /// Returns whether elements are integers; booleans are not integers.
@@ -82,18 +133,26 @@ impl DType {
             DType::I8 => "i8",
             DType::U8 => "u8",
             DType::Bool => "bool",
+            DType::C64 => "c64",
+            DType::C128 => "c128",
         }
     }
 
     /// Returns the dtype that holds values of both, as PyTorch promotes two tensors of one or more
-    /// dimensions: bool < integers < floats; u8 with a signed integer gives the next wider signed
-    /// integer; f16 with bf16 gives f32.
+    /// dimensions: bool < integers < floats < complex numbers; u8 with a signed integer gives the
+    /// next wider signed integer; f16 with bf16 gives f32.
     ///
     /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
     pub fn promote(self, other: DType) -> DType {
         use DType::*;
         if self == other {
             return self;
+        }
+        if self.is_complex() || other.is_complex() {
+            return match (self.complex(), other.complex()) {
+                (C64, C64) => C64,
+                _ => C128,
+            };
         }
         if self.is_float() || other.is_float() {
             return match (self, other) {
@@ -151,6 +210,8 @@ fn elsewhere(text: &str) -> Option<DType> {
         "int8" | "char" => DType::I8,
         "uint8" | "byte" | "uchar" => DType::U8,
         "boolean" | "bool_" | "pred" | "i1" => DType::Bool,
+        "complex64" | "cfloat" => DType::C64,
+        "complex128" | "cdouble" | "complex" => DType::C128,
         _ => return DType::ALL.into_iter().find(|dtype| dtype.name() == name),
     })
 }
@@ -197,5 +258,8 @@ mod tests {
         assert_eq!(DType::F16.promote(DType::I64), DType::F16);
         assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
         assert_eq!(DType::Bool.promote(DType::U8), DType::U8);
+        assert_eq!(DType::C64.promote(DType::F64), DType::C128);
+        assert_eq!(DType::C64.promote(DType::I64), DType::C64);
+        assert_eq!(DType::C64.promote(DType::BF16), DType::C64);
     }
 }

@@ -1,6 +1,7 @@
 //! The Rust types of elements.
 
 use half::{bf16, f16};
+use num_complex::Complex;
 
 use crate::dtype::DType;
 
@@ -9,7 +10,7 @@ mod sealed {
 }
 
 /// A Rust type of elements: `f32`, `f64`, `half::f16`, `half::bf16`, `i64`, `i32`, `i16`, `i8`,
-/// `u8`, `bool`.
+/// `u8`, `bool`, `Complex<f32>`, `Complex<f64>`.
 pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The dtype of tensors with these elements.
     const DTYPE: DType;
@@ -26,7 +27,7 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// If there are fewer bytes than an element has.
     fn write(self, bytes: &mut [u8]);
 
-    /// Returns the element as a number.
+    /// Returns the element as a number: of a complex one, the real part.
     fn to_f64(self) -> f64;
 
     /// Returns the elements that whole bytes hold.
@@ -99,6 +100,33 @@ impl Element for bool {
     }
 }
 
+macro_rules! complex {
+    ($($part:ty, $dtype:ident;)*) => {$(
+        impl sealed::Sealed for Complex<$part> {}
+        impl Element for Complex<$part> {
+            const DTYPE: DType = DType::$dtype;
+
+            fn read(bytes: &[u8]) -> Complex<$part> {
+                Complex::new(<$part>::read(bytes), <$part>::read(&bytes[size_of::<$part>()..]))
+            }
+
+            fn write(self, bytes: &mut [u8]) {
+                self.re.write(bytes);
+                self.im.write(&mut bytes[size_of::<$part>()..]);
+            }
+
+            fn to_f64(self) -> f64 {
+                self.re.to_f64()
+            }
+        }
+    )*};
+}
+
+complex! {
+    f32, C64;
+    f64, C128;
+}
+
 /// Calls a generic function with the Rust type of a dtype.
 #[macro_export]
 macro_rules! with_element {
@@ -114,6 +142,8 @@ macro_rules! with_element {
             $crate::DType::I8 => $function::<i8>($($argument),*),
             $crate::DType::U8 => $function::<u8>($($argument),*),
             $crate::DType::Bool => $function::<bool>($($argument),*),
+            $crate::DType::C64 => $function::<$crate::element::C64>($($argument),*),
+            $crate::DType::C128 => $function::<$crate::element::C128>($($argument),*),
         }
     };
 }
@@ -122,6 +152,10 @@ macro_rules! with_element {
 pub type F16 = f16;
 /// The type of bf16 elements, for [`with_element`].
 pub type Bf16 = bf16;
+/// The type of c64 elements.
+pub type C64 = Complex<f32>;
+/// The type of c128 elements.
+pub type C128 = Complex<f64>;
 
 #[cfg(test)]
 mod tests {
@@ -140,6 +174,8 @@ mod tests {
         check(&[f16::from_f32(1.5), f16::MIN]);
         check(&[i64::MIN, -1]);
         check(&[true, false]);
+        check(&[C64::new(1.0, -2.0), C64::new(0.0, 3.0)]);
+        check(&[C128::new(1.0, -2.0)]);
         assert_eq!(bool::from_bytes(&[2, 0]), [true, false]);
         fn size<T: Element>() -> usize {
             size_of::<T>()

@@ -25,7 +25,9 @@
 //! a device and back, and that the engine orders and poisons by storages. [`verify`] runs nothing
 //! and decides conflicts by bytes. Its [`Verdict`] holds the violations, the number of compared
 //! pairs, and which waits are needed. `verify` proves every list that `check` accepts.
-//! [`same_operations`] compares two accepted lists, such as those before and after a pass.
+//! [`verify_ranks`] compares the lists of several ranks; [`rank_calls`] returns what one list
+//! asks of the other ranks. [`same_operations`] compares two accepted lists, such as those before
+//! and after a pass.
 //!
 //! # No deadlock
 //! A list is in program order, and streams receive their instructions in that order. Every
@@ -99,6 +101,7 @@
 //! | `regions` | critical sections |
 //! | `cycle` | the cycle that an unending wait is part of |
 //! | [`violation`], `verdict` | the rules that a list can violate; the result |
+//! | `ranks` | whether the ranks of a program meet |
 //! | `repair` | the wait that would order two uses |
 //! | `same` | whether two lists compute the same operations on the same data |
 #![deny(missing_docs)]
@@ -111,6 +114,7 @@ mod history;
 mod liveness;
 mod memory;
 mod needs;
+mod ranks;
 mod regions;
 mod repair;
 mod rules;
@@ -124,6 +128,9 @@ use millstream_instructions::{CheckedList, InstructionList};
 
 pub use check::MOST_VIOLATIONS;
 use check::Mode;
+pub use ranks::{
+    ChannelCalls, ListedCall, RankSite, RankViolation, RanksVerdict, rank_calls, verify_ranks,
+};
 pub use repair::{Repair, repair};
 pub use same::{Difference, same_operations};
 pub use verdict::{Reason, Verdict, Wait};

@@ -26,6 +26,7 @@
 //! | [`lowering`] | transfers and host reads as calls, with a machine or without |
 //! | `capture` | functions of the program whose calls are captured once, and replayed |
 //! | `executable` | lists captured once, compiled to tapes, and launched many times |
+//! | `engine` | functions of the program, ordered by variables and tensors |
 //! | `emission` | the critical section, the router, cancellation, the refusal of reentrant calls |
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
 //! | `pool` | the graph of the streams that run in any order, and its workers |
@@ -40,6 +41,7 @@ mod api;
 mod capture;
 mod driver;
 mod emission;
+mod engine;
 mod executable;
 mod gradient;
 mod host;
@@ -61,6 +63,7 @@ pub use capture::{AutoCaptureReport, CaptureLimits, Traced, TracedCall, TracedRe
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;
+pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, Var};
 pub use executable::{
     Executable, GraphStatus, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
     RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
@@ -70,7 +73,7 @@ pub use host::Blob;
 pub use profile::{
     InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
 };
-pub use tables::{RankBarrier, SingleRank};
+pub use tables::functions::OnComplete;
 pub use tensor::{
     Dims, DlPack, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real,
     Seed, options,

@@ -23,6 +23,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("full", "`Tensor::full` and its kin"),
     ("arange", "`Tensor::arange`"),
     ("scrub", "machines that check memory call it"),
+    ("closure", "`Engine::push`"),
     ("uniform", "`Tensor::uniform`"),
     ("normal", "`Tensor::normal`"),
     ("randint", "`Tensor::randint`"),
@@ -63,6 +64,7 @@ const NAMED: &[(&str, &[Method])] = &[
 /// Ops whose names are not PyTorch's.
 const OURS: &[&str] = &[
     "cast",
+    "closure",
     "fused",
     "randint_",
     "allreduce_",

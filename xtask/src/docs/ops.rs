@@ -11,10 +11,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use millstream_ops::fused::{FUSED, PROGRAM};
-use millstream_ops::{CallSpec, Op, OutputSpec, families};
+use millstream_ops::{ArgDoc, CallSpec, Op, OutputSpec, Presence, families};
 use millstream_types::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The use of tensors by an op's calls.
 #[derive(Default)]
@@ -25,6 +25,8 @@ struct Use {
     results: BTreeSet<String>,
     /// The numbers of results.
     counts: BTreeSet<usize>,
+    /// A call as a statement.
+    example: Option<(Rank, String)>,
 }
 
 /// The use of tensors by the calls of the reference cases, for each op.
@@ -59,7 +61,7 @@ op. An op whose name ends in `_` changes its first tensor in place.
 *new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number
 may replace a tensor if an argument has that tensor's name. Tensors with a question mark may be left
 out; the argument `absent` lists, by number from 0, those that are left out before others that are
-given.
+given. An argument with a star must be given.
 ";
 
 const TAIL: &str = "
@@ -77,7 +79,9 @@ following.
 
 | refused | reason |
 |---|---|
-| complex numbers: `fft_*`, `stft`, `complex`, `polar`, `view_as_complex`, `linalg_eig`, casts to complex dtypes | there is no complex dtype; a program in real numbers, as `view_as_real` gives them, runs |
+| complex numbers in ops that have an order or are rarely used with them: `nan_to_num`, `logsumexp`, `logcumsumexp`, `logaddexp`, `scatter_reduce`, `unique`, embeddings, samples of grids, collectives, steps of `fused` | they are not defined for c64 and c128 here; take the parts by `view_as_real` |
+| complex numbers as `alpha`, `beta`, `value`, `fill` and the like, c32 | arguments are real numbers; the dtypes are c64 and c128 |
+| gradients of complex numbers on a tape of the Rust API | the formulas are those of real numbers; a recording has its own |
 | u16, u32 and u64, and so `hash_tensor` | there are no such dtypes |
 | sparse, nested and quantised tensors | only dense tensors have a layout here |
 | custom kernels, such as those of `torchvision` and `torch_nn` | a trace does not hold them; a recording with `--opaque` has their results |
@@ -88,8 +92,15 @@ following.
 /// Returns the whole page.
 pub(super) fn page(uses: &Uses) -> Result<String> {
     let mut page = HEAD.to_owned();
+    page.push_str(&index());
     for (title, ops) in families() {
-        write!(page, "\n## {title}\n\n| op | uses | gives | what it does |\n|---|---|---|---|\n")?;
+        write!(page, "\n## {title}\n\n")?;
+        let of_one_call = ops.first().map(|op| without_cases(*op)).transpose().ok().flatten();
+        let of_cases = ops.iter().filter_map(|op| uses.0.get(op.name()));
+        if let Some(example) = of_cases.chain(&of_one_call).find_map(of_use) {
+            write!(page, "{example}\n\n")?;
+        }
+        write!(page, "| op | uses | gives | what it does |\n|---|---|---|---|\n")?;
         for op in ops {
             let of_one_call;
             let used = match uses.0.get(op.name()) {
@@ -110,11 +121,113 @@ pub(super) fn page(uses: &Uses) -> Result<String> {
     Ok(page)
 }
 
+/// Returns the families, and all ops by their first letters.
+fn index() -> String {
+    let link = |title: &str| {
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || [' ', '-'].contains(c));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    };
+    let mut text = "\n## Index\n\n| | |\n|---|---|\n".to_owned();
+    let mut all: BTreeMap<char, BTreeMap<&str, String>> = BTreeMap::new();
+    for (title, ops) in families() {
+        for op in ops {
+            let letter = op.name().trim_start_matches('_').chars().next().unwrap_or('_');
+            all.entry(letter).or_default().insert(op.name(), link(title));
+        }
+    }
+    for (letter, ops) in all {
+        let ops: Vec<String> =
+            ops.into_iter().map(|(op, family)| format!("[`{op}`](#{family})")).collect();
+        let _ = writeln!(text, "| {letter} | {} |", ops.join(" "));
+    }
+    text
+}
+
+fn of_use(used: &Use) -> Option<&str> {
+    used.example.as_ref().map(|(_, text)| text.as_str())
+}
+
+/// How good an example is: the least is the best.
+type Rank = (bool, bool, bool, usize);
+
+/// Returns a call as a statement of a trace, with what it gives; none if a reader could not take it
+/// in at a glance.
+fn example(
+    op: &dyn Op,
+    inputs: &[TensorSpec],
+    attrs: &Attrs,
+    given: &Value,
+) -> Option<(Rank, String)> {
+    let is_plain = |spec: &TensorSpec| spec.numel() > 1 && spec.layout.is_contiguous();
+    let names: Vec<&str> = op.inputs().iter().map(|input| input.name).collect();
+    if inputs.len() > names.len() || !inputs.iter().all(is_plain) || attrs.get("absent").is_some() {
+        return None;
+    }
+    let given = given.as_object()?;
+    if given.values().any(Value::is_object) || given.contains_key("memory_format") {
+        return None;
+    }
+    let signature = op.check(CallSpec { inputs, attrs }).ok()?;
+    let mut results: Vec<(String, String)> = Vec::new();
+    let mut changed: Vec<String> = Vec::new();
+    for output in &signature.outputs {
+        let spec = match output {
+            OutputSpec::Fresh(spec) => spec.brief(),
+            OutputSpec::View { of, layout, dtype } => {
+                let dtype = dtype.unwrap_or(inputs[*of].dtype);
+                TensorSpec::new(dtype, layout.clone()).ok()?.brief()
+            }
+            OutputSpec::Same(of) => {
+                changed.push(format!("`{}`", names[*of]));
+                continue;
+            }
+            OutputSpec::Bounded(_) => return None,
+        };
+        let number = if results.is_empty() { String::new() } else { results.len().to_string() };
+        results.push((format!("out{number}"), spec));
+    }
+    let list = |names: &[&str]| match names {
+        [one] => format!("\"{one}\""),
+        several => format!("[\"{}\"]", several.join("\", \"")),
+    };
+    let mut text = format!("{{ \"op\": \"{}\"", op.name());
+    if !inputs.is_empty() {
+        let _ = write!(text, ", \"in\": {}", list(&names[..inputs.len()]));
+    }
+    if !results.is_empty() {
+        let names: Vec<&str> = results.iter().map(|(name, _)| name.as_str()).collect();
+        let _ = write!(text, ", \"out\": {}", list(&names));
+    }
+    if !given.is_empty() {
+        let pairs = given.iter().map(|(name, value)| format!("\"{name}\": {value}"));
+        let _ = write!(text, ", \"attrs\": {{ {} }}", pairs.collect::<Vec<_>>().join(", "));
+    }
+    let with = names.iter().zip(inputs).map(|(name, spec)| format!("`{name}` {}", spec.brief()));
+    let with = with.collect::<Vec<_>>().join(", ");
+    let gives = results.iter().map(|(name, spec)| format!("`{name}` {spec}"));
+    let gives = gives.collect::<Vec<_>>().join(", ");
+    let says = match (with.is_empty(), results.is_empty()) {
+        (true, _) => format!("gives {gives}"),
+        (false, true) if inputs.len() == 1 => format!("changes {with}"),
+        (false, true) => format!("changes {} of {with}", changed.join(", ")),
+        (false, false) => format!("gives {gives} for {with}"),
+    };
+    let is_number =
+        |a: &ArgDoc| matches!(a.presence, Presence::InsteadOf(_)) && given.contains_key(a.name);
+    let rank = (
+        !inputs.iter().all(|spec| spec.dtype == DType::F32),
+        results.is_empty() || op.attrs().iter().any(is_number),
+        given.is_empty(),
+        text.len(),
+    );
+    Some((rank, format!("| example | |\n|---|---|\n| `{text} }}` | {says} |")))
+}
+
 /// Collectives and `fused` have no reference cases; each schema is evaluated for one call.
 fn without_cases(op: &dyn Op) -> Result<Use> {
     let inputs = vec![TensorSpec::contiguous(DType::F32, &[2])?; op.inputs().len()];
     let mut attrs = Attrs::new();
-    for name in ["round", "root", "to", "from"] {
+    for name in ["root", "to", "from"] {
         if op.attrs().iter().any(|a| a.name == name) {
             attrs.set(name, 0);
         }
@@ -122,7 +235,11 @@ fn without_cases(op: &dyn Op) -> Result<Use> {
     if op.name() == FUSED {
         attrs.set(PROGRAM, "neg(%0)");
     }
-    let mut used = Use::default();
+    let given = match op.name() {
+        FUSED => json!({ PROGRAM: "neg(%0)" }),
+        _ => json!({}),
+    };
+    let mut used = Use { example: example(op, &inputs, &attrs, &given), ..Use::default() };
     add_call(op, &inputs, &attrs, &mut used)?;
     Ok(used)
 }
@@ -132,13 +249,17 @@ fn call(op: &dyn Op) -> String {
     let least = op.optional().unwrap_or(usize::MAX);
     let many = op.takes(op.inputs().len() + 7);
     let last = op.inputs().len().saturating_sub(1);
-    let tensor = |(k, input): (usize, &millstream_ops::ArgDoc)| {
+    let tensor = |(k, input): (usize, &ArgDoc)| {
         let mark = if k >= least { "?" } else { "" };
         let more = if many && k == last { "..." } else { "" };
         format!("{}{mark}{more}", input.name)
     };
     let tensors: Vec<String> = op.inputs().iter().enumerate().map(tensor).collect();
-    let attrs: Vec<&str> = op.attrs().iter().map(|a| a.name).collect();
+    let mark = |a: &ArgDoc| match a.presence {
+        Presence::Required => format!("{}*", a.name),
+        _ => a.name.to_owned(),
+    };
+    let attrs: Vec<String> = op.attrs().iter().map(mark).collect();
     match attrs.is_empty() {
         true => format!("{}({})", op.name(), tensors.join(", ")),
         false => format!("{}({}; {})", op.name(), tensors.join(", "), attrs.join(", ")),
@@ -188,7 +309,12 @@ fn add_case(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
             Layout::strided(&lengths(&input["shape"]), &lengths(&input["strides"]), offset)?;
         inputs.push(TensorSpec::new(dtype, layout)?);
     }
-    add_call(op, &inputs, &attrs(&case["attrs"])?, used)
+    let attrs = attrs(&case["attrs"])?;
+    let own = example(op, &inputs, &attrs, &case["attrs"]);
+    if used.example.as_ref().is_none_or(|best| own.as_ref().is_some_and(|own| own < best)) {
+        used.example = own.or(used.example.take());
+    }
+    add_call(op, &inputs, &attrs, used)
 }
 
 /// Adds the schema's result for a call.

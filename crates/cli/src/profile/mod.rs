@@ -3,6 +3,7 @@
 //! Exit status 0: it was shown. 2: bad input.
 
 mod outputs;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,23 +12,27 @@ use std::sync::Arc;
 use millstream_instructions::text::parse_list;
 use millstream_profile::summary::Show;
 use millstream_profile::{ListTimes, Outcome, Profile, Source, Times, compare, file, of_list};
-use millstream_runner::{RunOptions, lists};
+use millstream_runner::{Names, RunOptions, lists};
 use millstream_terminal::outputs as terminal;
 use millstream_trace::{LoadOptions, load};
 use millstream_types::Point;
 
-pub(crate) use outputs::Outputs;
-use outputs::some_rows;
+pub(crate) use outputs::{Outputs, some_rows};
+pub(crate) use timeline::Timeline;
 
 use crate::BAD_INPUT;
 
 /// The arguments of `millstream profile`.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  millstream profile run.pftrace --html run.html --summary")]
+#[command(after_help = "Examples:\n  millstream profile run.pftrace --html run.html --summary\n  \
+                  millstream profile kineto.json.gz --trace et.json --html page.html")]
 pub(crate) struct Arguments {
-    /// A file that --profile or --html has written
+    /// A file that --profile or --html has written, or another program's timeline: a file of
+    /// PyTorch's profiler (Kineto), of Chakra, or the SQLite export of Nsight Systems
     #[arg(value_name = "FILE")]
     path: PathBuf,
+    #[command(flatten)]
+    timeline: Timeline,
     #[command(flatten)]
     outputs: Outputs,
 }
@@ -47,6 +52,13 @@ pub(crate) struct Compare {
     all_rows: bool,
 }
 
+/// Gives the streams and tensors of a profile the names that the program has for them.
+pub(crate) fn rename(profile: &mut Profile, names: &Names) {
+    let streams = names.streams.iter().map(|(id, name)| (id.index(), name.as_str()));
+    let tensors = names.tensors.iter().map(|(id, name)| (id.to_string(), name.as_str()));
+    profile.rename(streams, tensors);
+}
+
 fn bad(message: &str) -> ExitCode {
     eprintln!("error: {message}");
     ExitCode::from(BAD_INPUT)
@@ -60,7 +72,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn shown(arguments: &Arguments) -> Result<(), String> {
     let outputs = terminal::Outputs::new(arguments.outputs.files())?;
     outputs.refuse([arguments.path.as_path()])?;
-    let profile = file::read(&arguments.path)?;
+    if let Some(trace) = arguments.timeline.trace() {
+        outputs.refuse([trace])?;
+    }
+    let profile = match arguments.timeline.read(&arguments.path)? {
+        Some(timeline) => timeline.profile,
+        None => file::read(&arguments.path)?,
+    };
     arguments.outputs.write(&profile)?;
     // Without an option, the summary is what there is to show.
     if arguments.outputs.has_summary() || !arguments.outputs.any() {
@@ -100,6 +118,9 @@ impl ListTimes for NoTimes {
 
 /// Reads a profile, or the list of a trace or of a file with a list.
 fn read_any(path: &Path) -> Result<Profile, String> {
+    if let Some(timeline) = Timeline::default().read(path)? {
+        return Ok(timeline.profile);
+    }
     let at = path.display();
     let bytes = std::fs::read(path).map_err(|e| format!("cannot read {at}: {e}"))?;
     let title = at.to_string();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use millstream_instructions::SyncPolicy;
 use millstream_instructions::passes::Pass;
-use millstream_runner::{Loading, RunOptions};
+use millstream_runner::{CollectiveChecks, Loading, RunOptions};
 use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
 use millstream_vm::{DriverKind, MachineConfig};
@@ -72,7 +72,11 @@ pub(crate) struct Arguments {
     /// End a run in which an instruction takes longer than TIME, as in 10s or 500ms, with a report
     /// of all waits
     #[arg(long, value_name = "TIME", value_parser = time)]
-    watchdog: Option<Duration>,
+    pub(super) watchdog: Option<Duration>,
+    /// Do not compare the collectives of several ranks before their data moves. Ranks that call
+    /// different things may then give wrong results, or wait for ever
+    #[arg(long)]
+    unchecked_collectives: bool,
     /// Let CUDA devices compute matrix products of f32 in TF32
     #[arg(long)]
     tf32: bool,
@@ -176,6 +180,10 @@ impl Arguments {
             .profile(self.outputs.any())
             .memory_limit(self.memory_limit)
             .tf32(self.tf32);
+        let options = match self.unchecked_collectives {
+            true => options.collective_checks(CollectiveChecks::None),
+            false => options,
+        };
         let options = match &self.passes {
             Some(Passes(passes)) => options.passes(passes),
             None => options,

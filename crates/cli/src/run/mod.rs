@@ -1,21 +1,27 @@
 //! `run`: runs traces and compares their outputs with the expected ones.
 //!
 //! Exit status 0: all ran and matched. 1: an output differs, or a run failed. 2: bad input, or an
-//! absent device. The status of several traces is the worst of theirs.
+//! absent device or library. The status of several traces, and of several processes, is the worst
+//! of theirs.
 
 mod arguments;
 mod one;
+mod processes;
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use millstream_profile::{add_ranges, measured};
+use millstream_comm::CommError;
+use millstream_profile::{Profile, add_ranges, measured, merged};
 use millstream_trace::{Entry, TraceError, expand};
 
 pub(crate) use arguments::{Arguments, number, size};
 pub(crate) use one::Ran;
+use processes::Processes;
 
 use crate::BAD_INPUT;
+use crate::profile::rename;
 use crate::show::{memory, report, snippet, tables, values};
 use millstream_terminal::file::write;
 use millstream_terminal::outputs::Outputs;
@@ -30,21 +36,38 @@ enum Status {
 
 /// Runs all traces that the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let status = match all(arguments) {
-        Ok(status) => status,
+    let fails = |error: &TraceError| {
+        snippet::print(error);
+        Status::BadInput
+    };
+    let processes = match Processes::connect() {
+        Ok(processes) => processes,
         Err(error) => {
-            snippet::print(&error);
-            Status::BadInput
+            fails(&TraceError::of_file("run", error.to_string()));
+            return ExitCode::from(BAD_INPUT);
         }
     };
-    ExitCode::from(match status {
+    if let Some((processes, longest)) = processes.as_ref().zip(arguments.watchdog) {
+        processes.limit_pause(longest);
+    }
+    let status = all(arguments, processes.as_ref()).unwrap_or_else(|error| fails(&error));
+    let status = match status {
         Status::Matched => 0,
         Status::Differs => 1,
         Status::BadInput => BAD_INPUT,
-    })
+    };
+    let Some(processes) = processes else { return ExitCode::from(status) };
+    let worst = processes.greatest(status).unwrap_or_else(|error: CommError| {
+        fails(&TraceError::of_file("run", error.to_string()));
+        status.max(1)
+    });
+    processes.finish();
+    ExitCode::from(worst)
 }
 
-fn all(arguments: &Arguments) -> Result<Status, TraceError> {
+fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, TraceError> {
+    // Of several processes the first alone prints, and writes files.
+    let is_first = processes.is_none_or(|processes| processes.rank() == 0);
     let problem = |message: String| TraceError::of_file("run", message);
     let options = arguments.options().map_err(problem)?;
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
@@ -70,13 +93,14 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     if programs.is_empty() {
         return Err(problem("there is no trace to run".to_owned()));
     }
-    let lists: usize = programs.iter().map(|entry| paths(entry).len()).sum();
+    let count = |entry| if processes.is_some() { 1 } else { paths(entry).len() };
+    let lists: usize = programs.iter().map(count).sum();
     if arguments.emit.is_some() && lists > 1 {
         return Err(problem(format!("--emit writes one list, and {lists} programs are given")));
     }
-    if arguments.outputs.any() && lists > 1 {
-        let message = format!("a profile is that of one program, and {lists} are given");
-        return Err(problem(message));
+    if arguments.outputs.any() && programs.len() > 1 {
+        let count = programs.len();
+        return Err(problem(format!("a profile is that of one program, and {count} are given")));
     }
     if arguments.emit_assign.is_some() && lists > 1 {
         let message = "--emit-assign writes the streams of one program";
@@ -92,10 +116,17 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
     let mut worst = Status::Matched;
     for program in &programs {
         let emits = arguments.emit_assign.is_some();
-        let status = match one::run(program, &options, &loading, &outputs, emits) {
+        let ran = match processes {
+            Some(processes) => one::run_rank(program, &options, &loading, processes),
+            None => one::run(program, &options, &loading, &outputs, emits),
+        };
+        let status = match ran {
             Ok(ran) => {
                 let alone = programs.len() == 1;
-                let status = finish(&ran, arguments, &outputs, alone).map_err(problem)?;
+                let status = match is_first {
+                    true => finish(&ran, arguments, &outputs, alone).map_err(problem)?,
+                    false => finish_quietly(&ran),
+                };
                 all.push(ran);
                 status
             }
@@ -106,7 +137,7 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
         };
         worst = worst.max(status);
     }
-    if programs.len() > 1 {
+    if programs.len() > 1 && is_first {
         outputs
             .show(|out, terminal| tables::print_summary(&all, out, terminal))
             .map_err(problem)?;
@@ -115,7 +146,7 @@ fn all(arguments: &Arguments) -> Result<Status, TraceError> {
             eprintln!("{failed} of {} programs failed or gave other results", programs.len());
         }
     }
-    if let Some(path) = &arguments.report {
+    if let Some(path) = arguments.report.as_ref().filter(|_| is_first) {
         let lines: anyhow::Result<String> =
             all.iter().map(|ran| report::line(ran, arguments.report_elements)).collect();
         let lines = lines.map_err(|e| problem(format!("cannot write the report: {e}")))?;
@@ -130,6 +161,36 @@ fn paths(entry: &Entry) -> &[PathBuf] {
         Entry::Ranks { ranks, .. } => ranks,
         Entry::Trace(path) | Entry::Skipped { path, .. } => std::slice::from_ref(path),
     }
+}
+
+/// Returns the profile of a run, of all its ranks together.
+fn profile_of(ran: &Ran) -> Option<Profile> {
+    let mut ranks = Vec::new();
+    for rank in &ran.ranks {
+        let times = rank.times.as_ref()?;
+        let mut profile = measured(&ran.trace, times);
+        rename(&mut profile, &rank.names);
+        add_ranges(&mut profile, times, ran.ranges());
+        ranks.push((times.began, profile));
+    }
+    match ranks.len() {
+        0 => None,
+        1 => ranks.pop().map(|(_, profile)| profile),
+        _ => Some(merged(&ran.trace, ranks)),
+    }
+}
+
+/// Shows what has failed on a rank that prints nothing else.
+fn finish_quietly(ran: &Ran) -> Status {
+    for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
+        snippet::print(failure);
+    }
+    if ran.ok() {
+        return Status::Matched;
+    }
+    // Standard error is the last channel: a failure to write to it cannot be reported.
+    drop(tables::print(ran, &mut io::stderr().lock(), io::stderr().is_terminal()));
+    Status::Differs
 }
 
 /// Shows the results of a program, and writes its list and its outputs.
@@ -155,9 +216,7 @@ fn finish(
             outputs.show(|out, _| writeln!(out, "certificate {hash} {name}"))?;
         }
     }
-    if let Some(times) = ran.ranks.first().and_then(|rank| rank.times.as_ref()) {
-        let mut profile = measured(&ran.trace, times);
-        add_ranges(&mut profile, times, ran.ranges());
+    if let Some(profile) = profile_of(ran) {
         arguments.outputs.write(&profile)?;
         if arguments.outputs.has_summary() {
             let forms = &arguments.outputs;

@@ -13,12 +13,16 @@ use millstream_trace::{Action, Body, Entry, Program, Statement, TraceError, outp
 
 use super::paths;
 
+use super::processes::Processes;
+
 /// The results of a program.
 pub(crate) struct Ran {
     /// The file, or the folder of the ranks.
     pub(crate) trace: String,
     /// One report for each rank.
     pub(crate) ranks: Vec<RunReport>,
+    /// The rank of the only report, if other processes have run the others.
+    pub(crate) rank: Option<usize>,
     /// The streams of its ops, if they are wanted.
     pub(super) assignment: Option<String>,
 }
@@ -38,9 +42,9 @@ impl Ran {
 
     /// Returns the name of an output or stream, with its rank if there are several.
     pub(crate) fn name(&self, rank: usize, name: &str) -> String {
-        match self.ranks.len() {
-            1 => name.to_owned(),
-            _ => format!("rank{rank}/{name}"),
+        match (self.ranks.len(), self.rank) {
+            (1, None) => name.to_owned(),
+            (_, of_process) => format!("rank{}/{name}", of_process.unwrap_or(rank)),
         }
     }
 }
@@ -71,7 +75,45 @@ pub(crate) fn run(
         true => "standard input".to_owned(),
         false => name.display().to_string(),
     };
-    Ok(Ran { trace, ranks: ranks?, assignment })
+    Ok(Ran { trace, ranks: ranks?, assignment, rank: None })
+}
+
+/// Loads, checks and runs the program of this process's rank.
+pub(crate) fn run_rank(
+    entry: &Entry,
+    options: &RunOptions,
+    loading: &Loading,
+    processes: &Processes,
+) -> Result<Ran, RunError> {
+    let ran = load_and_run_rank(entry, options, loading, processes);
+    processes.end_program();
+    ran
+}
+
+fn load_and_run_rank(
+    entry: &Entry,
+    options: &RunOptions,
+    loading: &Loading,
+    processes: &Processes,
+) -> Result<Ran, RunError> {
+    let program = match processes
+        .own(entry)
+        .map_err(RunError::from)
+        .and_then(|path| load(path, loading, options))
+    {
+        Ok(program) => Arc::new(program),
+        Err(error) => {
+            processes.agree(false);
+            return Err(error);
+        }
+    };
+    let trace = match entry {
+        Entry::Ranks { folder, .. } => folder.display().to_string(),
+        Entry::Trace(path) | Entry::Skipped { path, .. } => path.display().to_string(),
+    };
+    let agree = |own| processes.agree(own);
+    let report = millstream_runner::run_rank(program, options, processes.communicator(), agree)?;
+    Ok(Ran { trace, ranks: vec![report], rank: Some(processes.rank()), assignment: None })
 }
 
 /// Adds a progress bar if standard error is a terminal. The bar shows only for long runs.
@@ -101,10 +143,16 @@ fn steps(program: &Program) -> u64 {
     }
 }
 
-/// Returns the list of a run as text, with the tensors of the outputs.
+/// Returns the list of a run as text, with the program's names of streams and tensors, and the
+/// tensors of the outputs.
 pub(super) fn list_text(report: &RunReport) -> Option<String> {
     let list = report.list.as_ref()?;
     let mut text = print_list(list);
+    let streams = report.names.streams.iter().map(|(id, name)| ("stream", id.to_string(), name));
+    let tensors = report.names.tensors.iter().map(|(id, name)| ("tensor", id.to_string(), name));
+    for (what, id, name) in streams.chain(tensors) {
+        text += &format!("# {what} {id} is {}\n", serde_json::Value::from(name.as_str()));
+    }
     for output in &report.outputs {
         if let Some(tensor) = output.tensor {
             text += &output_line(&output.name, &tensor.to_string());

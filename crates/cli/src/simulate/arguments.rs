@@ -14,7 +14,7 @@ use crate::run::size;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  millstream simulate examples/traces/diamond.json --seeds 1000")]
 pub(crate) struct Arguments {
-    /// A trace (`-` is standard input), or a list of instructions
+    /// A trace (`-` is standard input), a list of instructions, or a directory with rank0, rank1, …
     #[arg(required_unless_present = "random", value_name = "PATH")]
     pub(super) path: Option<PathBuf>,
     /// Run small random programs instead of a trace, a new one for each seed

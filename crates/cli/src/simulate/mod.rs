@@ -5,6 +5,7 @@
 
 mod arguments;
 mod planted;
+mod ranks;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -18,12 +19,13 @@ use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
 use millstream_instructions::InstructionList;
-use millstream_runner::{Loading, RunError, RunOptions, load};
+use millstream_runner::{Loading, Names, RunError, RunOptions, load};
 use millstream_trace::{Entry, LoadOptions, Program, TraceError, expand, write};
 
 pub(crate) use arguments::Arguments;
 
 use crate::BAD_INPUT;
+use crate::profile::rename;
 use crate::show::snippet;
 use millstream_terminal::file;
 use millstream_terminal::outputs::Outputs;
@@ -48,7 +50,10 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let options = arguments.options().map_err(problem)?;
     let outputs = outputs(arguments)?;
     match &arguments.path {
-        Some(path) => trace(arguments, path, &options, &outputs),
+        Some(path) => match ranks::ranks_of(path)? {
+            Some(ranks) => ranks::run(arguments, path, &ranks, &options, &outputs),
+            None => trace(arguments, path, &options, &outputs),
+        },
         None => random(arguments, &random_options(&options), &outputs),
     }
 }
@@ -88,7 +93,7 @@ fn trace(
     }
     if let Some(path) = &arguments.model {
         let list = inline.list.as_ref().ok_or_else(|| problem("the program has no list"))?;
-        predict(arguments, path, list, outputs)?;
+        predict(arguments, path, (list, &inline.names), outputs)?;
     }
     if !arguments.runs_seeds() {
         return Ok(inline.ok());
@@ -115,9 +120,7 @@ fn single_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
             Entry::Trace(path) => traces.push(path),
             Entry::Ranks { folder, .. } => {
                 let message = format!("{} has several ranks", folder.display());
-                return Err(problem(format!(
-                    "{message}; only programs of one rank can be simulated"
-                )));
+                return Err(problem(format!("{message}: name it alone")));
             }
             Entry::Skipped { .. } => {}
         }
@@ -219,13 +222,14 @@ fn read_model(path: &Path) -> Result<Model, String> {
 fn predict(
     arguments: &Arguments,
     path: &Path,
-    list: &InstructionList,
+    (list, names): (&InstructionList, &Names),
     outputs: &Outputs,
 ) -> Result<(), RunError> {
     let model = read_model(path).map_err(problem)?;
     let prediction = prediction(list, &model).map_err(problem)?;
     let title = arguments.path.as_ref().map_or_else(String::new, |p| p.display().to_string());
-    let profile = profile(&title, list, &prediction);
+    let mut profile = profile(&title, list, &prediction);
+    rename(&mut profile, names);
     let shown = outputs.show(|out, terminal| {
         writeln!(out, "for {}:", model.name)?;
         arguments.outputs.print_summary(&profile, out, terminal)

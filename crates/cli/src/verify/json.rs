@@ -2,10 +2,18 @@
 
 use millstream_instructions::text::print_instruction;
 use millstream_types::Point;
-use millstream_verify::{Violation, repair};
+use millstream_verify::{RanksVerdict, Violation, repair};
 use serde_json::{Value, json};
 
 use crate::verify::{Found, Subject};
+
+/// Returns the result for the ranks of a folder on one line.
+pub(super) fn ranks_line(folder: &str, verdict: &RanksVerdict) -> String {
+    let violations: Vec<String> = verdict.violations.iter().map(ToString::to_string).collect();
+    let (proven, compared) = (verdict.proven(), verdict.compared);
+    json!({ "ranks": folder, "proven": proven, "compared": compared, "violations": violations })
+        .to_string()
+}
 
 /// Returns the result for a list on one line.
 pub(super) fn line(found: &Found) -> String {

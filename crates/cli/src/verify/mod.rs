@@ -11,15 +11,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use millstream_instructions::SyncPolicy;
+use millstream_instructions::{InstructionList, SyncPolicy};
 use millstream_runner::{Loading, RunError, RunOptions};
 use millstream_trace::{EtOptions, LoadOptions, Number, TraceError};
 use millstream_types::DeviceId;
-use millstream_verify::{Verdict, verify};
+use millstream_verify::{RanksVerdict, Verdict, verify, verify_ranks};
 
+use subject::File;
 pub(crate) use subject::Subject;
 
 use crate::BAD_INPUT;
+use crate::profile::Timeline;
 use crate::run::number;
 use crate::show::{snippet, tables, violations};
 use millstream_terminal::file::write;
@@ -29,7 +31,8 @@ use millstream_terminal::outputs::Outputs;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  millstream verify examples/traces/diamond.json --waits")]
 pub(crate) struct Arguments {
-    /// Lists as `run --emit` writes them, traces, or directories with traces and lists
+    /// Lists as `run --emit` writes them, traces, or directories with traces and lists; with
+    /// --trace, a file of PyTorch's profiler
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Write a report as JSON to FILE, one line for each list; `-` is standard output
@@ -53,6 +56,8 @@ pub(crate) struct Arguments {
     /// Leave out the nodes of an execution trace that cannot be executed
     #[arg(long)]
     structural: bool,
+    #[command(flatten)]
+    timeline: Timeline,
 }
 
 /// The earlier uses of a tensor that an instruction waits for.
@@ -76,9 +81,14 @@ impl Found {
         let Verdict { violations, pairs, waits } = &self.verdict;
         let list = &self.subject.list;
         let (instructions, streams) = (list.instructions.len(), list.streams.len());
+        // Whether the ranks meet follows from the lists of all of them.
+        let proven = match self.subject.meets_ranks() {
+            true => "proven for this rank alone",
+            false => "proven",
+        };
         match violations.len() {
             0 => format!(
-                "proven: {}, {}, {}, {}, {} of them not needed",
+                "{proven}: {}, {}, {}, {}, {} of them not needed",
                 count(instructions as u64, "instruction"),
                 count(streams as u64, "stream"),
                 count(*pairs, "pair"),
@@ -133,15 +143,16 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     };
     let trace = LoadOptions { et, ..LoadOptions::default() };
     let loading = Loading { trace, ..Loading::default() };
-    let paths = subject::expand(&arguments.paths)?;
+    let paths = subject::expand(&arguments.paths, &arguments.timeline)?;
     if paths.is_empty() {
         return Err(problem("there is nothing to verify".to_owned()).into());
     }
     let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(problem)?;
-    outputs.refuse(paths.iter().map(PathBuf::as_path)).map_err(problem)?;
+    outputs.refuse(paths.iter().map(|file| file.path.as_path())).map_err(problem)?;
     let (mut proven, mut lines, mut bad) = (true, String::new(), Vec::new());
-    for path in &paths {
-        let subjects = match subject::load(path, &options, &loading) {
+    let mut ranks = Ranks::default();
+    for (k, file) in paths.iter().enumerate() {
+        let subjects = match subject::load(file, &options, &loading, &arguments.timeline) {
             Ok(subjects) => subjects,
             Err(error) => {
                 bad.extend(error.errors);
@@ -149,6 +160,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
             }
         };
         let alone = paths.len() == 1 && subjects.len() == 1;
+        ranks.add(file, subjects.first().map(|subject| &subject.list));
         for subject in subjects {
             let verdict = verify(&subject.list);
             let found = Found { subject, verdict };
@@ -163,6 +175,16 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
                 lines.push('\n');
             }
         }
+        let ends = paths.get(k + 1).is_none_or(|next| next.ranks != file.ranks);
+        if let Some((folder, verdict)) = ranks.verdict(file).filter(|_| ends) {
+            proven &= verdict.proven();
+            let line = ranks_line(&folder, &verdict);
+            outputs.show(|out, _| writeln!(out, "{line}")).map_err(problem)?;
+            if arguments.report.is_some() {
+                lines.push_str(&json::ranks_line(&folder, &verdict));
+                lines.push('\n');
+            }
+        }
     }
     if let Some(path) = &arguments.report {
         write(path, &lines).map_err(problem)?;
@@ -170,6 +192,47 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     match bad.is_empty() {
         true => Ok(proven),
         false => Err(RunError { errors: bad, runtime: false }),
+    }
+}
+
+/// The lists of the ranks of a folder.
+#[derive(Default)]
+struct Ranks {
+    folder: Option<PathBuf>,
+    lists: Vec<InstructionList>,
+}
+
+impl Ranks {
+    /// Adds the list of a file, if it is one of several ranks.
+    fn add(&mut self, file: &File, list: Option<&InstructionList>) {
+        if self.folder != file.ranks {
+            *self = Ranks { folder: file.ranks.clone(), lists: Vec::new() };
+        }
+        self.lists.extend(list.filter(|_| file.ranks.is_some()).cloned());
+    }
+
+    /// Returns whether the ranks of the file's folder meet.
+    fn verdict(&self, file: &File) -> Option<(String, RanksVerdict)> {
+        let folder = file.ranks.as_ref()?.display().to_string();
+        let lists: Vec<&InstructionList> = self.lists.iter().collect();
+        Some((folder, verify_ranks(&lists)))
+    }
+}
+
+/// Returns the result for the ranks of a folder, and prints why they do not meet.
+fn ranks_line(folder: &str, verdict: &RanksVerdict) -> String {
+    for violation in &verdict.violations {
+        snippet::print(&TraceError::of_file(folder, violation.to_string()));
+    }
+    match verdict.violations.len() {
+        0 => format!(
+            "{folder}: proven: the ranks meet, in {}",
+            count(verdict.compared as u64, "collective")
+        ),
+        n => {
+            let found = count(n as u64, "violation");
+            format!("{folder}: not proven: the ranks do not meet, {found}")
+        }
     }
 }
 

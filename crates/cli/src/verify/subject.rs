@@ -5,12 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use millstream_instructions::InstructionList;
 use millstream_instructions::text::{parse_list_with_lines, print_list};
+use millstream_instructions::{Body, InstructionList};
+use millstream_ops::collective;
 use millstream_runner::{
     Listing, Loading, RunError, RunOptions, is_list_file, lists, load as load_trace,
 };
 use millstream_trace::{Entry, TraceError};
+
+use crate::profile::Timeline;
 
 /// The most levels of directories that are searched.
 const MAX_DEPTH: usize = 64;
@@ -20,6 +23,8 @@ pub(crate) struct Subject {
     /// The name of the file, and of the executable in it.
     pub(crate) name: String,
     pub(crate) list: InstructionList,
+    /// Whether it belongs to one of several ranks.
+    is_rank: bool,
     /// The text whose lines are counted: the file, or the list of a trace.
     text: String,
     /// The line of each instruction, from 1.
@@ -32,7 +37,17 @@ impl Subject {
     fn new(name: String, list: InstructionList, text: String, lines: Vec<usize>) -> Subject {
         let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
-        Subject { name, list, text, lines, starts }
+        Subject { name, list, is_rank: false, text, lines, starts }
+    }
+
+    /// Returns whether the list waits for other ranks, on whose lists it then depends.
+    pub(crate) fn meets_ranks(&self) -> bool {
+        let meets = |body: &Body| {
+            let is_collective = |op| collective::is(self.list.ops.name(op));
+            matches!(body, Body::GlobalSync { .. })
+                || matches!(body, Body::OpCall { op, .. } if is_collective(*op))
+        };
+        self.is_rank && self.list.instructions.iter().any(|i| meets(&i.body))
     }
 
     /// Returns the line of an instruction.
@@ -53,20 +68,40 @@ impl Subject {
     }
 }
 
+/// A file to verify.
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    /// The folder of the ranks, if it is the program of one of several.
+    pub(super) ranks: Option<PathBuf>,
+    /// Whether it is the timeline of another program.
+    is_timeline: bool,
+}
+
 /// Returns the files that the paths stand for.
-pub(super) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
+pub(super) fn expand(paths: &[PathBuf], timeline: &Timeline) -> Result<Vec<File>, TraceError> {
     let mut files = Vec::new();
+    let one = |path| File { path, ranks: None, is_timeline: false };
     for path in paths {
+        if timeline.trace().is_some() {
+            files.push(File { is_timeline: true, ..one(path.clone()) });
+            continue;
+        }
         if path.is_dir() {
-            lists_below(path, 0, &mut files).map_err(|e| {
+            let mut lists = Vec::new();
+            let found = lists_below(path, 0, &mut lists);
+            files.extend(lists.into_iter().map(one));
+            found.map_err(|e| {
                 let file = path.display().to_string();
                 TraceError::of_file(file, format!("cannot read it: {e}"))
             })?;
         }
         for entry in millstream_trace::expand([path])? {
             match entry {
-                Entry::Trace(path) => files.push(path),
-                Entry::Ranks { ranks, .. } => files.extend(ranks),
+                Entry::Trace(path) => files.push(one(path)),
+                Entry::Ranks { folder, ranks } => {
+                    let of_rank = |path| File { ranks: Some(folder.clone()), ..one(path) };
+                    files.extend(ranks.into_iter().map(of_rank));
+                }
                 Entry::Skipped { path, reason } => {
                     eprintln!("skipping {}: {reason}", path.display());
                 }
@@ -98,11 +133,15 @@ fn lists_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Res
 
 /// Loads the lists of a file: the file's own, or those of the trace in it.
 pub(super) fn load(
-    path: &Path,
+    File { path, ranks, is_timeline }: &File,
     options: &RunOptions,
     loading: &Loading,
+    timeline: &Timeline,
 ) -> Result<Vec<Subject>, RunError> {
     let name = path.display().to_string();
+    if *is_timeline {
+        return of_timeline(path, timeline).map_err(|e| TraceError::of_file(&*name, e).into());
+    }
     if is_list_file(path) {
         let text = fs::read_to_string(path)
             .map_err(|e| TraceError::of_file(&*name, format!("cannot read it: {e}")))?;
@@ -123,12 +162,27 @@ pub(super) fn load(
         };
         if !places.is_empty() {
             let lines = places.iter().map(|p| p.line as usize).collect();
-            return Subject::new(name, list, program.source.text().to_owned(), lines);
+            let text = program.source.text().to_owned();
+            return Subject { is_rank: ranks.is_some(), ..Subject::new(name, list, text, lines) };
         }
-        let text = print_list(&list);
-        let header = 1 + list.streams.len() + list.arenas.len() + list.externals.len();
-        let lines = (0..list.instructions.len()).map(|k| header + 1 + k).collect();
-        Subject::new(name, list, text, lines)
+        Subject { is_rank: ranks.is_some(), ..printed(name, list) }
     };
     Ok(made.into_iter().map(subject).collect())
+}
+
+/// Returns the subject of a list without a text of its own.
+fn printed(name: String, list: InstructionList) -> Subject {
+    let text = print_list(&list);
+    let header = 1 + list.streams.len() + list.arenas.len() + list.externals.len();
+    let lines = (0..list.instructions.len()).map(|k| header + 1 + k).collect();
+    Subject::new(name, list, text, lines)
+}
+
+/// Loads the list of another program's timeline.
+fn of_timeline(path: &Path, timeline: &Timeline) -> Result<Vec<Subject>, String> {
+    let found = timeline.read(path)?;
+    let found = found.ok_or("it is no timeline of another program's, which --trace is for")?;
+    found.profile.remarks.iter().for_each(|remark| eprintln!("{}: {remark}", path.display()));
+    let list = millstream_timelines::list::list(&found)?;
+    Ok(vec![printed(path.display().to_string(), list)])
 }

@@ -3,7 +3,10 @@
 mod browser;
 mod forms;
 mod page;
+mod pages;
 mod perfetto;
+mod timelines;
+mod what_if;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

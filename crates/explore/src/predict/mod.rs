@@ -19,15 +19,12 @@ mod profile;
 
 use std::collections::HashMap;
 
-use millstream_instructions::passes::cost::{bytes, operations};
 use millstream_instructions::passes::timeline::{Interval, timeline};
 use millstream_instructions::{Body, InstructionList, Operand, StreamDecl};
-use millstream_types::{Point, TensorId, TensorSpec, WorkKind, WorkSet};
+use millstream_types::{Point, TensorId, TensorSpec};
 
 pub use model::{DeviceCosts, Model};
 pub use profile::profile;
-
-use model::picoseconds;
 
 /// An instruction on the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,43 +124,21 @@ impl Predictor<'_> {
     fn name_and_time(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
         let StreamDecl { key, work, .. } = &self.list.streams[stream];
         let kind = key.device.kind();
-        let costs = |kind: &str| {
-            self.model.devices.get(kind).ok_or_else(|| {
-                let (model, has) = (&self.model.name, self.model.devices.keys());
-                let has = has.map(String::as_str).collect::<Vec<_>>().join(" and ");
-                format!("the model '{model}' has no devices of kind {kind}, only {has}")
-            })
-        };
         let spec = |o: &&Operand| self.specs.get(&o.tensor);
         let name = body.kind().name();
         Ok(match body {
             Body::OpCall { op, operands, .. } => {
-                let costs = costs(kind)?;
+                let costs = self.model.of(kind)?;
                 let read = operands.iter().filter(|o| o.access.reads());
                 let read: Vec<&TensorSpec> = read.filter_map(|o| spec(&o)).collect();
                 let written = operands.iter().filter(|o| o.access.writes());
                 let written: Vec<&TensorSpec> = written.filter_map(|o| spec(&o)).collect();
                 let op = self.list.ops.name(*op);
-                // A stream that only copies moves bytes between the host and the device.
-                let only = |kind: WorkKind| *work == WorkSet::of(&[kind]);
-                let work = if only(WorkKind::CopyIn) {
-                    picoseconds(bytes(&read), costs.from_host_gb_s)
-                } else if only(WorkKind::CopyOut) {
-                    picoseconds(bytes(&read), costs.to_host_gb_s)
-                } else {
-                    let moved = bytes(&read) + bytes(&written);
-                    let dtype = written.first().or(read.first()).map(|s| s.dtype);
-                    let flops = operations(op, &read, &written);
-                    let computing = dtype.map_or(0, |d| costs.computing(flops, d));
-                    picoseconds(moved, costs.memory_gb_s).max(computing)
-                };
-                (op.to_owned(), costs.launch() + work)
+                (op.to_owned(), costs.call(op, *work, &read, &written))
             }
             Body::SyncRead { operand, .. } => {
-                let costs = costs(kind)?;
-                let bytes = spec(&operand).map_or(0, |s| bytes(&[s]));
-                let rate = if kind == "cpu" { costs.memory_gb_s } else { costs.to_host_gb_s };
-                (name.to_owned(), costs.launch() + picoseconds(bytes, rate))
+                let read: Vec<&TensorSpec> = spec(&operand).into_iter().collect();
+                (name.to_owned(), self.model.of(kind)?.read(kind, &read))
             }
             Body::AccessBlobByCallback { .. } | Body::LazyJobLauncher { .. } => {
                 self.unknown += 1;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_types::DType;
+use millstream_instructions::passes::cost::{bytes, operations};
+use millstream_types::{DType, StreamType, TensorSpec, WorkKind, WorkSet};
 use serde::Deserialize;
 
 /// The costs of devices, by kind.
@@ -72,16 +73,73 @@ impl Model {
         }
         Ok(model)
     }
+
+    /// Returns the costs of a kind of device.
+    pub(super) fn of(&self, kind: &str) -> Result<&DeviceCosts, String> {
+        self.devices.get(kind).ok_or_else(|| {
+            let has: Vec<&str> = self.devices.keys().map(String::as_str).collect();
+            let has = has.join(" and ");
+            format!("the model '{}' has no devices of kind {kind}, only {has}", self.name)
+        })
+    }
+
+    /// Returns the time of an instruction of a profile, in picoseconds: of a call of `name` on a
+    /// stream of type `ty`, or of a read by the host.
+    pub(crate) fn call(
+        &self,
+        kind: &str,
+        ty: &str,
+        name: &str,
+        reads: &[&TensorSpec],
+        writes: &[&TensorSpec],
+    ) -> Result<u64, String> {
+        let costs = self.of(kind)?;
+        if name == "SyncRead" {
+            return Ok(costs.read(kind, reads));
+        }
+        let work = ty.parse::<StreamType>().ok().and_then(StreamType::built_in_work);
+        Ok(costs.call(name, work.unwrap_or_default(), reads, writes))
+    }
 }
 
 impl DeviceCosts {
+    /// Returns the time of a call on a stream that accepts this work, in picoseconds.
+    pub(super) fn call(
+        &self,
+        op: &str,
+        work: WorkSet,
+        reads: &[&TensorSpec],
+        writes: &[&TensorSpec],
+    ) -> u64 {
+        // A stream that only copies moves bytes between the host and the device.
+        let only = |kind: WorkKind| work == WorkSet::of(&[kind]);
+        let time = if only(WorkKind::CopyIn) {
+            picoseconds(bytes(reads), self.from_host_gb_s)
+        } else if only(WorkKind::CopyOut) {
+            picoseconds(bytes(reads), self.to_host_gb_s)
+        } else {
+            let moved = bytes(reads) + bytes(writes);
+            let dtype = writes.first().or(reads.first()).map(|s| s.dtype);
+            let flops = operations(op, reads, writes);
+            let computing = dtype.map_or(0, |d| self.computing(flops, d));
+            picoseconds(moved, self.memory_gb_s).max(computing)
+        };
+        self.launch() + time
+    }
+
+    /// Returns the time of a read by the host, in picoseconds.
+    pub(super) fn read(&self, kind: &str, reads: &[&TensorSpec]) -> u64 {
+        let rate = if kind == "cpu" { self.memory_gb_s } else { self.to_host_gb_s };
+        self.launch() + picoseconds(bytes(reads), rate)
+    }
+
     /// Returns the time of a launch in picoseconds.
-    pub(super) fn launch(&self) -> u64 {
+    fn launch(&self) -> u64 {
         (self.launch_ns * 1e3).round() as u64
     }
 
     /// Returns the time of `flops` operations on a dtype, in picoseconds.
-    pub(super) fn computing(&self, flops: u64, dtype: DType) -> u64 {
+    fn computing(&self, flops: u64, dtype: DType) -> u64 {
         let rate = self.gflop_s.get(&dtype.to_string()).or_else(|| self.gflop_s.get("other"));
         rate.map_or(0, |rate| picoseconds(flops, *rate))
     }
@@ -89,6 +147,6 @@ impl DeviceCosts {
 
 /// Returns the time of `units` at `giga_per_second` · 10⁹ of them a second, in picoseconds, rounded
 /// up.
-pub(super) fn picoseconds(units: u64, giga_per_second: f64) -> u64 {
+fn picoseconds(units: u64, giga_per_second: f64) -> u64 {
     (units as f64 * 1e3 / giga_per_second).ceil() as u64
 }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use millstream_ops::{CallSpec, OutputSpec, Signature};
 use millstream_types::{Access, Attrs, DType, Error, OpId, Origin, Result, StreamId, TensorSpec};
 
+use crate::builder::inference::{Classes, Lookup};
 use crate::builder::memory::Allocation;
 use crate::builder::region::SectionId;
 use crate::builder::slot::is_whole;
@@ -53,6 +54,16 @@ pub enum Output {
     },
 }
 
+impl Output {
+    /// Returns the tensor, if it is one.
+    const fn tensor(&self) -> Option<TensorRef> {
+        match self {
+            Output::Tensor(tensor) => Some(*tensor),
+            Output::Same(_) | Output::Bounded { .. } => None,
+        }
+    }
+}
+
 /// The results of a call, in order.
 pub type Outputs = SmallVec<[Output; 2]>;
 
@@ -62,8 +73,23 @@ impl Builder {
     /// # Errors
     /// The op refuses its operands or arguments; a tensor was released, is held, or lies on a
     /// device that the stream does not use; the memory is used up. Nothing was emitted.
-    pub fn call(&mut self, sink: &mut dyn Sink, call: &Call<'_>) -> Result<Outcome<Outputs>> {
+    pub fn call<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Outcome<Outputs>> {
         self.known_stream(call.stream)?;
+        match self.look_up(call) {
+            Lookup::Found(found) => self.call_inferred(sink, call, found),
+            Lookup::Missed(hash, classes) => self.call_anew(sink, call, Some((hash, classes))),
+            Lookup::Passed => self.call_anew(sink, call, None),
+        }
+    }
+
+    /// Emits a call after asking its schema. Keeps what the schema said if the call was `missed` in
+    /// the cache.
+    pub(super) fn call_anew(
+        &mut self,
+        sink: &mut dyn Sink,
+        call: &Call<'_>,
+        missed: Option<(u64, Classes)>,
+    ) -> Result<Outcome<Outputs>> {
         let op = self
             .ops
             .get(call.op)
@@ -84,7 +110,13 @@ impl Builder {
         if let Some(into) = call.into {
             self.check_into(call, &signature, into).map_err(fits)?;
         } else if signature.is_view() {
-            return self.views(sink, call, &specs, &signature).map(Outcome::Done);
+            let views = self.views(sink, call, &specs, &signature)?;
+            if let Some(missed) = missed {
+                let made = views.iter().filter_map(Output::tensor);
+                let made: SmallVec<[TensorRef; 2]> = made.collect();
+                self.keep_inferred(sink, missed, call, &signature, &made);
+            }
+            return Ok(Outcome::Done(views));
         }
 
         let mut operands = Operands::new();
@@ -116,7 +148,7 @@ impl Builder {
         if signature.workspace > 0 {
             sizes.push((arena, signature.workspace as u64));
         }
-        let purpose = |k: usize| match fresh.get(k) {
+        let purpose = |_: &Builder, k: usize| match fresh.get(k) {
             Some(spec) => format!("{}, a result of {}", spec.brief(), op.name()),
             None => format!("the scratch memory of {}", op.name()),
         };
@@ -141,6 +173,9 @@ impl Builder {
         } else {
             into.iter().map(|&t| Output::Tensor(t)).collect()
         };
+        if let Some(missed) = missed {
+            self.keep_inferred(sink, missed, call, &signature, &made);
+        }
         Ok(Outcome::Done(outputs))
     }
 
@@ -275,8 +310,8 @@ impl Builder {
         // The call emits all views or none: every check comes before the first emission.
         let mut made: SmallVec<[(TensorRef, TensorSpec); 2]> = SmallVec::new();
         for output in &signature.outputs {
-            if let OutputSpec::View { of, layout } = output {
-                let spec = TensorSpec::new(specs[*of].dtype, layout.clone())?;
+            if let OutputSpec::View { of, layout, dtype } = output {
+                let spec = TensorSpec::new(dtype.unwrap_or(specs[*of].dtype), layout.clone())?;
                 let bytes = self.storage_bytes(call.inputs[*of])?;
                 if spec.span_bytes() as u64 > bytes {
                     let message = format!("{spec} reaches past a storage of {bytes} bytes");
@@ -309,8 +344,8 @@ impl Builder {
                     data: made.next().ok_or_else(missing)?,
                     count: made.next().ok_or_else(missing)?,
                 },
-                OutputSpec::View { of, layout } => {
-                    let spec = TensorSpec::new(specs[*of].dtype, layout.clone())?;
+                OutputSpec::View { of, layout, dtype } => {
+                    let spec = TensorSpec::new(dtype.unwrap_or(specs[*of].dtype), layout.clone())?;
                     Output::Tensor(self.view(sink, call.inputs[*of], spec, call.origin)?)
                 }
             });

@@ -63,7 +63,8 @@ impl Builder {
                 }
             }
         }
-        let purpose = |k: usize| format!("{}, memory of an executable", fresh[k].brief());
+        let purpose =
+            |_: &Builder, k: usize| format!("{}, memory of an executable", fresh[k].brief());
         let memory = match self.place(sink, stream, &sizes, purpose, origin)? {
             Outcome::Need(need) => return Ok(Outcome::Need(need)),
             Outcome::Done(memory) => memory,

@@ -10,13 +10,14 @@ use millstream_types::{
 };
 
 use crate::builder::region::SectionId;
-use crate::builder::slot::Storage;
+use crate::builder::slot::SpecClass;
+use crate::builder::storage::Storage;
 use crate::builder::stream::Known;
 use crate::builder::{Builder, Need, Outcome, Sink, TensorRef};
 use crate::frontier::Frontier;
 use crate::instruction::{Operands, Placement, Priority};
 use crate::planner::{Answer, ArenaId, BlockId, Knowledge, Placed, Planner, Points};
-use crate::table::Body;
+use crate::table::{Body, Kind};
 
 /// How many of the largest tensors an error about a full memory names.
 const HOLDERS: usize = 3;
@@ -52,7 +53,7 @@ impl Builder {
             });
         }
         let arena = self.streams[stream.index()].memory;
-        match self.place(sink, stream, &[(arena, bytes)], |_| spec.brief(), origin)? {
+        match self.place(sink, stream, &[(arena, bytes)], |_, _| spec.brief(), origin)? {
             Outcome::Need(need) => Ok(Outcome::Need(need)),
             Outcome::Done(made) => {
                 Ok(Outcome::Done(self.begin_tensor(sink, stream, spec, made[0], origin)))
@@ -68,7 +69,7 @@ impl Builder {
         sink: &mut dyn Sink,
         stream: StreamId,
         sizes: &[(ArenaId, u64)],
-        purpose: impl Fn(usize) -> String,
+        purpose: impl Fn(&Builder, usize) -> String,
         origin: &Origin,
     ) -> Result<Outcome<Allocations>> {
         self.catch_up(stream);
@@ -93,7 +94,8 @@ impl Builder {
                 Answer::NeedReturn(bytes) => Need::Return { arena, bytes },
                 Answer::NeedWait(points) => Need::Wait(points),
                 Answer::Full => {
-                    Need::Everything(Box::new(self.out_of_memory(arena, bytes, purpose(k))))
+                    let purpose = purpose(self, k);
+                    Need::Everything(Box::new(self.out_of_memory(arena, bytes, purpose)))
                 }
             };
             let (planner, known) = self.memory_and_known();
@@ -115,6 +117,24 @@ impl Builder {
             }
         }
         Ok(Outcome::Done(made))
+    }
+
+    /// Allocates memory from an idle block of the stream, as [`Builder::place`] would. Returns none
+    /// if that takes another step.
+    #[inline]
+    pub(super) fn place_idle(
+        &mut self,
+        stream: StreamId,
+        arena: ArenaId,
+        bytes: u64,
+    ) -> Option<Allocation> {
+        if bytes == 0 || self.scrub.is_some() {
+            return None;
+        }
+        self.catch_up(stream);
+        let (planner, known) = self.memory_and_known();
+        let (placement, block) = planner.place_idle(arena, bytes, stream, &known)?;
+        Some(Allocation { placement, block: Some(block) })
     }
 
     /// Returns the planner, and the streams' knowledge that it asks for.
@@ -214,18 +234,27 @@ impl Builder {
         memory: Allocation,
         origin: &Origin,
     ) -> TensorRef {
+        self.begin_classified(sink, stream, Arc::new(spec), SpecClass::default(), memory, origin)
+    }
+
+    /// Begins a tensor of this class in allocated memory.
+    #[inline]
+    pub(super) fn begin_classified(
+        &mut self,
+        sink: &mut (impl Sink + ?Sized),
+        stream: StreamId,
+        spec: Arc<TensorSpec>,
+        class: SpecClass,
+        memory: Allocation,
+        origin: &Origin,
+    ) -> TensorRef {
         // The memory is free from the stream's tail on. Uses on other streams come after the tail.
         let Allocation { placement, block } = memory;
         let storage = Storage::new(self.tail(stream), placement.size, placement.arena, block);
         let storage = self.slots.new_storage(storage, sink);
-        let tensor = self.slots.new_tensor(spec.clone(), storage, sink, origin);
-        let body = Body::AllocateTensor {
-            on: stream,
-            tensor: tensor.id,
-            spec: Box::new(spec),
-            placement: Box::new(placement),
-        };
-        self.emit(sink, body, origin);
+        self.stats.count(Kind::AllocateTensor);
+        let tensor = self.slots.new_tensor(spec.clone(), class, storage, sink, origin);
+        sink.begin_tensor(stream, tensor.id, &spec, placement, origin);
         tensor
     }
 
@@ -249,7 +278,8 @@ impl Builder {
         let start = Point::new(StreamId(0), 0);
         let storage = Storage::new(start, bytes, self.planner.arena(device), None);
         let storage = self.slots.new_storage(storage, sink);
-        Ok(self.slots.new_tensor(spec, storage, sink, &Origin::Unknown))
+        let (spec, class) = (Arc::new(spec), SpecClass::default());
+        Ok(self.slots.new_tensor(spec, class, storage, sink, &Origin::Unknown))
     }
 
     /// Ends an imported tensor. All uses of it have completed. Emits nothing.
@@ -270,21 +300,40 @@ impl Builder {
         spec: TensorSpec,
         origin: &Origin,
     ) -> Result<TensorRef> {
+        self.check_view(of, &spec, spec.span_bytes() as u64)?;
+        Ok(self.begin_view(sink, of, Arc::new(spec), SpecClass::default(), origin))
+    }
+
+    /// Checks that a view, whose last element ends at byte `end`, lies within `of`'s storage.
+    ///
+    /// # Errors
+    /// The tensor was released, or the view reaches past its storage.
+    #[inline]
+    pub(super) fn check_view(&self, of: TensorRef, spec: &TensorSpec, end: u64) -> Result<()> {
         let storage = self.slots.live(of)?;
         let bytes = self.slots.storage(storage).bytes;
-        if spec.span_bytes() as u64 > bytes {
-            return Err(Error::Invalid {
-                what: "view",
-                message: format!(
-                    "{spec} reaches byte {} of a storage of {bytes}",
-                    spec.span_bytes()
-                ),
-            });
+        if end <= bytes {
+            return Ok(());
         }
-        let tensor = self.slots.new_tensor(spec.clone(), storage, sink, origin);
-        let body = Body::ViewTensor { tensor: tensor.id, of: of.id, spec: Box::new(spec) };
-        self.emit(sink, body, origin);
-        Ok(tensor)
+        let message = format!("{spec} reaches byte {end} of a storage of {bytes}");
+        Err(Error::Invalid { what: "view", message })
+    }
+
+    /// Begins a checked view of this class.
+    #[inline]
+    pub(super) fn begin_view(
+        &mut self,
+        sink: &mut (impl Sink + ?Sized),
+        of: TensorRef,
+        spec: Arc<TensorSpec>,
+        class: SpecClass,
+        origin: &Origin,
+    ) -> TensorRef {
+        let storage = self.slots.storage_of(of.id);
+        self.stats.count(Kind::ViewTensor);
+        let tensor = self.slots.new_tensor(spec.clone(), class, storage, sink, origin);
+        sink.begin_view(tensor.id, of.id, &spec, origin);
+        tensor
     }
 
     /// Ends a tensor. Its storage ends with its last tensor.
@@ -299,9 +348,10 @@ impl Builder {
         origin: &Origin,
     ) -> Result<()> {
         self.usable(tensor, section)?;
-        self.emit(sink, Body::ReleaseTensor { tensor: tensor.id }, origin);
-        if let Some(storage) = self.slots.end(tensor.id, origin) {
-            self.release_block(sink, storage.block, storage.last_use_frontier(), origin);
+        self.stats.count(Kind::ReleaseTensor);
+        sink.end_tensor(tensor.id, origin);
+        if let Some((block, last_uses)) = self.slots.end(tensor.id, origin) {
+            self.release_block(sink, block, last_uses, origin);
         }
         Ok(())
     }

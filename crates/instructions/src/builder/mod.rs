@@ -16,14 +16,14 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `call`, `prepared` | calls of ops |
+//! | `call`, `prepared`, `inference` | calls of ops; what schemas said of earlier calls |
 //! | `sync` | waits from uses |
 //! | `order` | order that the program asks for |
 //! | `memory` | tensors and their memory |
 //! | `launch` | launches of executables |
 //! | `region` | critical sections, reads, callbacks |
 //! | `stream`, `clock` | a stream's tail and clock |
-//! | `slot`, `event` | slots of tensors, storages, events |
+//! | `slot`, `storage`, `event` | slots of tensors, storages, events |
 //! | `protection` | protections that a program can take over |
 //! | `offline` | a builder without a machine |
 //! | `restated` | instructions of a list, emitted again |
@@ -34,6 +34,7 @@
 mod call;
 mod clock;
 mod event;
+mod inference;
 mod launch;
 mod memory;
 mod offline;
@@ -44,6 +45,7 @@ mod region;
 mod restated;
 mod slot;
 mod stats;
+mod storage;
 mod stream;
 mod sync;
 
@@ -60,13 +62,14 @@ use millstream_types::{
 
 use crate::catalog::StreamCatalog;
 use crate::frontier::Frontier;
-use crate::instruction::Via;
+use crate::instruction::{Placement, Via};
 use crate::list::StreamDecl;
 use crate::planner::{ArenaId, ArenaUse, Planner, Points};
 use crate::table::{Body, Instruction};
 
 pub use call::{Call, Output, Outputs, fresh_specs};
 pub use event::EventRef;
+pub use inference::InferenceStats;
 pub use launch::{Launch, LaunchOperand, LaunchTensors};
 pub use offline::{OfflineCatalog, OfflineSink};
 pub use prepared::PreparedCall;
@@ -78,6 +81,7 @@ pub use stats::{Stats, Waits};
 
 use clock::Clock;
 use event::EventTable;
+use inference::InferenceCache;
 use region::Section;
 use slot::SlotTable;
 use stream::StreamTrack;
@@ -118,6 +122,51 @@ pub trait Sink {
     ) {
         self.emit(call.instruction(at, tensors, origin));
     }
+
+    /// Takes the beginning of a tensor, in memory for `on`, as the next instruction.
+    fn begin_tensor(
+        &mut self,
+        on: StreamId,
+        tensor: TensorId,
+        spec: &Arc<TensorSpec>,
+        placement: Placement,
+        origin: &Origin,
+    ) {
+        let (spec, placement) = (Box::new((**spec).clone()), Box::new(placement));
+        let body = Body::AllocateTensor { on, tensor, spec, placement };
+        self.emit(Instruction { body, origin: origin.clone() });
+    }
+
+    /// Takes the beginning of a view as the next instruction.
+    fn begin_view(
+        &mut self,
+        tensor: TensorId,
+        of: TensorId,
+        spec: &Arc<TensorSpec>,
+        origin: &Origin,
+    ) {
+        let body = Body::ViewTensor { tensor, of, spec: Box::new((**spec).clone()) };
+        self.emit(Instruction { body, origin: origin.clone() });
+    }
+
+    /// Takes the end of a tensor as the next instruction.
+    fn end_tensor(&mut self, tensor: TensorId, origin: &Origin) {
+        let body = Body::ReleaseTensor { tensor };
+        self.emit(Instruction { body, origin: origin.clone() });
+    }
+
+    /// Stores a call that will be made many times, on operands like these. Returns its number, if
+    /// the sink keeps numbers.
+    fn store_call(
+        &mut self,
+        _call: &PreparedCall,
+        _operands: SmallVec<[Arc<TensorSpec>; 4]>,
+    ) -> Option<u32> {
+        None
+    }
+
+    /// Forgets a stored call. Instructions that were taken before may still name it.
+    fn forget_call(&mut self, _number: u32) {}
 
     /// Takes a wait at `at` for `until` as the next instruction.
     fn emit_wait(&mut self, at: Point, until: Point, via: Via, origin: &Origin) {
@@ -190,6 +239,7 @@ pub struct Builder {
     protection: Protection,
     streams: Vec<StreamTrack>,
     slots: SlotTable,
+    inference: InferenceCache,
     events: EventTable,
     sections: Vec<Section>,
     planner: Planner,
@@ -230,6 +280,7 @@ impl Builder {
             protection: Protection::default(),
             streams: Vec::new(),
             slots: SlotTable::new(config.sync == SyncPolicy::LastUsedStream),
+            inference: InferenceCache::default(),
             events: EventTable::default(),
             sections: Vec::new(),
             planner: Planner::new(),
@@ -371,6 +422,17 @@ impl Builder {
     pub fn spec(&self, tensor: TensorRef) -> Result<&TensorSpec> {
         self.slots.live(tensor)?;
         Ok(self.slots.spec(tensor.id))
+    }
+
+    /// Returns a tensor's dtype, shape and layout, to be kept, and the device whose memory it lies
+    /// in.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn describe(&self, tensor: TensorRef) -> Result<(&Arc<TensorSpec>, &DeviceId)> {
+        let storage = self.slots.live(tensor)?;
+        let device = self.planner.device(self.slots.storage(storage).arena);
+        Ok((self.slots.shared_spec(tensor.id), device))
     }
 
     /// Returns the device whose memory a tensor lies in.

@@ -84,8 +84,9 @@ impl Builder {
     /// # Errors
     /// As [`Builder::call`], or the memory is used up.
     pub fn call_offline(&mut self, sink: &mut dyn Sink, call: &Call<'_>) -> Result<Outputs> {
+        self.known_stream(call.stream)?;
         loop {
-            match self.call(sink, call)? {
+            match self.call_anew(sink, call, None)? {
                 Outcome::Done(outputs) => return Ok(outputs),
                 Outcome::Need(need) => self.assume(sink, need, call.origin)?,
             }

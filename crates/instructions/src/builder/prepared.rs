@@ -27,6 +27,9 @@ pub struct PreparedCall {
     pub priority: Priority,
     /// The number that the sink gave the call, if it gave one.
     pub number: Option<u32>,
+    /// The sink's number of the function of the program that the next call runs. Recorded lists
+    /// omit it.
+    pub function: Option<u64>,
 }
 
 impl PreparedCall {
@@ -36,7 +39,7 @@ impl PreparedCall {
     }
 
     /// Returns how the call uses each operand.
-    pub fn accesses(&self) -> impl ExactSizeIterator<Item = Access> + '_ {
+    pub fn accesses(&self) -> impl ExactSizeIterator<Item = Access> + Clone + '_ {
         self.operands.iter().map(|(_, access)| *access)
     }
 
@@ -45,7 +48,21 @@ impl PreparedCall {
         self.attrs.as_ref()
     }
 
-    fn uses(&self, tensors: &[TensorRef]) -> Operands {
+    pub(super) const fn new(
+        op: OpId,
+        operands: SmallVec<[(SpecClass, Access); 4]>,
+        attrs: Option<Arc<Attrs>>,
+        priority: Priority,
+    ) -> PreparedCall {
+        PreparedCall { op, operands, attrs, priority, number: None, function: None }
+    }
+
+    /// Returns the operands' classes.
+    pub(super) fn classes(&self) -> impl Iterator<Item = SpecClass> + '_ {
+        self.operands.iter().map(|(class, _)| *class)
+    }
+
+    pub(super) fn uses(&self, tensors: &[TensorRef]) -> Operands {
         let uses = tensors.iter().zip(self.accesses());
         uses.map(|(tensor, access)| Operand { tensor: tensor.id, access }).collect()
     }
@@ -95,7 +112,7 @@ impl Builder {
             operands.push((self.slots.classify(tensor.id), access));
         }
         let attrs = (!attrs.is_empty()).then(|| attrs.clone());
-        Ok(PreparedCall { op, operands, attrs, priority: Priority::default(), number: None })
+        Ok(PreparedCall::new(op, operands, attrs, Priority::default()))
     }
 
     /// Emits a prepared call. Checks only the operands' liveness, memory and classes.

@@ -5,121 +5,22 @@
 //! queue's length.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::FxBuildHasher;
 
 use millstream_types::{
     Access, Error, Origin, Point, Result, StorageId, StreamId, TensorId, TensorSpec,
 };
 
-use crate::builder::region::SectionId;
+use crate::builder::storage::Storage;
 use crate::builder::{Sink, TensorRef};
 use crate::frontier::Frontier;
 use crate::planner::{ArenaId, BlockId};
 
-/// The memory that one or more tensors are views of, and its last uses. The fields that every use
-/// reads come first and fill a cache line.
-#[derive(Clone, Debug)]
-#[repr(C, align(64))]
-pub(super) struct Storage {
-    pub(super) last_write: Point,
-    /// The newest read since the last write by the stream that was first to read; none if its
-    /// sequence number is 0. A read on a pool stands for everything on the pool up to it.
-    first_read: Point,
-    /// The newest reads by other streams. Few storages are read by several streams between writes.
-    further_reads: Vec<Point>,
-    pub(super) held: Option<SectionId>,
-    /// The last use of any kind, if [`SlotTable::keeps_last_uses`].
-    pub(super) last_use: Point,
-    /// The number of live tensors that are views of it.
-    pub(super) tensors: u32,
-    pub(super) bytes: u64,
-    pub(super) arena: ArenaId,
-    /// None if the planner does not manage the memory, or the storage has no bytes.
-    pub(super) block: Option<BlockId>,
-}
-
-// One cache line for the fields that every use reads, and one for the rest.
-const _: () = assert!(std::mem::offset_of!(Storage, last_use) == 64 && size_of::<Storage>() == 128);
-
-impl Storage {
-    /// Returns a storage that is allocated at the point `allocated` and has no uses.
-    pub(super) fn new(
-        allocated: Point,
-        bytes: u64,
-        arena: ArenaId,
-        block: Option<BlockId>,
-    ) -> Storage {
-        Storage {
-            last_write: allocated,
-            first_read: Point::new(allocated.stream, 0),
-            further_reads: Vec::new(),
-            held: None,
-            last_use: allocated,
-            tensors: 0,
-            bytes,
-            arena,
-            block,
-        }
-    }
-
-    /// Returns the newest read of each stream since the last write.
-    pub(super) fn reads(&self) -> impl Iterator<Item = Point> + '_ {
-        let first = (self.first_read.seq > 0).then_some(self.first_read);
-        first.into_iter().chain(self.further_reads.iter().copied())
-    }
-
-    /// Calls `found` with each of [`Storage::reads`], and perhaps with the start of a stream, which
-    /// has always completed.
-    #[inline]
-    pub(super) fn each_read(&self, mut found: impl FnMut(Point)) {
-        found(self.first_read);
-        self.further_reads.iter().copied().for_each(found);
-    }
-
-    /// Returns the points of all last uses.
-    pub(super) fn last_use_frontier(&self) -> Frontier {
-        self.reads().chain([self.last_write]).collect()
-    }
-
-    /// Whether all earlier uses that a use on `stream` must come after are on `stream` itself, so
-    /// that the stream's own order suffices.
-    #[inline]
-    pub(super) fn is_ordered_by(&self, stream: StreamId, writes: bool) -> bool {
-        // Branch-free where possible, because the outcomes are hard to predict.
-        let here = |p: Point| (p.stream == stream) | (p.seq == 0);
-        let reads = here(self.first_read) & self.further_reads.is_empty();
-        here(self.last_write) & (reads | !writes)
-    }
-
-    /// Records a use at `point` in the first cache line.
-    #[inline]
-    fn used(&mut self, point: Point, access: Access) {
-        if self.last_write == point {
-            // An instruction that both reads and writes a storage counts as a write.
-        } else if access.writes() {
-            self.last_write = point;
-            self.first_read.seq = 0;
-            if !self.further_reads.is_empty() {
-                self.further_reads.clear();
-            }
-        } else if (self.first_read.stream == point.stream) | (self.first_read.seq == 0) {
-            self.first_read = point;
-        } else {
-            self.read_further(point);
-        }
-    }
-
-    #[cold]
-    fn read_further(&mut self, point: Point) {
-        match self.further_reads.iter_mut().find(|r| r.stream == point.stream) {
-            Some(read) => read.seq = point.seq,
-            None => self.further_reads.push(point),
-        }
-    }
-}
-
 /// A class of tensors with equal dtypes, shapes and layouts, all of which cover their storages or
 /// all of which do not. A schema treats all tensors of a class alike.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SpecClass(u32);
 
 impl SpecClass {
@@ -138,17 +39,21 @@ struct Hot {
     arena: ArenaId,
 }
 
+/// The number of classes from which on tensors are no longer classified for the inference cache: a
+/// program whose shapes never repeat gains nothing from it.
+const MAX_CLASSES: usize = 1 << 16;
+
 #[derive(Debug, Default)]
 struct Classes {
-    numbers: HashMap<(TensorSpec, bool), SpecClass>,
-    all: Vec<(TensorSpec, bool)>,
+    numbers: HashMap<(Arc<TensorSpec>, bool), SpecClass, FxBuildHasher>,
+    all: Vec<(Arc<TensorSpec>, bool)>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
     hot: Vec<Hot>,
     classes: Classes,
-    specs: Vec<TensorSpec>,
+    specs: Vec<Arc<TensorSpec>>,
     /// The origin of a live tensor's beginning, or of a released tensor's release.
     origins: Vec<Origin>,
     storages: Vec<Storage>,
@@ -170,7 +75,7 @@ pub(crate) fn is_whole(spec: &TensorSpec, bytes: u64) -> bool {
 }
 
 /// Takes a slot whose last uses have completed, from the first two of the queue.
-fn reuse<T: Copy>(queue: &mut VecDeque<(T, Frontier)>, sink: &dyn Sink) -> Option<T> {
+fn reuse<T: Copy>(queue: &mut VecDeque<(T, Frontier)>, sink: &(impl Sink + ?Sized)) -> Option<T> {
     for _ in 0..2.min(queue.len()) {
         let (slot, last_uses) = queue.pop_front()?;
         if last_uses.iter().all(|p| sink.reached(p)) {
@@ -187,7 +92,11 @@ impl SlotTable {
         SlotTable { keeps_last_uses, ..SlotTable::default() }
     }
 
-    pub(super) fn new_storage(&mut self, storage: Storage, sink: &dyn Sink) -> StorageId {
+    pub(super) fn new_storage(
+        &mut self,
+        storage: Storage,
+        sink: &(impl Sink + ?Sized),
+    ) -> StorageId {
         let found = self.idle_storages.pop().or_else(|| {
             let (id, bytes) = reuse(&mut self.free_storages, sink)?;
             self.busy_bytes -= bytes;
@@ -207,9 +116,10 @@ impl SlotTable {
 
     pub(super) fn new_tensor(
         &mut self,
-        spec: TensorSpec,
+        spec: Arc<TensorSpec>,
+        class: SpecClass,
         storage: StorageId,
-        sink: &dyn Sink,
+        sink: &(impl Sink + ?Sized),
         origin: &Origin,
     ) -> TensorRef {
         self.storages[storage.index()].tensors += 1;
@@ -217,12 +127,12 @@ impl SlotTable {
         if let Some(id) = reuse(&mut self.free_tensors, sink) {
             let hot = &mut self.hot[id.index()];
             let generation = hot.generation.wrapping_add(1);
-            *hot = Hot { storage, generation, class: SpecClass::UNKNOWN, arena };
+            *hot = Hot { storage, generation, class, arena };
             self.specs[id.index()] = spec;
             self.origins[id.index()] = origin.clone();
             return TensorRef { id, generation: hot.generation };
         }
-        self.hot.push(Hot { storage, generation: 1, class: SpecClass::UNKNOWN, arena });
+        self.hot.push(Hot { storage, generation: 1, class, arena });
         self.specs.push(spec);
         self.origins.push(origin.clone());
         TensorRef { id: TensorId((self.hot.len() - 1) as u32), generation: 1 }
@@ -271,6 +181,46 @@ impl SlotTable {
             && hot.class == class
             && hot.arena == memory
             && self.storages[hot.storage.index()].held.is_none()
+    }
+
+    /// Whether all earlier uses that a use of a live tensor on `stream` must come after are on
+    /// `stream` itself.
+    #[inline]
+    pub(super) fn is_ordered_by(&self, tensor: TensorId, stream: StreamId, writes: bool) -> bool {
+        let storage = self.hot[tensor.index()].storage;
+        self.storages[storage.index()].is_ordered_by(stream, writes)
+    }
+
+    /// Returns the class of a tensor that is live, in `memory`, and not held by a critical section.
+    /// Returns none if it is not, or if there are too many classes.
+    #[inline]
+    pub(super) fn class_if_free(
+        &mut self,
+        tensor: TensorRef,
+        memory: ArenaId,
+    ) -> Option<SpecClass> {
+        let hot = self.hot.get(tensor.id.index())?;
+        let is_free = hot.generation == tensor.generation
+            && hot.arena == memory
+            && self.storages[hot.storage.index()].held.is_none();
+        if !is_free {
+            return None;
+        }
+        if hot.class != SpecClass::UNKNOWN {
+            Some(hot.class)
+        } else {
+            self.class_if_known(tensor.id)
+        }
+    }
+
+    /// Returns the class of a live tensor; none if there are too many classes.
+    pub(super) fn class_if_known(&mut self, tensor: TensorId) -> Option<SpecClass> {
+        (self.classes.all.len() < MAX_CLASSES).then(|| self.classify(tensor))
+    }
+
+    /// Whether the tensors of a class cover their storages.
+    pub(super) fn is_whole_class(&self, class: SpecClass) -> bool {
+        self.classes.all[class.0 as usize - 1].1
     }
 
     /// Records a use of a live tensor.
@@ -323,6 +273,10 @@ impl SlotTable {
         &self.specs[tensor.index()]
     }
 
+    pub(super) fn shared_spec(&self, tensor: TensorId) -> &Arc<TensorSpec> {
+        &self.specs[tensor.index()]
+    }
+
     pub(super) fn storage(&self, id: StorageId) -> &Storage {
         &self.storages[id.index()]
     }
@@ -331,8 +285,13 @@ impl SlotTable {
         &mut self.storages[id.index()]
     }
 
-    /// Ends a live tensor. Returns its storage if no other tensor is a view of it.
-    pub(super) fn end(&mut self, tensor: TensorId, origin: &Origin) -> Option<Storage> {
+    /// Ends a live tensor. If no other tensor is a view of its storage, returns the storage's block
+    /// and last uses.
+    pub(super) fn end(
+        &mut self,
+        tensor: TensorId,
+        origin: &Origin,
+    ) -> Option<(Option<BlockId>, Frontier)> {
         let hot = &mut self.hot[tensor.index()];
         hot.generation = hot.generation.wrapping_add(1);
         let id = hot.storage;
@@ -346,8 +305,9 @@ impl SlotTable {
         }
         let bytes = if storage.block.is_some() { storage.bytes } else { 0 };
         self.busy_bytes += bytes;
-        self.free_storages.push_back(((id, bytes), last_uses));
-        Some(storage.clone())
+        let block = storage.block;
+        self.free_storages.push_back(((id, bytes), last_uses.clone()));
+        Some((block, last_uses))
     }
 
     /// Returns the last uses of the storage that ended first, if ended storages that are still in

@@ -7,7 +7,7 @@ use millstream_types::{Access, EventId, Origin, Point, StreamId, TensorId};
 
 use crate::builder::clock::Clock;
 use crate::builder::stream::StreamTrack;
-use crate::builder::{Builder, Sink, SyncPolicy, Tensors};
+use crate::builder::{Builder, Sink, SyncPolicy, TensorRef, Tensors};
 use crate::instruction::{Operand, Resolution, Via};
 use crate::table::{Body, Kind};
 
@@ -165,6 +165,14 @@ impl Builder {
         if access.writes() {
             storage.each_read(other);
         }
+    }
+
+    /// Returns whether all uses that a use of `tensor` must come after have completed.
+    pub fn is_settled(&self, tensor: TensorRef, access: Access, sink: &dyn Sink) -> bool {
+        let Ok(storage) = self.slots.live(tensor) else { return false };
+        let storage = self.slots.storage(storage);
+        let reads = || storage.reads().all(|p| sink.reached(p));
+        sink.reached(storage.last_write) && (!access.writes() || reads())
     }
 
     /// Resolves each of `hazards`: counts it, annotates it, and emits its wait if it needs one.

@@ -265,6 +265,23 @@ impl Planner {
         if a.could_return(want, room) { Answer::NeedReturn(want) } else { Answer::Full }
     }
 
+    /// Finds `bytes` bytes among the blocks of `stream` that are idle, or have become idle since it
+    /// last asked: the first two steps of [`Planner::place`].
+    pub fn place_idle(
+        &mut self,
+        arena: ArenaId,
+        bytes: u64,
+        stream: StreamId,
+        known: &impl Knowledge,
+    ) -> Option<(Placement, BlockId)> {
+        let a = &mut self.arenas[arena.index()];
+        let want = rounded(bytes)?;
+        a.free_of(stream);
+        a.collect_covered(stream, known);
+        let at = a.own_idle(stream, want, Search::Bounded)?;
+        Some((a.take(at, want, bytes, stream), BlockId { arena, block: at }))
+    }
+
     /// Counts a wait of the host for everything, which an arena needed.
     pub fn host_waited(&mut self, arena: ArenaId) {
         self.arenas[arena.index()].steps.host_waits += 1;

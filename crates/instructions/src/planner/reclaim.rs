@@ -31,15 +31,20 @@ impl Arena {
         search: Search,
         known: &impl Knowledge,
     ) -> Option<u32> {
-        let large = want >= LARGE;
-        let free = &self.free_blocks[stream.index()];
-        if let Some(at) = free.fit_idle(&self.blocks, want, large, search, |_| true) {
-            let covered = self.blocks[at as usize].was_pending;
-            *(if covered { &mut self.steps.covered } else { &mut self.steps.idle }) += 1;
+        if let Some(at) = self.own_idle(stream, want, search) {
             return Some(at);
         }
-        let at = self.fit_elsewhere(stream, want, large, search, known)?;
+        let at = self.fit_elsewhere(stream, want, want >= LARGE, search, known)?;
         self.steps.elsewhere += 1;
+        Some(at)
+    }
+
+    /// Finds the best idle block of the stream itself.
+    pub(super) fn own_idle(&mut self, stream: StreamId, want: u64, search: Search) -> Option<u32> {
+        let free = &self.free_blocks[stream.index()];
+        let at = free.fit_idle(&self.blocks, want, want >= LARGE, search, |_| true)?;
+        let covered = self.blocks[at as usize].was_pending;
+        *(if covered { &mut self.steps.covered } else { &mut self.steps.idle }) += 1;
         Some(at)
     }
 

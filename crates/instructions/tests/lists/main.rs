@@ -2,6 +2,7 @@
 
 mod common;
 mod ids;
+mod inference;
 mod nested_sections;
 mod pass_errors;
 mod planner;

@@ -2,16 +2,17 @@
 //! one block of the scores exists at a time.
 
 use anyhow::{Result, ensure};
-use millstream_types::Dims;
+use millstream_types::{DType, Dims};
 
 use super::Kernel;
 use super::element::Element;
 use super::optional_inputs::{operands, required};
-use super::pairwise::pairwise_sum;
+use super::pairwise::sum_of;
 use super::real::{Real, reals};
 use super::slice_matmul::{Matrix, multiply};
 use super::softmax::exponentials;
-use super::strided::{Sequence, broadcast_step};
+use super::strided::{Address, Sequence, broadcast_step};
+use super::vectorised::vectorised;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -22,6 +23,67 @@ pub(crate) const KERNELS: &[Kernel] = &[
 /// The numbers of scores and of queries in a block, unless one query has more scores.
 const SCORES: usize = 1 << 16;
 const QUERIES: usize = 64;
+
+/// An operand as rows of equal width, by head.
+struct Heads {
+    all: Sequence,
+    data: Address,
+    dtype: DType,
+    /// The number of heads of a batch, the rows of a head, and the elements of a row.
+    shape: [usize; 3],
+    /// The strides of batches, heads and rows.
+    strides: [usize; 3],
+    /// Whether the elements of a row follow one another.
+    in_rows: bool,
+}
+
+impl Heads {
+    /// # Safety
+    /// The tensor, of four dimensions, is an operand of the call that is only read.
+    unsafe fn new(tensor: RawTensor<'_>) -> Heads {
+        let (shape, strides) = (tensor.shape, tensor.strides);
+        let width = shape[3];
+        Heads {
+            data: Address(tensor.data),
+            dtype: tensor.dtype,
+            shape: [shape[1], shape[2], width],
+            strides: [strides[0], strides[1], strides[2]],
+            in_rows: tensor.numel() > 0
+                && (width == 1 || strides[3] == 1)
+                && (shape[2] == 1 || strides[2] >= width),
+            // SAFETY: guaranteed by the caller.
+            all: unsafe { Sequence::new(tensor) },
+        }
+    }
+
+    /// Returns some rows of a head: in place if their elements follow one another, else copied to
+    /// the buffer. There is at least one.
+    fn rows<'a, T: Real>(
+        &'a self,
+        head: usize,
+        first: usize,
+        count: usize,
+        buffer: &'a mut Vec<T>,
+    ) -> Matrix<'a, T> {
+        let [heads, length, width] = self.shape;
+        assert!(count > 0 && first + count <= length, "outside of a head");
+        if !self.in_rows || self.dtype != T::DTYPE {
+            buffer.resize(count * width, T::ZERO);
+            self.all.load((head * length + first) * width, buffer);
+            return Matrix::new(buffer, count, width, width);
+        }
+        let [of_batch, of_head, of_row] = self.strides;
+        let at = head / heads * of_batch + head % heads * of_head + first * of_row;
+        let step = if length == 1 { width } else { of_row };
+        // SAFETY: these rows lie in the operand, which is valid and only read by the contract of
+        // `new`.
+        let rows = unsafe {
+            let data = self.data.0.cast::<T>().cast_const().add(at);
+            std::slice::from_raw_parts(data, (count - 1) * step + width)
+        };
+        Matrix::new(rows, count, width, step)
+    }
+}
 
 /// The operands and the shape of the scores.
 struct Scores {
@@ -34,15 +96,15 @@ struct Scores {
     block: usize,
     scale: f64,
     causal: bool,
-    q: Sequence,
-    k: Sequence,
-    v: Sequence,
+    q: Heads,
+    k: Heads,
+    v: Heads,
     mask: Option<Sequence>,
 }
 
 impl Scores {
     /// # Safety
-    /// The tensors are operands of the call.
+    /// The tensors are operands of the call that are only read.
     unsafe fn new(
         ctx: &KernelCtx<'_>,
         [q, k, v]: [RawTensor<'_>; 3],
@@ -61,7 +123,7 @@ impl Scores {
             unsafe { Sequence::new(RawTensor { shape: &shape, strides: &strides, ..mask }) }
         });
         // SAFETY: guaranteed by the caller.
-        let [q, k, v] = unsafe { [q, k, v].map(|t| Sequence::new(t)) };
+        let [q, k, v] = unsafe { [q, k, v].map(|t| Heads::new(t)) };
         Ok(Scores {
             heads: batch * heads,
             sharing: heads / shared,
@@ -83,30 +145,67 @@ impl Scores {
         if self.causal { self.keys.min(query + 1) } else { self.keys }
     }
 
-    fn load<T: Real>(&self, from: &Sequence, row: usize, rows: usize) -> Vec<T> {
-        let mut values = vec![T::ZERO; rows * self.width];
-        from.load(row * self.width, &mut values);
-        values
-    }
-
-    fn matrix<'a, T>(&self, rows: &'a [T]) -> Matrix<'a, T> {
-        Matrix::new(rows, rows.len() / self.width, self.width, self.width)
-    }
-
-    /// Computes the scores of a block of queries that begins at query `first` of its head. The
-    /// scores of keys that are not visible are minus infinity.
-    fn compute<T: Real>(&self, head: usize, first: usize, q: &[T], k: &[T], scores: &mut [T]) {
-        let scale = T::from_f64(self.scale);
-        multiply(scores, self.matrix(q), self.matrix(k).transposed(), false);
-        let mut mask = vec![T::ZERO; self.keys];
-        for (number, scores) in scores.chunks_exact_mut(self.keys).enumerate() {
-            scores.iter_mut().for_each(|v| *v *= scale);
+    /// Computes the scores of the block of queries q that begins at query `first` of its head. The
+    /// scores of keys that are not visible are minus infinity. Keys that no query of the block sees
+    /// have no scores: k are the others.
+    fn compute<T: Real>(
+        &self,
+        head: usize,
+        first: usize,
+        q: Matrix<'_, T>,
+        k: Matrix<'_, T>,
+        scores: &mut [T],
+    ) {
+        let keys = k.rows();
+        multiply(scores, q, k.transposed(), false);
+        let mut mask = vec![T::ZERO; if self.mask.is_some() { keys } else { 0 }];
+        for (number, scores) in scores.chunks_exact_mut(keys).enumerate() {
             if let Some(from) = &self.mask {
                 from.load((head * self.queries + first + number) * self.keys, &mut mask);
-                scores.iter_mut().zip(&mask).for_each(|(v, &m)| *v += m);
             }
+            scale_and_add(scores, T::from_f64(self.scale), &mask);
             scores[self.visible_keys(first + number)..].fill(-T::INFINITY);
         }
+    }
+}
+
+vectorised! {
+    /// Multiplies the values by a factor, and adds the elements of the mask, which may be empty.
+    fn scale_and_add<T: Real>(values: &mut [T], scale: T, mask: &[T]) {
+        values.iter_mut().for_each(|v| *v *= scale);
+        values.iter_mut().zip(mask).for_each(|(v, &m)| *v += m);
+    }
+
+    /// Replaces scores by their softmax; returns the logarithm of the sum of their exponentials.
+    fn weights<T: Real>(scores: &mut [T]) -> T {
+        let (greatest, sum) = exponentials(scores);
+        if greatest == -T::INFINITY {
+            // No key is visible. PyTorch defines the logarithm as 0.
+            scores.fill(T::ZERO);
+            return T::ZERO;
+        }
+        scores.iter_mut().for_each(|v| *v /= sum);
+        greatest + sum.ln()
+    }
+
+    /// Replaces scores by their softmax, of which the logarithm of the sum is known.
+    fn weights_again<T: Real>(scores: &mut [T], log: T) {
+        for v in scores {
+            *v = if *v == -T::INFINITY { T::ZERO } else { (*v - log).exp() };
+        }
+    }
+
+    /// Replaces the gradients of weights p by those of the scores: p · (gradient - Σ grad · out) ·
+    /// scale.
+    fn score_gradients<T: Real>(
+        gradients: &mut [T],
+        p: &[T],
+        grad: &[T],
+        out: &[T],
+        scale: T,
+    ) {
+        let sum = sum_of([out, grad], |[o, g]| o * g);
+        gradients.iter_mut().zip(p).for_each(|(v, &p)| *v = p * (*v - sum) * scale);
     }
 }
 
@@ -124,25 +223,16 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
             let (head, first) = (task / blocks, task % blocks * all.block);
             let count = all.block.min(all.queries - first);
             let row = head * all.queries + first;
-            let q: Vec<T> = all.load(&all.q, row, count);
-            let k: Vec<T> = all.load(&all.k, head / all.sharing * all.keys, all.keys);
-            let v: Vec<T> = all.load(&all.v, head / all.sharing * all.keys, all.keys);
-            let mut scores = vec![T::ZERO; count * all.keys];
-            all.compute(head, first, &q, &k, &mut scores);
-            let mut logs = vec![T::ZERO; count];
-            for (scores, log) in scores.chunks_exact_mut(all.keys).zip(&mut logs) {
-                if scores.iter().all(|&v| v == -T::INFINITY) {
-                    // No key is visible. PyTorch defines the logarithm as 0.
-                    scores.fill(T::ZERO);
-                    continue;
-                }
-                let (greatest, sum) = exponentials(scores);
-                scores.iter_mut().for_each(|v| *v /= sum);
-                *log = greatest + sum.ln();
-            }
+            let (shared, keys) = (head / all.sharing, all.visible_keys(first + count - 1));
+            let [mut of_q, mut of_k, mut of_v] = [const { Vec::new() }; 3];
+            let q = all.q.rows::<T>(head, first, count, &mut of_q);
+            let k = all.k.rows(shared, 0, keys, &mut of_k);
+            let v = all.v.rows(shared, 0, keys, &mut of_v);
+            let mut scores = vec![T::ZERO; count * keys];
+            all.compute(head, first, q, k, &mut scores);
+            let logs: Vec<T> = scores.chunks_exact_mut(keys).map(weights).collect();
             let mut values = vec![T::ZERO; count * all.width];
-            let scores = Matrix::new(&scores, count, all.keys, all.keys);
-            multiply(&mut values, scores, all.matrix(&v), false);
+            multiply(&mut values, Matrix::new(&scores, count, keys, keys), v, false);
             out.store(row * all.width, &values);
             sums.store(row, &logs);
         });
@@ -171,41 +261,45 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
         };
         let scale = all.scale as T;
         ctx.for_each(all.heads / all.sharing.max(1), |shared| {
-            let k: Vec<T> = all.load(&all.k, shared * all.keys, all.keys);
-            let v: Vec<T> = all.load(&all.v, shared * all.keys, all.keys);
-            let (mut of_k, mut of_v) = (vec![T::ZERO; k.len()], vec![T::ZERO; v.len()]);
+            let [mut k_buffer, mut v_buffer, mut q_buffer] = [const { Vec::new() }; 3];
+            let size = all.keys * all.width;
+            let (mut of_k, mut of_v) = (vec![T::ZERO; size], vec![T::ZERO; size]);
             let heads = shared * all.sharing..(shared + 1) * all.sharing;
             let blocks = (0..all.queries).step_by(all.block.max(1));
+            let [mut g_buffer, mut o_buffer] = [const { Vec::new() }; 2];
             for (head, first) in heads.flat_map(|h| blocks.clone().map(move |first| (h, first))) {
                 let count = all.block.min(all.queries - first);
-                let row = head * all.queries + first;
-                let q: Vec<T> = all.load(&all.q, row, count);
-                let grad: Vec<T> = all.load(&grad, row, count);
-                let mut products: Vec<T> = all.load(&out, row, count);
+                let (row, size) = (head * all.queries + first, count * all.width);
+                let keys = all.visible_keys(first + count - 1);
+                let q = all.q.rows::<T>(head, first, count, &mut q_buffer);
+                let k = all.k.rows::<T>(shared, 0, keys, &mut k_buffer);
+                let v = all.v.rows::<T>(shared, 0, keys, &mut v_buffer);
+                // SAFETY: operands of the call that are only read.
+                let (grad, out) = unsafe {
+                    let at = row * all.width;
+                    (grad.elements(at, size, &mut g_buffer), out.elements(at, size, &mut o_buffer))
+                };
                 let mut logs = vec![T::ZERO; count];
                 sums.load(row, &mut logs);
-                let mut p = vec![T::ZERO; count * all.keys];
-                all.compute(head, first, &q, &k, &mut p);
-                for (p, &log) in p.chunks_exact_mut(all.keys).zip(&logs) {
-                    let seen = |v: T| v != -T::INFINITY;
-                    p.iter_mut().for_each(|p| *p = if seen(*p) { (*p - log).exp() } else { 0.0 });
+                let mut p = vec![T::ZERO; count * keys];
+                all.compute(head, first, q, k, &mut p);
+                for (p, &log) in p.chunks_exact_mut(keys).zip(&logs) {
+                    weights_again(p, log);
                 }
-                let block = |p| Matrix::new(p, count, all.keys, all.keys);
-                multiply(&mut of_v, block(&p).transposed(), all.matrix(&grad), true);
-                let mut scores = vec![T::ZERO; count * all.keys];
-                multiply(&mut scores, all.matrix(&grad), all.matrix(&v).transposed(), false);
-                products.iter_mut().zip(&grad).for_each(|(o, &g)| *o *= g);
-                let rows = scores.chunks_exact_mut(all.keys).zip(p.chunks_exact(all.keys));
-                for ((scores, p), products) in rows.zip(products.chunks_exact(all.width)) {
-                    let sum: T = pairwise_sum(products);
-                    for (score, &p) in scores.iter_mut().zip(p) {
-                        *score = p * (*score - sum) * scale;
-                    }
+                let block = |p| Matrix::new(p, count, keys, keys);
+                let of_grad = Matrix::new(grad, count, all.width, all.width);
+                multiply(&mut of_v[..keys * all.width], block(&p).transposed(), of_grad, true);
+                let mut scores = vec![T::ZERO; count * keys];
+                multiply(&mut scores, of_grad, v.transposed(), false);
+                let rows = scores.chunks_exact_mut(keys).zip(p.chunks_exact(keys));
+                let products = grad.chunks_exact(all.width).zip(out.chunks_exact(all.width));
+                for ((scores, p), (grad, out)) in rows.zip(products) {
+                    score_gradients(scores, p, grad, out, scale);
                 }
-                let mut of_q = vec![T::ZERO; q.len()];
-                multiply(&mut of_q, block(&scores), all.matrix(&k), false);
+                let mut of_q = vec![T::ZERO; size];
+                multiply(&mut of_q, block(&scores), k, false);
                 q_grad.store(row * all.width, &of_q);
-                multiply(&mut of_k, block(&scores).transposed(), all.matrix(&q), true);
+                multiply(&mut of_k[..keys * all.width], block(&scores).transposed(), q, true);
             }
             k_grad.store(shared * all.keys * all.width, &of_k);
             v_grad.store(shared * all.keys * all.width, &of_v);

@@ -6,11 +6,12 @@ use millstream_ops::checks;
 use super::Kernel;
 use super::element::Element;
 use super::memory::may_overlap;
-use super::norm::{load_all, moments};
+use super::norm::load_all;
 use super::optional_inputs::{operands, required};
-use super::pairwise::pairwise_sum;
+use super::pairwise::{moments, sums_of};
 use super::real::{Real, reals};
 use super::strided::{BLOCK, Sequence};
+use super::vectorised::vectorised;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -47,14 +48,13 @@ impl Images {
 
     fn load<T: Real>(&self, x: &Sequence, channel: usize, to: &mut [T]) {
         for (image, to) in to.chunks_mut(self.pixels.max(1)).enumerate() {
-            x.load((image * self.channels + channel) * self.pixels, to);
+            x.load(self.at(image, channel), to);
         }
     }
 
-    fn store<T: Real>(&self, x: &Sequence, channel: usize, from: &[T]) {
-        for (image, from) in from.chunks(self.pixels.max(1)).enumerate() {
-            x.store((image * self.channels + channel) * self.pixels, from);
-        }
+    /// Returns the number of the first element of a channel of an image.
+    fn at(&self, image: usize, channel: usize) -> usize {
+        (image * self.channels + channel) * self.pixels
     }
 }
 
@@ -94,20 +94,16 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
         let of = |v: &Option<Vec<T>>, channel: usize, other: T| {
             v.as_ref().map_or(other, |v| v[channel])
         };
-        // SAFETY: without training, the call writes its outputs alone.
-        let in_memory = if training { None } else { unsafe { x.slice::<T>() } };
         images.for_each(ctx, |channels| {
-            let mut values = vec![T::ZERO; images.of_channel()];
-            let mut spare = values.clone();
+            let (mut values, mut buffer, mut result) = (Vec::new(), Vec::new(), Vec::new());
             for channel in channels {
-                if training || in_memory.is_none() || out.direct::<T>().is_none() {
-                    images.load(&x, channel, &mut values);
-                }
                 let mut mean = of(&old_mean, channel, 0.0);
                 let mut variance = of(&old_variance, channel, 1.0);
                 if training {
                     let (old_mean, old_variance) = (mean, variance);
-                    (mean, variance) = moments(&values, &mut spare);
+                    values.resize(images.of_channel(), T::ZERO);
+                    images.load(&x, channel, &mut values);
+                    (mean, variance) = moments(&values);
                     let count = values.len() as T;
                     let corrected = variance * count / (count - 1.0);
                     let news = [(old_mean, mean), (old_variance, corrected)];
@@ -123,23 +119,19 @@ fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
                     rstds.store(channel, &[rstd]);
                 }
                 let (weight, bias) = (of(&weight, channel, 1.0), of(&bias, channel, 0.0));
-                let factor = rstd * weight;
-                if !training && let (Some(x), Some(out)) = (in_memory, out.direct::<T>()) {
-                    for image in 0..images.batch {
-                        let at = (image * images.channels + channel) * images.pixels;
-                        // SAFETY: outputs of the call, whose elements follow one another; each
-                        // channel has its own part of them.
-                        let out = unsafe {
-                            std::slice::from_raw_parts_mut(out.add(at), images.pixels)
+                let factors = (mean, rstd * weight, bias);
+                for image in 0..images.batch {
+                    let (at, pixels) = (images.at(image, channel), images.pixels);
+                    // SAFETY: x is only read: the running statistics share no memory with it. Each
+                    // channel has its own part of the output.
+                    unsafe {
+                        let x = match training {
+                            true => &values[image * pixels..(image + 1) * pixels],
+                            false => x.elements(at, pixels, &mut buffer),
                         };
-                        for (out, &v) in out.iter_mut().zip(&x[at..at + images.pixels]) {
-                            *out = (v - mean) * factor + bias;
-                        }
+                        out.compute(at, pixels, &mut result, |out| normalise(x, factors, out));
                     }
-                    continue;
                 }
-                values.iter_mut().for_each(|v| *v = (*v - mean) * factor + bias);
-                images.store(&out, channel, &values);
             }
         });
     });
@@ -182,17 +174,13 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
         }
         images.for_each(ctx, |channels| {
             let mut g = vec![T::ZERO; images.of_channel()];
-            let (mut d, mut spare) = (g.clone(), g.clone());
+            let (mut d, mut result) = (g.clone(), Vec::new());
             let count = g.len() as T;
             for channel in channels {
                 let (mean, rstd) = (means[channel], rstds[channel]);
                 images.load(&grad, channel, &mut g);
                 images.load(&x, channel, &mut d);
-                d.iter_mut().for_each(|d| *d -= mean);
-                for ((s, &g), &d) in spare.iter_mut().zip(&g).zip(&d) {
-                    *s = g * d;
-                }
-                let (sum, dot) = (pairwise_sum(&g), pairwise_sum(&spare));
+                let (sum, dot) = sums(&g, &d, mean);
                 if let Some(out) = &weight_grad {
                     out.store(channel, &[dot * rstd]);
                 }
@@ -205,12 +193,41 @@ fn backward(ctx: &KernelCtx<'_>) -> Result<()> {
                     true => (sum / count, dot * rstd * rstd / count),
                     false => (0.0, 0.0),
                 };
-                for (g, &d) in g.iter_mut().zip(&d) {
-                    *g = (*g - of_g - d * of_d) * factor;
+                for image in 0..images.batch {
+                    let (at, pixels) = (images.at(image, channel), images.pixels);
+                    let part = image * pixels..(image + 1) * pixels;
+                    // SAFETY: each channel has its own part of the output.
+                    unsafe {
+                        out.compute(at, pixels, &mut result, |out| {
+                            let (g, x) = (&g[part.clone()], &d[part]);
+                            gradient(g, x, mean, (of_g, of_d, factor), out);
+                        });
+                    }
                 }
-                images.store(out, channel, &g);
             }
         });
     });
     Ok(())
+}
+
+vectorised! {
+    /// Computes (x - mean) · factor + bias, for these three.
+    fn normalise<T: Real>(x: &[T], factors: (T, T, T), out: &mut [T]) {
+        let (mean, factor, bias) = factors;
+        out.iter_mut().zip(x).for_each(|(out, &v)| *out = (v - mean) * factor + bias);
+    }
+
+    /// Returns the sums of g and of g · (x - mean).
+    fn sums<T: Real>(g: &[T], x: &[T], mean: T) -> (T, T) {
+        let [sum, dot] = sums_of([g, x], |[g, x]| [g, g * (x - mean)]);
+        (sum, dot)
+    }
+
+    /// Computes (g - a - (x - mean) · b) · factor, for the factors (a, b, factor).
+    fn gradient<T: Real>(g: &[T], x: &[T], mean: T, factors: (T, T, T), out: &mut [T]) {
+        let (of_g, of_d, factor) = factors;
+        for ((out, &g), &x) in out.iter_mut().zip(g).zip(x) {
+            *out = (g - of_g - (x - mean) * of_d) * factor;
+        }
+    }
 }

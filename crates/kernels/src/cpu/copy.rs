@@ -12,6 +12,7 @@ use super::element::{Element, dispatch, from_scalar};
 use super::loops::LoopPlan;
 use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
 use super::strided::{Address, BLOCK, CHUNK, Sequence, StridedRow};
+use super::transpose::TiledCopy;
 use super::traversal::Order;
 use super::{KIND, Kernel};
 use crate::context::{KernelCtx, RawTensor, Threads};
@@ -35,19 +36,30 @@ pub(crate) fn register(kernels: &mut KernelRegistry) {
 struct CopyPlan {
     both: LoopPlan<2>,
     dtype: DType,
+    /// Boxed, because few copies have one.
+    tiled: Option<Box<TiledCopy>>,
 }
 
 impl CopyPlan {
     /// # Errors
     /// Fails if `from` does not broadcast to `to`.
     fn new(from: &RawTensor<'_>, to: &RawTensor<'_>) -> Result<CopyPlan> {
-        Ok(CopyPlan { both: LoopPlan::new(to.shape, &[*from, *to], Order::Any)?, dtype: to.dtype })
+        let both = LoopPlan::new(to.shape, &[*from, *to], Order::Any)?;
+        let tiled = match from.dtype == to.dtype {
+            true => TiledCopy::new(both.traversal(), to.dtype.size()).map(Box::new),
+            false => None,
+        };
+        Ok(CopyPlan { both, dtype: to.dtype, tiled })
     }
 
     /// # Safety
     /// As for [`convert`], of operands at these addresses.
     unsafe fn run(&self, from: *mut u8, to: *mut u8, threads: Option<&Threads>) {
         let data = [Address(from), Address(to)];
+        if let Some(tiled) = &self.tiled {
+            // SAFETY: guaranteed by the caller; operands of different steps are not the same.
+            return unsafe { tiled.run(self.dtype, data, threads) };
+        }
         // SAFETY: guaranteed by the caller.
         unsafe {
             dispatch!(self.dtype, T => {

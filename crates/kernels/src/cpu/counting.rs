@@ -8,7 +8,7 @@ use millstream_ops::counting::range;
 use millstream_types::{DType, Dims};
 
 use super::compute::Compute;
-use super::element::{Element, compute};
+use super::element::{Bool, Element, compute};
 use super::memory::expect_dtype;
 use super::sort::Compare;
 use super::strided::{CHUNK, Sequence};
@@ -160,9 +160,7 @@ fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
     let rank = x.shape.len();
     let mut found = vec![fill; out.numel()];
     let size = out.shape[0];
-    let nonzero: Vec<bool> = compute!(x.dtype, T => {
-        all::<T>(x).into_iter().map(|v| v != (0 as T)).collect()
-    });
+    let nonzero: Vec<bool> = all::<Bool>(x).into_iter().map(Bool::get).collect();
     let positions = nonzero.iter().enumerate().filter(|(_, v)| **v).map(|(at, _)| at);
     for (row, at) in positions.take(size).enumerate() {
         let mut rest = at;

@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 use millstream_ops::args::Scalar;
 use millstream_types::DType;
+use num_complex::Complex;
 
 use super::half_float;
 
@@ -19,12 +20,18 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
     fn from_i64(v: i64) -> Self;
     fn from_f32(v: f32) -> Self;
     fn from_f64(v: f64) -> Self;
-    /// Returns the bits, to be stored in a word of a workspace.
+    /// Returns the real part, or for bool whether one of the parts is not zero.
+    #[inline(always)]
+    fn from_complex(v: Complex<f64>) -> Self {
+        Self::from_f64(v.re)
+    }
+    /// Returns the bits, to be stored in a word of a workspace. Of a c128 that is the real part:
+    /// numbers among arguments are real.
     fn to_word(self) -> u64;
     fn from_word(word: u64) -> Self;
 }
 
-/// One of the three types that hold every element without loss.
+/// One of the four types that hold every element without loss.
 pub(crate) trait Carrier: Copy {
     fn convert<T: Element>(self) -> T;
 }
@@ -45,6 +52,13 @@ impl Carrier for f64 {
     #[inline(always)]
     fn convert<T: Element>(self) -> T {
         T::from_f64(self)
+    }
+}
+
+impl Carrier for Complex<f64> {
+    #[inline(always)]
+    fn convert<T: Element>(self) -> T {
+        T::from_complex(self)
     }
 }
 
@@ -189,6 +203,10 @@ impl Element for Bool {
         Bool::new(v != 0.0)
     }
     #[inline(always)]
+    fn from_complex(v: Complex<f64>) -> Self {
+        Bool::new(v.re != 0.0 || v.im != 0.0)
+    }
+    #[inline(always)]
     fn to_word(self) -> u64 {
         u64::from(self.0)
     }
@@ -196,6 +214,52 @@ impl Element for Bool {
     fn from_word(word: u64) -> Self {
         Bool(word as u8)
     }
+}
+
+macro_rules! complex {
+    ($($part:ty, $dtype:ident, $to:expr, $from:expr;)*) => {$(
+        impl Element for Complex<$part> {
+            const DTYPE: DType = DType::$dtype;
+            const ZERO: Self = Complex::new(0.0, 0.0);
+            type Carrier = Complex<f64>;
+
+            #[inline(always)]
+            fn carry(self) -> Complex<f64> {
+                Complex::new(self.re.into(), self.im.into())
+            }
+            #[inline(always)]
+            fn from_i64(v: i64) -> Self {
+                Complex::new(v as $part, 0.0)
+            }
+            #[inline(always)]
+            fn from_f32(v: f32) -> Self {
+                Complex::new(v as $part, 0.0)
+            }
+            #[inline(always)]
+            fn from_f64(v: f64) -> Self {
+                Complex::new(v as $part, 0.0)
+            }
+            #[inline(always)]
+            fn from_complex(v: Complex<f64>) -> Self {
+                Complex::new(v.re as $part, v.im as $part)
+            }
+            #[inline(always)]
+            fn to_word(self) -> u64 {
+                $to(self)
+            }
+            #[inline(always)]
+            fn from_word(word: u64) -> Self {
+                $from(word)
+            }
+        }
+    )*};
+}
+
+complex! {
+    f32, C64,
+    |v: Complex<f32>| u64::from(v.im.to_bits()) << 32 | u64::from(v.re.to_bits()),
+    |w: u64| Complex::new(f32::from_bits(w as u32), f32::from_bits((w >> 32) as u32));
+    f64, C128, |v: Complex<f64>| v.re.to_bits(), |w| Complex::new(f64::from_bits(w), 0.0);
 }
 
 /// Evaluates an expression with the type name `$t` bound to the Rust type of a dtype.
@@ -219,6 +283,8 @@ macro_rules! dispatch {
             DType::I8 => arm!(i8),
             DType::U8 => arm!(u8),
             DType::Bool => arm!(crate::cpu::element::Bool),
+            DType::C64 => arm!(num_complex::Complex<f32>),
+            DType::C128 => arm!(num_complex::Complex<f64>),
         }
     }};
 }
@@ -228,7 +294,8 @@ pub(crate) use dispatch;
 /// rounding: f32 for f32, f16 and bf16; f64 for f64; i64 for integers and bool. Loads and stores
 /// convert, so a kernel is compiled for three types instead of ten. A store to a narrower integer
 /// keeps the low bits, and a store to bool is "nonzero", so sums and products equal those computed
-/// in the dtype itself.
+/// in the dtype itself. Complex dtypes return an error from the calling function: their functions
+/// are in `complex`.
 macro_rules! compute {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
@@ -244,10 +311,35 @@ macro_rules! compute {
             DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 | DType::Bool => {
                 arm!(i64)
             }
+            other => anyhow::bail!("{other}: expected real numbers: schema and kernel disagree"),
         }
     }};
 }
 pub(crate) use compute;
+
+/// As `compute!`, for the types in which a [`Function`](super::function::Function) computes, which
+/// may be complex.
+macro_rules! computed {
+    ($dtype:expr, $t:ident => $body:expr) => {{
+        use millstream_types::DType;
+        macro_rules! arm {
+            ($rust:ty) => {{
+                type $t = $rust;
+                $body
+            }};
+        }
+        match $dtype {
+            DType::F32 | DType::F16 | DType::BF16 => arm!(f32),
+            DType::F64 => arm!(f64),
+            DType::C64 => arm!(num_complex::Complex<f32>),
+            DType::C128 => arm!(num_complex::Complex<f64>),
+            DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 | DType::Bool => {
+                arm!(i64)
+            }
+        }
+    }};
+}
+pub(crate) use computed;
 
 /// As `compute!`, for functions of floats only; other dtypes are an error.
 macro_rules! float {
@@ -270,7 +362,7 @@ pub(crate) use float;
 
 /// Evaluates an expression with the type name `$t` bound to the integer type that
 /// [`bits`](super::memory::bits) selects for a dtype: kernels that only move elements are compiled
-/// for four types instead of ten.
+/// for five types instead of twelve.
 macro_rules! moved {
     ($dtype:expr, $t:ident => $body:expr) => {{
         macro_rules! arm {
@@ -283,7 +375,8 @@ macro_rules! moved {
             1 => arm!(u8),
             2 => arm!(i16),
             4 => arm!(i32),
-            _ => arm!(i64),
+            8 => arm!(i64),
+            _ => arm!(num_complex::Complex<f64>),
         }
     }};
 }

@@ -129,7 +129,9 @@ impl<const N: usize> Call<N> {
                     let converts = dtype != common && common != computed;
                     BoundInput::Tensor { via: converts.then_some(common) }
                 }
-                Input::Number(v) if common.is_float() || common == computed => {
+                Input::Number(v)
+                    if common.is_float() || common.is_complex() || common == computed =>
+                {
                     BoundInput::Number(word(v, computed, computed))
                 }
                 Input::Number(v) => BoundInput::Number(word(v, computed, common)),
@@ -153,7 +155,7 @@ impl<'a> CallArgs<'a> {
 
 /// Returns a number as a word of the type `computed`, converted to the dtype `via` in between.
 fn word(v: Scalar, computed: DType, via: DType) -> u64 {
-    super::element::compute!(computed, T => {
+    super::element::computed!(computed, T => {
         let v = from_scalar::<T>(v);
         dispatch!(via, V => cast::<V, T>(cast::<T, V>(v))).to_word()
     })

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::call_layouts::{CallLayouts, unlocated};
+use super::complex;
 use super::copy::convert;
 use super::elementwise::{Bind, Bound, BoundInput, CallArgs};
 use super::function::MAX_INPUTS;
@@ -20,7 +21,26 @@ use crate::registry::Kernel;
 
 /// The kernel of an elementwise op.
 #[derive(Clone, Copy)]
-pub(crate) struct ElementwiseKernel(pub(crate) Bind);
+pub(crate) struct ElementwiseKernel {
+    real: Bind,
+    /// That of calls with complex operands.
+    complex: Option<Bind>,
+}
+
+impl ElementwiseKernel {
+    /// Returns the kernel of an op whose calls without complex operands `real` binds.
+    pub(crate) fn new(op: &str, real: Bind) -> ElementwiseKernel {
+        ElementwiseKernel { real, complex: complex::bind_of(op) }
+    }
+
+    fn bind(&self, args: &CallArgs<'_>) -> Result<Bound> {
+        if !args.operands.iter().any(|x| x.dtype.is_complex()) {
+            return (self.real)(args);
+        }
+        let bind = self.complex.context("complex operands: schema and kernel disagree")?;
+        bind(args)
+    }
+}
 
 impl Kernel for ElementwiseKernel {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
@@ -30,7 +50,7 @@ impl Kernel for ElementwiseKernel {
         let nth = |k: usize| ctx.nth(k.min(count - 1));
         let operands: [_; OPERANDS] = [nth(0), nth(1), nth(2), nth(3)];
         let operands = &operands[..count];
-        let bound = (self.0)(&CallArgs { operands, attrs: ctx.attrs() })?;
+        let bound = self.bind(&CallArgs { operands, attrs: ctx.attrs() })?;
         let plan = Plan::new(bound, operands)?;
         let address = |k: usize| operands[k].data;
         if plan.copies(address).next().is_some() {
@@ -42,7 +62,7 @@ impl Kernel for ElementwiseKernel {
 
     fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
         let operands: Vec<RawTensor<'_>> = call.operands.iter().map(unlocated).collect();
-        let bound = (self.0)(&CallArgs { operands: &operands, attrs: call.attrs }).ok()?;
+        let bound = self.bind(&CallArgs { operands: &operands, attrs: call.attrs }).ok()?;
         let plan = Plan::new(bound, &operands).ok()?;
         Some(Arc::new(PreparedElementwise { kernel: *self, plan, call: CallLayouts::of(call) }))
     }

@@ -44,14 +44,30 @@ fn embedding(ctx: &KernelCtx<'_>) -> Result<()> {
     let at_once = (BLOCK / columns.max(1)).max(1);
     compute!(out.dtype, T => {
         ctx.for_each(rows.len().div_ceil(at_once), |task| {
-            let mut row = vec![T::ZERO; columns];
-            for at in task * at_once..rows.len().min((task + 1) * at_once) {
-                from.load(rows[at] * columns, &mut row);
-                to.store(at * columns, &row);
-            }
+            let first = task * at_once;
+            let rows = &rows[first..rows.len().min(first + at_once)];
+            copy_rows::<T>(&from, &to, columns, rows, first);
         });
     });
     Ok(())
+}
+
+/// Copies rows of a table to the result, from its row `first` on.
+fn copy_rows<T: Element>(
+    from: &Sequence,
+    to: &Sequence,
+    columns: usize,
+    rows: &[usize],
+    first: usize,
+) {
+    let (mut buffer, mut result) = (Vec::new(), Vec::new());
+    for (at, row) in (first..).zip(rows) {
+        // SAFETY: the table is an operand that is only read, and one task stores these rows.
+        unsafe {
+            let row = from.elements::<T>(row * columns, columns, &mut buffer);
+            to.compute(at * columns, columns, &mut result, |to| to.copy_from_slice(row));
+        }
+    }
 }
 
 /// `embedding_dense_backward(grad, indices; num_weights, padding_idx, scale_grad_by_freq)`.

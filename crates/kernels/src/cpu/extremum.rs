@@ -5,9 +5,11 @@ use anyhow::Result;
 use super::Kernel;
 use super::compute::Compute;
 use super::element::compute;
-use super::pairwise::interleaved;
-use super::reduction::{Reduction, reduce, reduce_to};
+use super::function::LANES;
+use super::pairwise::{self, LEAF, interleaved};
+use super::reduction::{Columns, Reduction, reduce, reduce_to};
 use super::strided::Sequence;
+use super::vectorised::vectorised;
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -19,18 +21,82 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("argmin", |ctx| indices(ctx, false, None, Some(1))),
 ];
 
+/// The parts of a leaf that are compared side by side, because each comparison waits for the one
+/// before it in its lane.
+const PARTS: usize = 4;
+
+/// Reduces a leaf as [`interleaved`] does: which elements are compared first makes no difference,
+/// as long as they stay in order.
+#[inline(always)]
+fn extreme<T: Compute>(values: &[T], empty: T, keep: impl Fn(T, T) -> T) -> T {
+    let rows = values.as_chunks::<{ pairwise::LANES }>().0;
+    if values.len() != LEAF {
+        return interleaved(values, empty, &keep, &keep);
+    }
+    let mut parts = [[empty; pairwise::LANES]; PARTS];
+    let length = rows.len() / PARTS;
+    for at in 0..length {
+        for (part, lanes) in parts.iter_mut().enumerate() {
+            for (lane, &v) in lanes.iter_mut().zip(&rows[part * length + at]) {
+                *lane = keep(*lane, v);
+            }
+        }
+    }
+    let [mut all, rest @ ..] = parts;
+    for part in rest {
+        all.iter_mut().zip(part).for_each(|(lane, v)| *lane = keep(*lane, v));
+    }
+    interleaved(&all, empty, &keep, &keep)
+}
+
+vectorised! {
+    fn greatest_of<T: Compute>(values: &[T], _first: usize) -> T {
+        extreme(values, T::LEAST, T::greater)
+    }
+
+    fn least_of<T: Compute>(values: &[T], _first: usize) -> T {
+        extreme(values, T::GREATEST, T::lesser)
+    }
+
+    fn keep_greater<T: Compute>(all: &mut [T], values: &[T]) {
+        all.iter_mut().zip(values).for_each(|(most, &v)| *most = most.greater(v));
+    }
+
+    fn keep_lesser<T: Compute>(all: &mut [T], values: &[T]) {
+        all.iter_mut().zip(values).for_each(|(least, &v)| *least = least.lesser(v));
+    }
+
+    /// Returns the position of the first value that equals `wanted`, or is NaN if `wanted` is.
+    fn first_equal<T: Compute>(values: &[T], wanted: T) -> usize {
+        let equal = |v: T| v == wanted || (v.unordered() && wanted.unordered());
+        let (blocks, rest) = values.as_chunks::<LANES>();
+        // All of a block are compared, without a branch for each.
+        let any = |block: &[T; LANES]| block.iter().fold(false, |any, &v| any | equal(v));
+        let found = blocks.iter().position(any);
+        let from = found.unwrap_or(blocks.len()) * LANES;
+        let rest = found.map_or(rest, |at| &blocks[at][..]);
+        from + rest.iter().position(|&v| equal(v)).unwrap_or(0)
+    }
+}
+
 fn values(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
     let dtype = ctx.operand(0)?.dtype;
     compute!(dtype, T => {
-        let leaf = |values: &[T], _: usize| match greatest {
-            true => interleaved(values, T::LEAST, T::greater, T::greater),
-            false => interleaved(values, T::GREATEST, T::lesser, T::lesser),
+        let reduction = match greatest {
+            true => Reduction {
+                empty: T::LEAST,
+                leaf: &greatest_of::<T>,
+                join: &T::greater,
+                columns: Some(Columns { add: keep_greater::<T>, join: keep_greater::<T> }),
+            },
+            false => Reduction {
+                empty: T::GREATEST,
+                leaf: &least_of::<T>,
+                join: &T::lesser,
+                columns: Some(Columns { add: keep_lesser::<T>, join: keep_lesser::<T> }),
+            },
         };
-        let (empty, join): (T, fn(T, T) -> T) = match greatest {
-            true => (T::LEAST, T::greater),
-            false => (T::GREATEST, T::lesser),
-        };
-        reduce_to(ctx, dtype, &Reduction { empty, leaf: &leaf, join: &join }, &|total: T| total)
+        reduce_to(ctx, dtype, &reduction, &|total: T| total)
     })
 }
 
@@ -64,16 +130,12 @@ fn indices(
         };
         let empty = (if greatest { T::LEAST } else { T::GREATEST }, i64::MAX);
         let leaf = |values: &[T], first: usize| {
-            let mut best = 0;
-            for (at, &v) in values.iter().enumerate() {
-                if after(values[best], v) {
-                    best = at;
-                }
-            }
+            let extreme = if greatest { greatest_of(values, 0) } else { least_of(values, 0) };
+            let best = first_equal(values, extreme);
             (values[best], (first + best) as i64)
         };
         let join = |a: (T, i64), b: (T, i64)| if after(a.0, b.0) { b } else { a };
-        let reduction = Reduction { empty, leaf: &leaf, join: &join };
+        let reduction = Reduction { empty, leaf: &leaf, join: &join, columns: None };
         reduce(ctx, dtype, &reduction, &|first, totals: &[(T, i64)]| {
             for (at, &(value, index)) in (first..).zip(totals) {
                 if let Some(values) = &values {

@@ -6,6 +6,8 @@ use std::mem::MaybeUninit;
 use millstream_types::DType;
 
 use super::element::Element;
+#[cfg(target_arch = "x86_64")]
+use super::vectorised::has_avx2;
 
 /// The number of elements that a loop loads, computes and stores at once. All inputs of these
 /// elements are read before any is written, so that a result may replace an input.
@@ -13,6 +15,9 @@ pub(crate) const LANES: usize = 16;
 
 /// The maximal number of inputs.
 pub(crate) const MAX_INPUTS: usize = 3;
+
+/// Memory for one element of any type of computations.
+pub(crate) type Word = [u64; 2];
 
 /// The words of the largest closure.
 const WORDS: usize = 4;
@@ -35,7 +40,7 @@ impl Source {
 type Blocks = unsafe fn(*const (), &[Source; MAX_INPUTS], *mut u8, usize);
 
 /// A function of one to three elements, in one of the types of
-/// [`compute!`](super::element::compute).
+/// [`computed!`](super::element::computed).
 #[derive(Clone, Copy)]
 pub(crate) struct Function {
     closure: [MaybeUninit<u64>; WORDS],
@@ -100,7 +105,7 @@ impl Function {
         self.inputs
     }
 
-    /// Returns the type of computations: f32, f64 or i64.
+    /// Returns the type of computations: f32, f64, i64, or a complex one.
     pub(crate) fn computed(&self) -> DType {
         self.computed
     }
@@ -125,18 +130,6 @@ impl Function {
         }
     }
 
-    /// Replaces each value `x` by the function of two elements `f(x, y)`.
-    pub(crate) fn replace<T: Element>(&self, values: &mut [T], y: T) {
-        assert!(self.inputs == 2 && self.computed == T::DTYPE, "a function of other elements");
-        let y = [y; LANES];
-        let data = values.as_mut_ptr().cast();
-        let second = Source { data: y.as_ptr().cast(), advances: false };
-        let inputs = [Source { data, advances: true }, second, Source::NONE];
-        // SAFETY: the values are the first input and the output; there are `LANES` equal elements
-        // of the second.
-        unsafe { self.apply(&inputs, data, values.len()) };
-    }
-
     /// Computes `count` elements from number `from` on, fewer than [`LANES`], as part of a block of
     /// their own, so that their bits do not depend on their position.
     ///
@@ -150,14 +143,14 @@ impl Function {
         count: usize,
     ) {
         let size = self.computed.size();
-        let mut blocks = [MaybeUninit::<[u64; LANES]>::uninit(); MAX_INPUTS];
-        let mut result = MaybeUninit::<[u64; LANES]>::uninit();
+        let mut blocks = [MaybeUninit::<[Word; LANES]>::uninit(); MAX_INPUTS];
+        let mut result = MaybeUninit::<[Word; LANES]>::uninit();
         let mut sources = *inputs;
         for k in 0..self.inputs {
             if inputs[k].advances {
                 let block = blocks[k].as_mut_ptr().cast::<u8>();
                 let first = inputs[k].data.wrapping_add(from * size);
-                // SAFETY: the block has room for `LANES` elements of at most 8 bytes; the others
+                // SAFETY: the block has room for `LANES` elements of at most 16 bytes; the others
                 // repeat the first of the rest.
                 unsafe {
                     block.copy_from_nonoverlapping(first, count * size);
@@ -175,11 +168,6 @@ impl Function {
             out.add(from * size).copy_from_nonoverlapping(to, count * size);
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
 /// Computes `count` blocks from `N` inputs.

@@ -31,8 +31,7 @@ impl Lines {
         }
     }
 
-    /// Loads each line of all `inputs`, calls `f` with the lines, and stores the new content of the
-    /// first one to `out`.
+    /// Calls `f` with each line of all `inputs` and with the line of `out` that it computes.
     ///
     /// # Safety
     /// All are operands of the call, of the shape of these lines; `out` does not overlap itself or
@@ -45,7 +44,7 @@ impl Lines {
         ctx: &KernelCtx<'_>,
         inputs: [RawTensor<'_>; N],
         out: RawTensor<'_>,
-        f: impl Fn([&mut [T]; N]) + Sync + Send,
+        f: impl Fn([&[T]; N], &mut [T]) + Sync + Send,
     ) -> Result<()> {
         let Lines { outer, length, inner } = self;
         let count = out.numel();
@@ -56,21 +55,38 @@ impl Lines {
         }
         // SAFETY: guaranteed by the caller; every line is stored by one thread.
         let (from, to) = unsafe { (inputs.map(|i| Sequence::new(i)), Sequence::new(out)) };
+        if inner == 1 {
+            let at_once = (BLOCK / length).max(1);
+            ctx.for_each(outer.div_ceil(at_once), |task| {
+                let mut buffers: [Vec<T>; N] = std::array::from_fn(|_| Vec::new());
+                let mut result = Vec::new();
+                for line in task * at_once..outer.min((task + 1) * at_once) {
+                    let mut buffers = buffers.iter_mut();
+                    let lines = from.each_ref().map(|from| match buffers.next() {
+                        // SAFETY: nothing writes the inputs: the output does not overlap them.
+                        Some(buffer) => unsafe { from.elements(line * length, length, buffer) },
+                        None => &[],
+                    });
+                    // SAFETY: every line of the output has one task.
+                    unsafe {
+                        to.compute(line * length, length, &mut result, |out| f(lines, out));
+                    }
+                }
+            });
+            return Ok(());
+        }
         let at_a_time = LINES_AT_ONCE.min(inner);
         let across = inner.div_ceil(at_a_time);
         let groups = outer * across;
         let at_once = (BLOCK / (at_a_time * length)).max(1);
         ctx.for_each(groups.div_ceil(at_once), |task| {
             let mut lines: [Vec<T>; N] = std::array::from_fn(|_| vec![T::ZERO; at_a_time * length]);
+            let mut results = vec![T::ZERO; at_a_time * length];
             let mut row = [T::ZERO; LINES_AT_ONCE];
             for group in task * at_once..groups.min((task + 1) * at_once) {
                 let first = group / across * length * inner + group % across * at_a_time;
                 let width = at_a_time.min(inner - group % across * at_a_time);
                 for (from, lines) in from.iter().zip(&mut lines) {
-                    if inner == 1 {
-                        from.load(first, lines);
-                        continue;
-                    }
                     for k in 0..length {
                         from.load(first + k * inner, &mut row[..width]);
                         for (line, &v) in lines.chunks_mut(length).zip(&row[..width]) {
@@ -78,16 +94,11 @@ impl Lines {
                         }
                     }
                 }
-                for line in 0..width {
-                    let range = line * length..(line + 1) * length;
-                    f(lines.each_mut().map(|l| &mut l[range.clone()]));
-                }
-                if inner == 1 {
-                    to.store(first, &lines[0]);
-                    continue;
+                for (line, result) in results.chunks_mut(length).take(width).enumerate() {
+                    f(lines.each_ref().map(|l| &l[line * length..(line + 1) * length]), result);
                 }
                 for k in 0..length {
-                    for (v, line) in row.iter_mut().zip(lines[0].chunks(length)) {
+                    for (v, line) in row.iter_mut().zip(results.chunks(length)) {
                         *v = line[k];
                     }
                     to.store(first + k * inner, &row[..width]);

@@ -39,6 +39,11 @@ impl<const N: usize> LoopPlan<N> {
         Ok(LoopPlan { traversal, dtypes })
     }
 
+    /// Returns the traversal.
+    pub(crate) fn traversal(&self) -> &Traversal<N> {
+        &self.traversal
+    }
+
     /// Divides the elements into blocks of `block` in the order of the traversal, and calls `rows`
     /// for every row of every block, with a state that `init` makes from the number of the block.
     /// Blocks run in parallel, the rows of one block in order.

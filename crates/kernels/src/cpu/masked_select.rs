@@ -10,7 +10,7 @@ use millstream_types::DType;
 use millstream_types::layout::numel;
 
 use super::Kernel;
-use super::element::{Bool, Element, compute, dispatch};
+use super::element::{Bool, Element, dispatch};
 use super::loops::Loop;
 use super::memory::{Workspace, expect_dtype};
 use super::strided::{CHUNK, Sequence};
@@ -30,22 +30,20 @@ fn nonzero(ctx: &KernelCtx<'_>) -> Result<()> {
     let (elements, rows, count) =
         unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(count)) };
     let mut found = 0;
-    compute!(x.dtype, T => {
-        let (mut buffer, mut index) = ([<T as Element>::ZERO; CHUNK], vec![0i64; rank]);
-        for at in (0..all).step_by(CHUNK) {
-            let buffer = &mut buffer[..CHUNK.min(all - at)];
-            elements.load(at, buffer);
-            for (k, _) in buffer.iter().enumerate().filter(|(_, v)| **v != (0 as T)) {
-                let mut rest = at + k;
-                for (position, &length) in index.iter_mut().zip(x.shape).rev() {
-                    *position = (rest % length) as i64;
-                    rest /= length;
-                }
-                rows.store(found * rank, &index);
-                found += 1;
+    let (mut buffer, mut index) = ([Bool::ZERO; CHUNK], vec![0i64; rank]);
+    for at in (0..all).step_by(CHUNK) {
+        let buffer = &mut buffer[..CHUNK.min(all - at)];
+        elements.load(at, buffer);
+        for (k, _) in buffer.iter().enumerate().filter(|(_, v)| v.get()) {
+            let mut rest = at + k;
+            for (position, &length) in index.iter_mut().zip(x.shape).rev() {
+                *position = (rest % length) as i64;
+                rest /= length;
             }
+            rows.store(found * rank, &index);
+            found += 1;
         }
-    });
+    }
     count.store(0, &[found as i64]);
     Ok(())
 }

@@ -11,6 +11,7 @@ use millstream_ops::args::Scalar;
 use millstream_ops::matmul::{Product, WORKSPACE_ALIGN};
 use millstream_types::layout::{contiguous_strides, numel};
 use millstream_types::{DType, Dims};
+use num_complex::Complex;
 
 use super::Kernel;
 use super::copy::convert;
@@ -182,7 +183,7 @@ impl<'a> Multiply<'a> {
         });
     }
 
-    /// Computes a product of f32 or f64.
+    /// Computes a product of f32, f64, or complex numbers of these.
     fn floats<T: Element>(&self, ctx: &KernelCtx<'_>, scale: Scale<T>) {
         let Multiply { x, y, out, .. } = self;
         self.tiles::<T>(ctx, |t| {
@@ -280,6 +281,8 @@ pub(crate) unsafe fn multiply(
     match x.dtype {
         DType::F32 => multiply.floats::<f32>(ctx, Scale::of(alpha, beta)),
         DType::F64 => multiply.floats::<f64>(ctx, Scale::of(alpha, beta)),
+        DType::C64 => multiply.floats::<Complex<f32>>(ctx, Scale::of(alpha, beta)),
+        DType::C128 => multiply.floats::<Complex<f64>>(ctx, Scale::of(alpha, beta)),
         DType::Bool => anyhow::bail!("no product of bool: schema and kernel disagree"),
         _ => dispatch!(x.dtype, T => multiply.integers::<T>(ctx, Scale::of(alpha, beta))),
     }

@@ -164,13 +164,15 @@ pub(crate) fn view<'a>(tensor: &RawTensor<'_>, layout: &'a Layout) -> RawTensor<
     }
 }
 
-/// Returns the same elements as integers of their size, for kernels that only move them.
+/// Returns the same elements as integers of their size, or as c128, for kernels that only move
+/// them.
 pub(crate) fn bits<'a>(tensor: &RawTensor<'a>) -> RawTensor<'a> {
     let dtype = match tensor.dtype.size() {
         1 => DType::U8,
         2 => DType::I16,
         4 => DType::I32,
-        _ => DType::I64,
+        8 => DType::I64,
+        _ => DType::C128,
     };
     RawTensor { dtype, ..*tensor }
 }

@@ -6,27 +6,32 @@
 //! | `element`, `half_float` | dtypes as Rust types, conversions |
 //! | `number`, `compute`, `real` | arithmetic in the types of computations |
 //! | `vector_math` | exponential, logarithm and their like, vectorised |
+//! | `vectorised` | functions compiled for more than one instruction set |
 //! | `special` | functions that std lacks |
 //! | `traversal` | the order in which loops visit strided tensors |
+//! | `conversion` | conversions of dense elements |
 //! | `strided`, `loops`, `lines` | loads and stores; loops over operands, over lines |
 //! | `indexed` | operands accessed at irregular offsets |
-//! | `call_layouts` | the layouts that a kernel was prepared for |
+//! | `call_layouts`, `host_kernel` | the layouts that a kernel was prepared for; prepared calls |
 //! | `memory`, `optional_inputs` | workspace, heap temporaries, overlap; optional operands |
 //! | `function` | functions of elements, compiled into loops |
 //! | `elementwise` | elementwise calls, bound to functions |
 //! | `row_plan`, `elementwise_kernel` | their loops over operands |
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
+//! | `complex` | elementwise ops on complex numbers |
 //! | `special_functions` | Bessel and gamma functions, orthogonal polynomials |
 //! | `fused` | programs of elementwise calls |
-//! | `create`, `copy` | creation, copies, conversions |
+//! | `closure` | the refusal of functions that a run does not have |
+//! | `create`, `copy`, `transpose` | creation, copies, conversions; copies in tiles |
 //! | `copy_primitives` | the copies and fills of ops that do nothing else |
 //! | `index`, `masked_select`, `rearrange` | gather, scatter, selection, rearrangement |
 //! | `sort`, `partial_sort` | sorting, top-k |
 //! | `counting`, `unique` | sorted search, histograms, distinct elements |
-//! | `pairwise`, `reduction` | pairwise combination, the loops of reductions |
+//! | `pairwise`, `reduction`, `partial` | pairwise combination, the loops of reductions |
 //! | `reduce`, `extremum`, `scan` | reductions, cumulative ops |
 //! | `slice_matmul`, `im2col` | products of slices, windows of images |
 //! | `matmul`, `linear`, `conv`, `attention` | matrix products and ops built on them |
+//! | `fft` | discrete Fourier transforms |
 //! | `linalg` | factorizations and solutions of matrices |
 //! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
 //! | `loss`, `nll`, `embedding`, `dropout` | losses, table lookup, dropout |
@@ -37,7 +42,6 @@ use std::sync::Arc;
 
 use millstream_ops::fused::FUSED;
 
-use crate::communicator::{Communicator, SingleRank};
 use crate::context::KernelCtx;
 use crate::data_movement;
 use crate::registry::KernelRegistry;
@@ -45,16 +49,20 @@ use crate::registry::KernelRegistry;
 use elementwise::{Bind, ElementwiseOp};
 use elementwise_kernel::ElementwiseKernel;
 use fused::FusedKernel;
+use host_kernel::HostKernel;
 
 mod arith;
 mod attention;
 mod batch_norm;
 mod call_layouts;
+mod closure;
 mod collective;
 mod compare;
+mod complex;
 mod compute;
 mod conv;
 mod conv_integer;
+mod conversion;
 mod copy;
 mod copy_primitives;
 mod counting;
@@ -66,11 +74,13 @@ pub(crate) mod elementwise;
 mod elementwise_kernel;
 mod embedding;
 mod extremum;
+mod fft;
 mod frexp;
 mod function;
 mod fused;
 mod grid;
 mod half_float;
+mod host_kernel;
 mod im2col;
 pub(crate) mod index;
 mod indexed;
@@ -87,6 +97,7 @@ mod norm;
 mod number;
 pub(crate) mod optional_inputs;
 mod pairwise;
+mod partial;
 mod partial_sort;
 mod philox;
 mod pointwise;
@@ -107,9 +118,11 @@ mod special;
 mod special_functions;
 pub(crate) mod strided;
 mod ternary;
+mod transpose;
 mod traversal;
 mod unique;
 mod vector_math;
+mod vectorised;
 
 /// The device kind of these kernels.
 pub const KIND: &str = "cpu";
@@ -118,6 +131,7 @@ pub const KIND: &str = "cpu";
 type Kernel = (&'static str, fn(&KernelCtx<'_>) -> anyhow::Result<()>);
 
 const FAMILIES: &[&[Kernel]] = &[
+    closure::KERNELS,
     create::KERNELS,
     copy::KERNELS,
     reduce::KERNELS,
@@ -146,6 +160,7 @@ const FAMILIES: &[&[Kernel]] = &[
 const NEW: &[&[ElementwiseOp]] = &[
     arith::EXTREMES,
     arith::NUMBERS,
+    complex::NEW,
     pointwise::NEW,
     pointwise::GRADIENTS,
     pointwise::CHOICES,
@@ -170,6 +185,7 @@ fn bind_of(op: &str) -> Option<Bind> {
 const ON_HOST: &[&[(Kernel, Written)]] = &[
     counting::KERNELS,
     ctc::KERNELS,
+    fft::KERNELS,
     frexp::KERNELS,
     grid::KERNELS,
     linalg::KERNELS,
@@ -182,6 +198,7 @@ const ON_HOST: &[&[(Kernel, Written)]] = &[
 #[cfg(feature = "cuda")]
 const ELEMENTWISE_ON_HOST: &[&[ElementwiseOp]] = &[
     arith::NUMBERS,
+    complex::NEW,
     special_functions::OF_ONE,
     special_functions::OF_TWO,
     special_functions::CHOICES,
@@ -194,6 +211,19 @@ pub(crate) enum Written {
     Last(usize),
     /// Those after this number of inputs.
     After(usize),
+    /// The first.
+    First,
+}
+
+/// Returns the operands that the kernel of an op writes, which is none of [`ON_HOST`].
+#[cfg(feature = "cuda")]
+pub(crate) fn written_by(op: &str) -> Written {
+    match op {
+        "fill" => Written::First,
+        "masked_select" | "nonzero" => Written::Last(2),
+        _ if op.ends_with('_') => Written::First,
+        _ => Written::Last(1),
+    }
 }
 
 /// Returns the kernels that devices with memory of their own run on copies: the op, the kernel, and
@@ -202,7 +232,7 @@ pub(crate) enum Written {
 pub(crate) fn on_host() -> Vec<(&'static str, Arc<dyn crate::registry::Kernel>, Written)> {
     let elementwise = ELEMENTWISE_ON_HOST.iter().copied().flatten();
     let elementwise = elementwise.map(|&(op, bind)| {
-        let kernel: Arc<dyn crate::registry::Kernel> = Arc::new(ElementwiseKernel(bind));
+        let kernel: Arc<dyn crate::registry::Kernel> = Arc::new(ElementwiseKernel::new(op, bind));
         (op, kernel, Written::Last(1))
     });
     let others = ON_HOST.iter().copied().flatten();
@@ -217,28 +247,22 @@ pub(crate) fn on_host() -> Vec<(&'static str, Arc<dyn crate::registry::Kernel>, 
 pub fn register(kernels: &mut KernelRegistry) {
     for (op, kernel) in data_movement::KERNELS {
         let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &copy_primitives::COPY_PRIMITIVES);
-        kernels.register(KIND, op, Arc::new(kernel));
+        kernels.register(KIND, op, Arc::new(HostKernel(kernel)));
     }
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
-        kernels.register(KIND, op, Arc::new(*kernel));
+        kernels.register(KIND, op, Arc::new(HostKernel(*kernel)));
     }
     for ((op, kernel), _) in ON_HOST.iter().copied().flatten() {
-        kernels.register(KIND, op, Arc::new(*kernel));
+        kernels.register(KIND, op, Arc::new(HostKernel(*kernel)));
     }
     for (op, bind) in NEW.iter().chain(WITH_IN_PLACE).copied().flatten() {
-        kernels.register(KIND, op, Arc::new(ElementwiseKernel(*bind)));
+        kernels.register(KIND, op, Arc::new(ElementwiseKernel::new(op, *bind)));
     }
     for (op, bind) in WITH_IN_PLACE.iter().copied().flatten() {
-        kernels.register(KIND, &format!("{op}_"), Arc::new(ElementwiseKernel(*bind)));
+        let kernel = ElementwiseKernel::new(op, *bind);
+        kernels.register(KIND, &format!("{op}_"), Arc::new(kernel));
     }
     copy::register(kernels);
     kernels.register(KIND, FUSED, Arc::new(FusedKernel));
-    let single: Arc<dyn Communicator> = Arc::new(SingleRank);
-    register_communicator(kernels, &single);
-}
-
-/// Adds the kernels of collectives over this communicator. They replace those of a program of one
-/// rank.
-pub fn register_communicator(kernels: &mut KernelRegistry, communicator: &Arc<dyn Communicator>) {
-    collective::register(kernels, communicator);
+    collective::register(kernels);
 }

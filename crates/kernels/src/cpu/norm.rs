@@ -5,11 +5,11 @@ use anyhow::{Context, Result, ensure};
 use millstream_ops::checks;
 
 use super::Kernel;
-use super::element::Element;
 use super::optional_inputs::{operands, required};
-use super::pairwise::{Sum, pairwise_sum};
+use super::pairwise::{PairwiseRows, add_rows, sum_of, sums_of};
 use super::real::{Real, reals};
 use super::strided::{BLOCK, Sequence};
+use super::vectorised::vectorised;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -67,18 +67,10 @@ impl Rows {
         self.length.checked_div(self.repeat).unwrap_or(0)
     }
 
-    /// Expands the parameters of a row to its elements.
-    fn expand<T: Real>(&self, row: usize, parameters: Option<&[T]>, to: &mut [T]) {
-        let Some(parameters) = parameters else { return };
+    /// Returns the parameters of a row.
+    fn of_row<'a, T>(&self, row: usize, parameters: Option<&'a [T]>) -> Option<&'a [T]> {
         let first = row % self.groups * self.parameters();
-        let parameters = &parameters[first..first + self.parameters()];
-        if self.repeat == 1 {
-            to.copy_from_slice(parameters);
-            return;
-        }
-        for (to, &v) in to.chunks_mut(self.repeat.max(1)).zip(parameters) {
-            to.fill(v);
-        }
+        parameters.map(|all| &all[first..first + self.parameters()])
     }
 
     /// Calls `f` with the rows of each task.
@@ -104,14 +96,91 @@ pub(super) unsafe fn load_all<T: Real>(tensor: Option<RawTensor<'_>>) -> Option<
     })
 }
 
-/// Returns the mean of some values and the mean of their squared distances from it.
-pub(super) fn moments<T: Real>(values: &[T], spare: &mut [T]) -> (T, T) {
-    let count = T::from_f64(values.len() as f64);
-    let mean = pairwise_sum(values) / count;
-    for (to, &v) in spare.iter_mut().zip(values) {
-        *to = (v - mean) * (v - mean);
+/// The parameters of a row that is normalised.
+struct Affine<'a, T> {
+    weight: Option<&'a [T]>,
+    bias: Option<&'a [T]>,
+    /// The number of adjacent elements that share a parameter.
+    repeat: usize,
+}
+
+vectorised! {
+    /// Normalises a row; returns its mean and the reciprocal of its deviation.
+    fn normalise<T: Real>(x: &[T], affine: &Affine<'_, T>, eps: T, out: &mut [T]) -> (T, T) {
+        let count = T::from_f64(x.len() as f64);
+        let mean = sum_of([x], |[v]| v) / count;
+        let variance = sum_of([x], |[v]| (v - mean) * (v - mean)) / count;
+        let rstd = T::ONE / (variance + eps).sqrt();
+        if let (Some(weight), Some(bias), 1) = (affine.weight, affine.bias, affine.repeat) {
+            for (((out, &v), &w), &b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
+                *out = (v - mean) * rstd * w + b;
+            }
+            return (mean, rstd);
+        }
+        let repeat = affine.repeat.max(1);
+        for (at, (out, x)) in out.chunks_mut(repeat).zip(x.chunks(repeat)).enumerate() {
+            let w = affine.weight.map_or(T::ONE, |all| all[at]);
+            let b = affine.bias.map_or(T::ZERO, |all| all[at]);
+            for (out, &v) in out.iter_mut().zip(x) {
+                *out = (v - mean) * rstd * w + b;
+            }
+        }
+        (mean, rstd)
     }
-    (mean, pairwise_sum(spare) / count)
+
+    /// Computes the gradient for a row x. For y = (x - mean) · rstd and g = grad · weight, it is
+    /// rstd · (g - mean of g - y · mean of g · y).
+    fn gradient_of_row<T: Real>(
+        grad: &[T],
+        x: &[T],
+        weight: &[T],
+        moments: (T, T),
+        out: &mut [T],
+    ) {
+        let (mean, rstd) = moments;
+        let count = T::from_f64(x.len() as f64);
+        let [of_g, of_gy] = sums_of([grad, weight, x], |[g, w, x]| {
+            [g * w, g * w * ((x - mean) * rstd)]
+        });
+        let (of_g, of_gy) = (of_g / count, of_gy / count);
+        for (((out, &g), &w), &x) in out.iter_mut().zip(grad).zip(weight).zip(x) {
+            *out = rstd * (g * w - of_g - (x - mean) * rstd * of_gy);
+        }
+    }
+
+    /// Adds grad · (x - mean) · rstd to the first sums and grad to the second.
+    fn add_gradients<T: Real>(
+        grad: &[T],
+        x: &[T],
+        moments: (T, T),
+        of_weight: &mut [T],
+        of_bias: &mut [T],
+    ) {
+        let (mean, rstd) = moments;
+        let sums = of_weight.iter_mut().zip(of_bias);
+        for (((of_weight, of_bias), &g), &x) in sums.zip(grad).zip(x) {
+            *of_weight += g * (x - mean) * rstd;
+            *of_bias += g;
+        }
+    }
+
+    /// As `add_gradients`, where each parameter is shared by so many adjacent elements.
+    fn add_shared_gradients<T: Real>(
+        grad: &[T],
+        x: &[T],
+        moments: (T, T),
+        of_weight: &mut [T],
+        of_bias: &mut [T],
+    ) {
+        let (mean, rstd) = moments;
+        let repeat = (grad.len() / of_weight.len().max(1)).max(1);
+        let sums = of_weight.iter_mut().zip(of_bias);
+        for ((of_weight, of_bias), (g, x)) in sums.zip(grad.chunks(repeat).zip(x.chunks(repeat))) {
+            let [weight, bias] = sums_of([g, x], |[g, x]| [g * (x - mean) * rstd, g]);
+            *of_weight += weight;
+            *of_bias += bias;
+        }
+    }
 }
 
 /// `native_layer_norm(x, weight?, bias?; normalized_shape, eps)`.
@@ -160,19 +229,19 @@ fn forward(
             (load_all::<T>(weight), load_all::<T>(bias), Sequence::new(x), results)
         };
         rows.for_each(ctx, |range| {
-            let mut row = vec![T::ZERO; rows.length];
-            let mut spare = row.clone();
-            let (mut weights, mut biases) = (vec![T::ONE; rows.length], row.clone());
+            let (mut buffer, mut result) = (Vec::new(), Vec::new());
             for number in range {
-                x.load(number * rows.length, &mut row);
-                let (mean, variance) = moments(&row, &mut spare);
-                let rstd = (variance + eps).sqrt().recip();
-                rows.expand(number, weight.as_deref(), &mut weights);
-                rows.expand(number, bias.as_deref(), &mut biases);
-                for ((v, &w), &b) in row.iter_mut().zip(&weights).zip(&biases) {
-                    *v = (*v - mean) * rstd * w + b;
-                }
-                out.store(number * rows.length, &row);
+                let affine = Affine {
+                    weight: rows.of_row(number, weight.as_deref()),
+                    bias: rows.of_row(number, bias.as_deref()),
+                    repeat: rows.repeat,
+                };
+                let (at, length) = (number * rows.length, rows.length);
+                // SAFETY: the input is only read, and this task alone computes the row.
+                let (mean, rstd) = unsafe {
+                    let row = x.elements(at, length, &mut buffer);
+                    out.compute(at, length, &mut result, |out| normalise(row, &affine, eps, out))
+                };
                 means.store(number, &[mean]);
                 rstds.store(number, &[rstd]);
             }
@@ -216,8 +285,7 @@ fn backward(
     Ok(())
 }
 
-/// Computes the gradient for x. For y = (x - mean) · rstd and g = grad · weight, it is rstd · (g -
-/// mean of g - y · mean of g · y).
+/// Computes the gradient for x, by row.
 fn x_gradient<T: Real>(
     ctx: &KernelCtx<'_>,
     rows: Rows,
@@ -227,25 +295,29 @@ fn x_gradient<T: Real>(
     out: &Sequence,
 ) {
     rows.for_each(ctx, |range| {
-        let buffer = vec![T::ZERO; rows.length];
-        let (mut g, mut y, mut spare) = (buffer.clone(), buffer.clone(), buffer);
-        let mut weights = vec![T::ONE; rows.length];
-        let count = T::from_f64(rows.length as f64);
+        let [mut g, mut y, mut result] = [const { Vec::new() }; 3];
+        let mut expanded = vec![T::ONE; rows.length];
         for number in range {
-            grad.load(number * rows.length, &mut g);
-            x.load(number * rows.length, &mut y);
-            rows.expand(number, weight, &mut weights);
-            let (mean, rstd) = (means[number], rstds[number]);
-            for (((g, y), s), &w) in g.iter_mut().zip(&mut y).zip(&mut spare).zip(&weights) {
-                *g *= w;
-                *y = (*y - mean) * rstd;
-                *s = *g * *y;
+            let weights = match rows.of_row(number, weight) {
+                Some(weights) if rows.repeat == 1 => weights,
+                Some(weights) => {
+                    for (to, &v) in expanded.chunks_mut(rows.repeat.max(1)).zip(weights) {
+                        to.fill(v);
+                    }
+                    &expanded[..]
+                }
+                None => &expanded[..],
+            };
+            let (at, length) = (number * rows.length, rows.length);
+            let moments = (means[number], rstds[number]);
+            // SAFETY: the inputs are only read, and this task alone computes the row.
+            unsafe {
+                let grad = grad.elements(at, length, &mut g);
+                let x = x.elements(at, length, &mut y);
+                out.compute(at, length, &mut result, |out| {
+                    gradient_of_row(grad, x, weights, moments, out);
+                });
             }
-            let (of_g, of_gy) = (pairwise_sum(&g) / count, pairwise_sum(&spare) / count);
-            for (g, &y) in g.iter_mut().zip(&y) {
-                *g = rstd * (*g - of_g - y * of_gy);
-            }
-            out.store(number * rows.length, &g);
         }
     });
 }
@@ -264,37 +336,34 @@ fn parameter_gradients<T: Real>(
     ctx.for_each(rows.groups * blocks, |task| {
         let (group, first) = (task / blocks, task % blocks * width);
         let count = width.min(parameters - first);
-        let mut g = vec![T::ZERO; count * rows.repeat];
-        let mut y = g.clone();
-        let mut sums: [Vec<Sum<T>>; 2] =
-            std::array::from_fn(|_| (0..count).map(|_| Sum::new()).collect());
-        let mut parts = [vec![T::ZERO; count], vec![T::ZERO; count]];
+        let [mut g, mut y] = [const { Vec::new() }; 2];
+        let zeros = || vec![T::ZERO; count];
+        let mut sums = [PairwiseRows::new(), PairwiseRows::new()];
+        let mut parts = [zeros(), zeros()];
         let last = rows.count / rows.groups;
         for image in 0..last {
             let number = image * rows.groups + group;
             let at = number * rows.length + first * rows.repeat;
-            grad.load(at, &mut g);
-            x.load(at, &mut y);
-            let (mean, rstd) = (means[number], rstds[number]);
-            for (y, &g) in y.iter_mut().zip(&g) {
-                *y = g * (*y - mean) * rstd;
-            }
-            for (part, values) in parts.iter_mut().zip([&y, &g]) {
-                for (part, values) in part.iter_mut().zip(values.chunks(rows.repeat)) {
-                    *part += if rows.repeat == 1 { values[0] } else { pairwise_sum(values) };
-                }
+            // SAFETY: the inputs are only read.
+            let (grad, x) = unsafe {
+                let length = count * rows.repeat;
+                (grad.elements(at, length, &mut g), x.elements(at, length, &mut y))
+            };
+            let moments = (means[number], rstds[number]);
+            let [of_weight, of_bias] = &mut parts;
+            match rows.repeat {
+                1 => add_gradients(grad, x, moments, of_weight, of_bias),
+                _ => add_shared_gradients(grad, x, moments, of_weight, of_bias),
             }
             if image % ROWS_PER_LEAF == ROWS_PER_LEAF - 1 || image + 1 == last {
                 for (sums, part) in sums.iter_mut().zip(&mut parts) {
-                    for (sum, part) in sums.iter_mut().zip(part) {
-                        sum.push(std::mem::replace(part, T::ZERO));
-                    }
+                    sums.push(std::mem::replace(part, zeros()), add_rows);
                 }
             }
         }
-        for (out, sums) in outs.iter().zip(&sums) {
+        for (out, sums) in outs.iter().zip(sums) {
             if let Some(out) = out {
-                let totals: Vec<T> = sums.iter().map(Sum::total).collect();
+                let totals = sums.total(add_rows).unwrap_or_else(zeros);
                 out.store(group * parameters + first, &totals);
             }
         }

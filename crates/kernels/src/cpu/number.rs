@@ -1,6 +1,7 @@
 //! Arithmetic on elements: computed in a wide type, rounded once.
 
 use half::{bf16, f16};
+use num_complex::Complex;
 
 use super::element::{Bool, Element};
 
@@ -62,6 +63,11 @@ float! {
     f64, f64, |v| v, |v| v;
     f16, f32, f16::to_f32, f16::from_f32;
     bf16, f32, bf16::to_f32, bf16::from_f32;
+}
+
+float! {
+    Complex<f32>, Complex<f64>, |v: Complex<f32>| v.carry(), Complex::<f32>::from_complex;
+    Complex<f64>, Complex<f64>, |v| v, |v| v;
 }
 
 int! { i64 i32 i16 i8 u8 }

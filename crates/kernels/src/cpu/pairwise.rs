@@ -5,12 +5,13 @@
 //! Computing 14 (1993), section 3, pairwise summation.
 
 use super::real::Real;
+use super::vectorised::vectorised;
 
 /// The number of elements that are reduced as one leaf.
 pub(crate) const LEAF: usize = 256;
 
 /// The number of interleaved partial results within a leaf, which map to SIMD lanes.
-const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 
 /// Reduces a leaf in [`LANES`] interleaved partial results.
 #[inline(always)]
@@ -52,6 +53,7 @@ impl<P: Copy> Pairwise<P> {
         (self.used, self.count) = (0, 0);
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, mut value: P, join: &dyn Fn(P, P) -> P) {
         for _ in 0..self.count.trailing_ones() {
             self.used -= 1;
@@ -85,14 +87,155 @@ impl<T: Real> Sum<T> {
     }
 }
 
-/// Returns the sum of at most [`LEAF`] floats, without pairing.
-pub(crate) fn leaf_sum<T: Real>(values: &[T]) -> T {
-    interleaved(values, T::ZERO, |sum, v| sum + v, |a, b| a + b)
+/// The number of leaves whose sums are computed side by side, because each addition waits for the
+/// one before it in its lane.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Returns the sums over the elements of equally long slices, at most a leaf, of functions of one
+/// element of each, without pairing.
+#[inline(always)]
+fn leaf_sums_of<T: Real, const N: usize, const M: usize>(
+    slices: [&[T]; N],
+    f: &impl Fn([T; N]) -> [T; M],
+) -> [T; M] {
+    let count = slices[0].len() / LANES;
+    let [mut sums] = lanes_of([slices.map(|values| &values[..count * LANES])], f);
+    let rest: [&[T]; N] = slices.map(|values| &values[count * LANES..]);
+    for lane in 0..rest[0].len() {
+        let values = f(std::array::from_fn(|k| rest[k][lane]));
+        for (sums, value) in sums.iter_mut().zip(values) {
+            sums[lane] += value;
+        }
+    }
+    sums.map(of_lanes)
 }
 
-/// Returns the pairwise sum of floats.
-pub(crate) fn pairwise_sum<T: Real>(values: &[T]) -> T {
-    let mut sum = Sum::new();
-    values.chunks(LEAF).for_each(|values| sum.push(leaf_sum(values)));
-    sum.total()
+/// Returns the sum of the lanes of a leaf.
+#[inline(always)]
+fn of_lanes<T: Real>([a, b, c, d, e, f, g, h]: [T; LANES]) -> T {
+    ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+/// Returns the sums by lane of `L` leaves of equally many full rows of lanes.
+#[inline(always)]
+fn lanes_of<T: Real, const N: usize, const M: usize, const L: usize>(
+    leaves: [[&[T]; N]; L],
+    f: &impl Fn([T; N]) -> [T; M],
+) -> [[[T; LANES]; M]; L] {
+    let count = leaves[0][0].len() / LANES;
+    let rows: [[&[[T; LANES]]; N]; L] =
+        leaves.map(|slices| slices.map(|values| &values.as_chunks::<LANES>().0[..count]));
+    let mut all = [[[T::ZERO; LANES]; M]; L];
+    for at in 0..count {
+        for (sums, rows) in all.iter_mut().zip(&rows) {
+            let row: [[T; LANES]; N] = std::array::from_fn(|k| rows[k][at]);
+            for lane in 0..LANES {
+                let values = f(std::array::from_fn(|k| row[k][lane]));
+                for (sums, value) in sums.iter_mut().zip(values) {
+                    sums[lane] += value;
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Returns the pairwise sums over the elements of equally long slices of functions of one element
+/// of each. It is part of functions that are vectorised.
+#[inline(always)]
+pub(crate) fn sums_of<T: Real, const N: usize, const M: usize>(
+    slices: [&[T]; N],
+    f: impl Fn([T; N]) -> [T; M],
+) -> [T; M] {
+    let count = slices[0].len();
+    if count <= LEAF {
+        return leaf_sums_of(slices, &f);
+    }
+    let mut sums: [Sum<T>; M] = std::array::from_fn(|_| Sum::new());
+    let mut push = |values: [T; M]| {
+        sums.iter_mut().zip(values).for_each(|(sum, value)| sum.push(value));
+    };
+    let part = |from: usize, to: usize| slices.map(|values| &values[from..to]);
+    let mut at = 0;
+    while at + SIDE_BY_SIDE * LEAF <= count {
+        let leaf = |k: usize| part(at + k * LEAF, at + (k + 1) * LEAF);
+        let leaves: [[&[T]; N]; SIDE_BY_SIDE] = std::array::from_fn(leaf);
+        for sums in lanes_of(leaves, &f) {
+            push(sums.map(of_lanes));
+        }
+        at += SIDE_BY_SIDE * LEAF;
+    }
+    while at < count {
+        let end = count.min(at + LEAF);
+        push(leaf_sums_of(part(at, end), &f));
+        at = end;
+    }
+    sums.each_ref().map(Sum::total)
+}
+
+/// Returns the pairwise sum over the elements of equally long slices of a function of one element
+/// of each. It is part of functions that are vectorised.
+#[inline(always)]
+pub(crate) fn sum_of<T: Real, const N: usize>(slices: [&[T]; N], f: impl Fn([T; N]) -> T) -> T {
+    let [sum] = sums_of(slices, |values| [f(values)]);
+    sum
+}
+
+vectorised! {
+    /// Returns the sum of at most [`LEAF`] floats, without pairing.
+    pub(crate) fn leaf_sum<T: Real>(values: &[T]) -> T {
+        let [sum] = leaf_sums_of([values], &|[v]| [v]);
+        sum
+    }
+
+    /// Returns the pairwise sum of floats.
+    pub(crate) fn pairwise_sum<T: Real>(values: &[T]) -> T {
+        sum_of([values], |[v]| v)
+    }
+
+    /// Adds each element of the second slice to that of the first.
+    pub(crate) fn add_rows<T: Real>(sums: &mut [T], row: &[T]) {
+        sums.iter_mut().zip(row).for_each(|(sum, &v)| *sum += v);
+    }
+
+    /// Returns the mean of some values and the mean of their squared distances from it.
+    pub(crate) fn moments<T: Real>(values: &[T]) -> (T, T) {
+        let count = T::from_f64(values.len() as f64);
+        let mean = sum_of([values], |[v]| v) / count;
+        (mean, sum_of([values], |[v]| (v - mean) * (v - mean)) / count)
+    }
+}
+
+/// Many results that are combined pairwise at once, element by element.
+pub(crate) struct PairwiseRows<T> {
+    slots: Vec<Vec<T>>,
+    count: usize,
+}
+
+impl<T: Copy> PairwiseRows<T> {
+    pub(crate) fn new() -> PairwiseRows<T> {
+        PairwiseRows { slots: Vec::new(), count: 0 }
+    }
+
+    /// Adds a row of results, which is as long as the rows before it. `join` combines the row in
+    /// its first argument with a later one.
+    pub(crate) fn push(&mut self, mut row: Vec<T>, join: impl Fn(&mut [T], &[T])) {
+        for _ in 0..self.count.trailing_ones() {
+            let Some(mut earlier) = self.slots.pop() else { break };
+            join(&mut earlier, &row);
+            row = earlier;
+        }
+        self.slots.push(row);
+        self.count += 1;
+    }
+
+    /// Returns the combination of all rows; none if there were none.
+    pub(crate) fn total(mut self, join: impl Fn(&mut [T], &[T])) -> Option<Vec<T>> {
+        let mut total = self.slots.pop()?;
+        while let Some(mut earlier) = self.slots.pop() {
+            join(&mut earlier, &total);
+            total = earlier;
+        }
+        Some(total)
+    }
 }

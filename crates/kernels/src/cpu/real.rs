@@ -22,8 +22,11 @@ pub(crate) trait Real:
     const INFINITY: Self;
 
     /// Returns e^x. In f32 it is vectorised in the loops of a
-    /// [`Function`](super::function::Function), and slow elsewhere.
+    /// [`Function`](super::function::Function) or of a function that is
+    /// [`vectorised!`](super::vectorised::vectorised), and slow elsewhere.
     fn exp(self) -> Self;
+    fn ln(self) -> Self;
+    fn sqrt(self) -> Self;
     fn is_nan(self) -> bool;
 
     /// Returns the greater of two; NaN if either is NaN.
@@ -42,6 +45,14 @@ macro_rules! real {
             #[inline(always)]
             fn exp(self) -> Self {
                 $exp(self)
+            }
+            #[inline(always)]
+            fn ln(self) -> Self {
+                $t::ln(self)
+            }
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                $t::sqrt(self)
             }
             #[inline(always)]
             fn is_nan(self) -> bool {

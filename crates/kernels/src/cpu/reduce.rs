@@ -3,11 +3,14 @@
 use anyhow::Result;
 use millstream_ops::reduce::reduced;
 
+use millstream_types::element::C128;
+
 use super::Kernel;
 use super::compute::Compute;
 use super::element::{Bool, Element, compute, float};
 use super::pairwise::interleaved;
-use super::reduction::{Reduction, reduce_to};
+use super::reduction::{Columns, Reduction, reduce_to};
+use super::vectorised::vectorised;
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -29,31 +32,81 @@ fn length(ctx: &KernelCtx<'_>) -> Result<usize> {
     Ok(reduced(ctx.attrs(), x.shape.len())?.iter().map(|&d| x.shape[d]).product())
 }
 
-fn added<T: Compute>(values: &[T], _: usize) -> T {
-    interleaved(values, T::ZERO, T::plus, T::plus)
+vectorised! {
+    fn added<T: Compute>(values: &[T], _first: usize) -> T {
+        interleaved(values, T::ZERO, T::plus, T::plus)
+    }
+
+    fn add_to_each<T: Compute>(sums: &mut [T], values: &[T]) {
+        sums.iter_mut().zip(values).for_each(|(sum, &v)| *sum = sum.plus(v));
+    }
+
+    fn square_sum<T: Compute>(values: &[T]) -> T {
+        interleaved(values, T::ZERO, |sum, v| sum.plus(v.times(v)), T::plus)
+    }
+}
+
+/// Returns the reduction to the sum.
+fn addition<T: Compute>() -> Reduction<'static, T, T> {
+    let columns = Some(Columns { add: add_to_each::<T>, join: add_to_each::<T> });
+    Reduction { empty: T::ZERO, leaf: &added::<T>, join: &T::plus, columns }
+}
+
+/// The parts of a complex number, as a partial result.
+type Parts = [f64; 2];
+
+fn parts(v: C128) -> Parts {
+    [v.re, v.im]
+}
+
+/// Sums complex numbers in f64, and multiplies the sums by a factor.
+fn complex_sum(ctx: &KernelCtx<'_>, factor: f64) -> Result<()> {
+    let plus = |a: C128, b: C128| a + b;
+    let leaf = |values: &[C128], _: usize| parts(interleaved(values, C128::ZERO, plus, plus));
+    let join = |a: Parts, b: Parts| [a[0] + b[0], a[1] + b[1]];
+    let reduction = Reduction { empty: [0.0; 2], leaf: &leaf, join: &join, columns: None };
+    let dtype = ctx.operand(1)?.dtype;
+    reduce_to(ctx, dtype, &reduction, &|[re, im]: Parts| C128::new(re, im) * factor)
+}
+
+fn complex_product(ctx: &KernelCtx<'_>) -> Result<()> {
+    let times = |a: C128, b: C128| a * b;
+    let one = C128::new(1.0, 0.0);
+    let leaf = |values: &[C128], _: usize| parts(interleaved(values, one, times, times));
+    let join = |a: Parts, b: Parts| parts(C128::new(a[0], a[1]) * C128::new(b[0], b[1]));
+    let reduction = Reduction { empty: [1.0, 0.0], leaf: &leaf, join: &join, columns: None };
+    let dtype = ctx.operand(1)?.dtype;
+    reduce_to(ctx, dtype, &reduction, &|[re, im]: Parts| C128::new(re, im))
 }
 
 fn sum(ctx: &KernelCtx<'_>) -> Result<()> {
     let dtype = ctx.operand(1)?.dtype;
+    if dtype.is_complex() {
+        return complex_sum(ctx, 1.0);
+    }
     compute!(dtype, T => {
-        let reduction = Reduction { empty: T::ZERO, leaf: &added::<T>, join: &T::plus };
-        reduce_to(ctx, dtype, &reduction, &|total: T| total)
+        reduce_to(ctx, dtype, &addition::<T>(), &|total: T| total)
     })
 }
 
 fn mean(ctx: &KernelCtx<'_>) -> Result<()> {
     let (dtype, length) = (ctx.operand(1)?.dtype, length(ctx)?);
+    if dtype.is_complex() {
+        return complex_sum(ctx, 1.0 / length as f64);
+    }
     float!(dtype, T => {
-        let reduction = Reduction { empty: T::ZERO, leaf: &added::<T>, join: &T::plus };
-        reduce_to(ctx, dtype, &reduction, &|total: T| total / length as T)
+        reduce_to(ctx, dtype, &addition::<T>(), &|total: T| total / length as T)
     })
 }
 
 fn prod(ctx: &KernelCtx<'_>) -> Result<()> {
     let dtype = ctx.operand(1)?.dtype;
+    if dtype.is_complex() {
+        return complex_product(ctx);
+    }
     compute!(dtype, T => {
         let leaf = |values: &[T], _: usize| interleaved(values, T::ONE, T::times, T::times);
-        let reduction = Reduction { empty: T::ONE, leaf: &leaf, join: &T::times };
+        let reduction = Reduction { empty: T::ONE, leaf: &leaf, join: &T::times, columns: None };
         reduce_to(ctx, dtype, &reduction, &|total: T| total)
     })
 }
@@ -62,7 +115,8 @@ fn prod(ctx: &KernelCtx<'_>) -> Result<()> {
 fn counted(ctx: &KernelCtx<'_>, finish: fn(i64, i64) -> i64) -> Result<()> {
     let length = length(ctx)? as i64;
     let leaf = |values: &[Bool], _: usize| values.iter().map(|v| i64::from(v.get())).sum();
-    let reduction = Reduction { empty: 0, leaf: &leaf, join: &|a: i64, b: i64| a + b };
+    let reduction =
+        Reduction { empty: 0, leaf: &leaf, join: &|a: i64, b: i64| a + b, columns: None };
     reduce_to(ctx, Bool::DTYPE, &reduction, &|count| finish(count, length))
 }
 
@@ -74,6 +128,10 @@ fn counted(ctx: &KernelCtx<'_>, finish: fn(i64, i64) -> i64) -> Result<()> {
 /// 2.1.
 fn variance(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
     let correction = ctx.attrs().float("correction")?.unwrap_or(1.0);
+    let dtype = ctx.operand(0)?.dtype;
+    if dtype.is_complex() {
+        return complex_variance(ctx, correction, finish);
+    }
     let leaf = |values: &[f64], _: usize| {
         let count = values.len() as f64;
         let mean = interleaved(values, 0.0, |s, v| s + v, |a, b| a + b) / count;
@@ -85,8 +143,31 @@ fn variance(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
         let mean = a[1] + apart * b[0] / count;
         [count, mean, a[2] + b[2] + apart * apart * a[0] * b[0] / count]
     };
-    let reduction = Reduction { empty: [0.0; 3], leaf: &leaf, join: &join };
-    reduce_to(ctx, ctx.operand(0)?.dtype, &reduction, &|[count, _, squares]: [f64; 3]| {
+    let reduction = Reduction { empty: [0.0; 3], leaf: &leaf, join: &join, columns: None };
+    reduce_to(ctx, dtype, &reduction, &|[count, _, squares]: [f64; 3]| {
+        finish(squares / (count - correction).max(0.0))
+    })
+}
+
+/// Reduces complex numbers as [`variance`] does: to the number, the parts of the mean, and the sum
+/// of squared distances from the mean.
+fn complex_variance(ctx: &KernelCtx<'_>, correction: f64, finish: fn(f64) -> f64) -> Result<()> {
+    let leaf = |values: &[C128], _: usize| {
+        let count = values.len() as f64;
+        let plus = |a: C128, b: C128| a + b;
+        let mean = interleaved(values, C128::ZERO, plus, plus) / count;
+        let squares = values.iter().map(|v| (v - mean).norm_sqr()).sum();
+        [count, mean.re, mean.im, squares]
+    };
+    let join = |a: [f64; 4], b: [f64; 4]| {
+        let (count, apart) = (a[0] + b[0], [b[1] - a[1], b[2] - a[2]]);
+        let square = apart[0] * apart[0] + apart[1] * apart[1];
+        let mean = |k: usize| a[k + 1] + apart[k] * b[0] / count;
+        [count, mean(0), mean(1), a[3] + b[3] + square * a[0] * b[0] / count]
+    };
+    let reduction = Reduction { empty: [0.0; 4], leaf: &leaf, join: &join, columns: None };
+    let dtype = ctx.operand(0)?.dtype;
+    reduce_to(ctx, dtype, &reduction, &|[count, _, _, squares]: [f64; 4]| {
         finish(squares / (count - correction).max(0.0))
     })
 }
@@ -95,20 +176,24 @@ fn variance(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
 fn norm(ctx: &KernelCtx<'_>) -> Result<()> {
     let ord = ctx.attrs().float("ord")?.unwrap_or(2.0);
     let dtype = ctx.operand(1)?.dtype;
+    let is_complex = ctx.operand(0)?.dtype.is_complex();
     type Join = fn(f64, f64) -> f64;
     let with = |empty: f64, leaf: fn(&[f64], f64) -> f64, join: Join, root: fn(f64, f64) -> f64| {
+        if is_complex {
+            let leaf = |values: &[C128], _: usize| {
+                leaf(&values.iter().map(|v| v.norm()).collect::<Vec<f64>>(), ord)
+            };
+            let reduction = Reduction { empty, leaf: &leaf, join: &join, columns: None };
+            let dtype = dtype.complex();
+            return reduce_to(ctx, dtype, &reduction, &|total| root(total, ord));
+        }
         let leaf = |values: &[f64], _: usize| leaf(values, ord);
-        let reduction = Reduction { empty, leaf: &leaf, join: &join };
+        let reduction = Reduction { empty, leaf: &leaf, join: &join, columns: None };
         reduce_to(ctx, dtype, &reduction, &|total| root(total, ord))
     };
     let plus: Join = |a, b| a + b;
     if ord == 2.0 {
-        with(
-            0.0,
-            |all, _| interleaved(all, 0.0, |s, v| s + v * v, |a, b| a + b),
-            plus,
-            |v, _| v.sqrt(),
-        )
+        with(0.0, |all, _| square_sum(all), plus, |v, _| v.sqrt())
     } else if ord == 1.0 {
         with(0.0, |all, _| interleaved(all, 0.0, |s, v| s + v.abs(), |a, b| a + b), plus, |v, _| v)
     } else if ord == 0.0 {
@@ -145,7 +230,7 @@ fn logsumexp(ctx: &KernelCtx<'_>) -> Result<()> {
         };
         (greatest, part(a) + part(b))
     };
-    let reduction = Reduction { empty: (f64::LEAST, 0.0), leaf: &leaf, join: &join };
+    let reduction = Reduction { empty: (f64::LEAST, 0.0), leaf: &leaf, join: &join, columns: None };
     let dtype = ctx.operand(1)?.dtype;
     reduce_to(ctx, dtype, &reduction, &|(greatest, sum)| sum.ln() + shift(greatest))
 }

@@ -19,13 +19,17 @@ use millstream_types::{DType, Dims};
 
 use super::element::Element;
 use super::memory::Workspace;
-use super::pairwise::{LEAF, Pairwise};
+use super::pairwise::{LANES, LEAF, Pairwise, PairwiseRows};
+use super::partial::Partial;
 use super::strided::{Address, BLOCK, Sequence, StridedRow};
 use super::traversal::{Order, Traversal};
 use crate::context::{KernelCtx, RawTensor};
 
 /// The number of results that are computed together, so that adjacent results share cache lines.
 const GROUP: usize = 16;
+
+/// The number of adjacent results whose elements at one position are added at once.
+const COLUMNS: usize = 128;
 
 /// The definition of a reduction of elements, loaded as `T`, to partial results `P`.
 pub(crate) struct Reduction<'a, T, P> {
@@ -36,59 +40,51 @@ pub(crate) struct Reduction<'a, T, P> {
     pub(crate) leaf: &'a (dyn Fn(&[T], usize) -> P + Sync),
     /// Combines the results of two adjacent ranges, in order.
     pub(crate) join: &'a (dyn Fn(P, P) -> P + Sync),
+    /// The same, of many adjacent results at once.
+    pub(crate) columns: Option<Columns<T, P>>,
 }
 
-/// A partial result that fits into words of the workspace.
-pub(crate) trait Partial: Copy + Send + Sync {
-    const WORDS: usize;
-
-    fn word(self, at: usize) -> u64;
-    fn of(words: impl Fn(usize) -> u64) -> Self;
+/// A reduction of many results at once, whose leaf is [`interleaved`](super::pairwise::interleaved)
+/// in `add` and `join`. Each function changes the results in its first argument.
+pub(crate) struct Columns<T, P> {
+    /// Adds one element to each result.
+    pub(crate) add: fn(&mut [P], &[T]),
+    /// Combines each result with that of a later range.
+    pub(crate) join: fn(&mut [P], &[P]),
 }
 
-impl<T: Element> Partial for T {
-    const WORDS: usize = 1;
-
-    fn word(self, _: usize) -> u64 {
-        self.to_word()
-    }
-    fn of(words: impl Fn(usize) -> u64) -> T {
-        T::from_word(words(0))
-    }
-}
-
-impl<A: Element, B: Element> Partial for (A, B) {
-    const WORDS: usize = 2;
-
-    fn word(self, at: usize) -> u64 {
-        if at == 0 { self.0.to_word() } else { self.1.to_word() }
-    }
-    fn of(words: impl Fn(usize) -> u64) -> (A, B) {
-        (A::from_word(words(0)), B::from_word(words(1)))
-    }
-}
-
-impl<T: Element, const N: usize> Partial for [T; N] {
-    const WORDS: usize = N;
-
-    fn word(self, at: usize) -> u64 {
-        self[at].to_word()
-    }
-    fn of(words: impl Fn(usize) -> u64) -> [T; N] {
-        std::array::from_fn(|at| T::from_word(words(at)))
-    }
-}
-
-/// The buffers of one thread.
+/// The buffers of one thread, for a number of results that are computed together.
 struct Buffers<T, P> {
-    values: [[T; LEAF]; GROUP],
-    pairwise: [Pairwise<P>; GROUP],
+    values: Vec<[T; LEAF]>,
+    pairwise: Vec<Pairwise<P>>,
+    lanes: Vec<P>,
 }
 
 impl<T: Element, P: Partial> Buffers<T, P> {
-    fn new(empty: P) -> Buffers<T, P> {
-        let pairwise = std::array::from_fn(|_| Pairwise::new(empty));
-        Buffers { values: [[T::ZERO; LEAF]; GROUP], pairwise }
+    fn new(empty: P, copies: usize, sums: usize) -> Buffers<T, P> {
+        let pairwise = (0..sums).map(|_| Pairwise::new(empty)).collect();
+        Buffers { values: vec![[T::ZERO; LEAF]; copies], pairwise, lanes: Vec::new() }
+    }
+}
+
+/// How results are computed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One by one, in place: the elements of each follow one another.
+    Rows,
+    /// Many at once, in place: their elements at one position follow one another.
+    Columns,
+    /// Some at once, on copies of their elements.
+    Copies,
+}
+
+impl Way {
+    /// Returns the number of results that are computed together.
+    fn group(self) -> usize {
+        match self {
+            Way::Columns => COLUMNS,
+            Way::Rows | Way::Copies => GROUP,
+        }
     }
 }
 
@@ -126,30 +122,139 @@ impl Plan {
         }
     }
 
-    /// Returns the partial results of the elements in `range`, of up to `GROUP` results from number
-    /// `first` on.
+    /// Returns how the results are computed.
+    fn way<T: Element, P>(&self, reduction: &Reduction<'_, T, P>) -> Way {
+        let follow = |all: &Traversal<1>| {
+            all.count() > 1 && all.is_one_row() && all.steps() == [size_of::<T>()]
+        };
+        match self.x_dtype == T::DTYPE && self.via.is_none() && self.kept.count() > 0 {
+            true if follow(&self.along) => Way::Rows,
+            true if reduction.columns.is_some()
+                && follow(&self.kept)
+                && self.kept.count() >= GROUP =>
+            {
+                Way::Columns
+            }
+            _ => Way::Copies,
+        }
+    }
+
+    /// Computes the partial results of the elements in `range`, of results from number `first` on,
+    /// at most the group of the way.
     fn reduce<T: Element, P: Partial>(
+        &self,
+        way: Way,
+        reduction: &Reduction<'_, T, P>,
+        buffers: &mut Buffers<T, P>,
+        first: usize,
+        range: Range<usize>,
+        totals: &mut [P],
+    ) {
+        match (way, &reduction.columns) {
+            (Way::Columns, Some(columns)) => {
+                let lanes = &mut buffers.lanes;
+                return self.columns(reduction.empty, columns, lanes, (first, range), totals);
+            }
+            (Way::Rows, _) => return self.rows(reduction, buffers, first, range, totals),
+            (Way::Columns | Way::Copies, _) => {}
+        }
+        totals.fill(reduction.empty);
+        let mut done = 0;
+        self.kept.rows(first, first + totals.len(), |row| {
+            let totals = &mut totals[done..done + row.length];
+            self.row(reduction, buffers, (row.offsets[0], row.steps[0]), range.clone(), totals);
+            done += row.length;
+        });
+    }
+
+    /// Returns `count` elements at an offset in bytes.
+    ///
+    /// # Safety
+    /// They are elements of x, of the type `T`.
+    unsafe fn elements<T: Element>(&self, offset: usize, count: usize) -> &[T] {
+        let data = self.x.0.wrapping_add(offset).cast::<T>();
+        // SAFETY: guaranteed by the caller; x is valid by the contract of `new`, and only read.
+        unsafe { std::slice::from_raw_parts(data, count) }
+    }
+
+    /// As [`Plan::reduce`], of results whose elements follow one another.
+    fn rows<T: Element, P: Partial>(
         &self,
         reduction: &Reduction<'_, T, P>,
         buffers: &mut Buffers<T, P>,
         first: usize,
         range: Range<usize>,
-    ) -> [P; GROUP] {
-        let mut totals = [reduction.empty; GROUP];
+        totals: &mut [P],
+    ) {
+        let [pairwise] = &mut buffers.pairwise[..] else { return };
         let mut done = 0;
-        self.kept.rows(first, first + GROUP, |row| {
-            let totals = &mut totals[done..done + row.length];
-            self.row(reduction, buffers, (row.offsets[0], row.steps[0]), range.clone(), totals);
+        self.kept.rows(first, first + totals.len(), |row| {
+            for (k, total) in totals[done..done + row.length].iter_mut().enumerate() {
+                let from = row.offsets[0] + k * row.steps[0] + range.start * size_of::<T>();
+                // SAFETY: the traversals stay within x, whose elements are of this type, as `way`
+                // has checked.
+                let values = unsafe { self.elements::<T>(from, range.len()) };
+                if values.len() <= LEAF {
+                    *total = (reduction.leaf)(values, range.start);
+                    continue;
+                }
+                pairwise.clear();
+                for (leaf, values) in values.chunks(LEAF).enumerate() {
+                    let partial = (reduction.leaf)(values, range.start + leaf * LEAF);
+                    pairwise.push(partial, reduction.join);
+                }
+                *total = pairwise.total(reduction.empty, reduction.join);
+            }
             done += row.length;
         });
-        totals
+    }
+
+    /// As [`Plan::reduce`], of many results whose elements at one position follow one another.
+    fn columns<T: Element, P: Partial>(
+        &self,
+        empty: P,
+        columns: &Columns<T, P>,
+        lanes: &mut Vec<P>,
+        (first, range): (usize, Range<usize>),
+        totals: &mut [P],
+    ) {
+        let count = totals.len();
+        let mut leaves = PairwiseRows::new();
+        lanes.resize(LANES * count, empty);
+        for from in range.clone().step_by(LEAF) {
+            lanes.fill(empty);
+            let mut lane = 0;
+            self.along.rows(from, range.end.min(from + LEAF), |row| {
+                for i in 0..row.length {
+                    let at = row.offsets[0] + i * row.steps[0] + first * size_of::<T>();
+                    // SAFETY: as in `rows`.
+                    let values = unsafe { self.elements::<T>(at, count) };
+                    (columns.add)(&mut lanes[lane * count..(lane + 1) * count], values);
+                    lane = (lane + 1) % LANES;
+                }
+            });
+            for distance in [1, 2, 4] {
+                for lane in (0..LANES).step_by(2 * distance) {
+                    let (to, other) = lanes.split_at_mut((lane + distance) * count);
+                    (columns.join)(&mut to[lane * count..(lane + 1) * count], &other[..count]);
+                }
+            }
+            if range.len() <= LEAF {
+                return totals.copy_from_slice(&lanes[..count]);
+            }
+            leaves.push(lanes[..count].to_vec(), columns.join);
+        }
+        match leaves.total(columns.join) {
+            Some(all) => totals.copy_from_slice(&all),
+            None => totals.fill(empty),
+        }
     }
 
     /// As [`Plan::reduce`], for results whose first elements have equal steps.
     fn row<T: Element, P: Partial>(
         &self,
         reduction: &Reduction<'_, T, P>,
-        Buffers { values, pairwise }: &mut Buffers<T, P>,
+        Buffers { values, pairwise, .. }: &mut Buffers<T, P>,
         (start, step): (usize, usize),
         range: Range<usize>,
         totals: &mut [P],
@@ -211,47 +316,56 @@ pub(crate) fn reduce<T: Element, P: Partial>(
     let plan = unsafe { Plan::new(&x, &reduced(ctx.attrs(), x.shape.len())?, via) };
     let (results, length) = (plan.kept.count(), plan.along.count());
     ensure!(results == out.numel(), "{x:?} to {out:?}: schema and kernel disagree");
-    let groups = results.div_ceil(GROUP);
+    let way = plan.way(reduction);
+    let group = way.group();
+    let groups = results.div_ceil(group);
     let parts = length.div_ceil(SUM_PART);
-    let store = |group: usize, totals: &[P]| {
-        let first = group * GROUP;
-        store(first, &totals[..GROUP.min(results - first)]);
+    let buffers = || match way {
+        Way::Columns => Buffers::new(reduction.empty, 0, 0),
+        Way::Rows => Buffers::new(reduction.empty, 0, 1),
+        Way::Copies => Buffers::new(reduction.empty, group.min(results), group.min(results)),
     };
     if parts <= 1 {
         // Short reductions are grouped into tasks.
-        let at_once = (BLOCK / GROUP / length.max(1)).max(1);
+        let at_once = (BLOCK / group / length.max(1)).max(1);
         ctx.for_each(groups.div_ceil(at_once), |task| {
-            let mut buffers = Buffers::new(reduction.empty);
-            for group in task * at_once..groups.min((task + 1) * at_once) {
-                store(group, &plan.reduce(reduction, &mut buffers, group * GROUP, 0..length));
+            let (mut buffers, mut totals) = (buffers(), [reduction.empty; COLUMNS]);
+            for first in (task * at_once..groups.min((task + 1) * at_once)).map(|g| g * group) {
+                let totals = &mut totals[..group.min(results - first)];
+                plan.reduce(way, reduction, &mut buffers, first, 0..length, totals);
+                store(first, totals);
             }
         });
         return Ok(());
     }
     let words = Workspace::of(ctx).words(ctx, results * parts * P::WORDS)?;
     ctx.for_each(groups * parts, |task| {
-        let (first, part) = (task / parts * GROUP, task % parts);
+        let (first, part) = (task / parts * group, task % parts);
         let range = part * SUM_PART..length.min((part + 1) * SUM_PART);
-        let mut buffers = Buffers::new(reduction.empty);
-        let partial = plan.reduce(reduction, &mut buffers, first, range);
-        for (k, partial) in partial.iter().enumerate().take(results - first) {
+        let mut totals = [reduction.empty; COLUMNS];
+        let totals = &mut totals[..group.min(results - first)];
+        plan.reduce(way, reduction, &mut buffers(), first, range, totals);
+        for (k, partial) in totals.iter().enumerate() {
             for at in 0..P::WORDS {
                 let word = ((first + k) * parts + part) * P::WORDS + at;
                 words[word].store(partial.word(at), Relaxed);
             }
         }
     });
-    ctx.for_each(groups, |group| {
+    ctx.for_each(results.div_ceil(GROUP), |task| {
+        let first = task * GROUP;
         let mut totals = [reduction.empty; GROUP];
-        let rest = words[group * GROUP * parts * P::WORDS..].chunks(parts * P::WORDS);
+        let totals = &mut totals[..GROUP.min(results - first)];
+        let mut pairwise = Pairwise::new(reduction.empty);
+        let rest = words[first * parts * P::WORDS..].chunks(parts * P::WORDS);
         for (total, words) in totals.iter_mut().zip(rest) {
-            let mut pairwise = Pairwise::new(reduction.empty);
+            pairwise.clear();
             for words in words.chunks(P::WORDS) {
                 pairwise.push(P::of(|at| words[at].load(Relaxed)), reduction.join);
             }
             *total = pairwise.total(reduction.empty, reduction.join);
         }
-        store(group, &totals);
+        store(first, totals);
     });
     Ok(())
 }
@@ -267,10 +381,11 @@ pub(crate) fn reduce_to<T: Element, P: Partial, R: Element>(
     // with length 1 does not change the order of results.
     let out = unsafe { Sequence::new(ctx.operand(1)?) };
     reduce(ctx, to, reduction, &|first, totals| {
-        let mut values = [R::ZERO; GROUP];
+        let mut values = [R::ZERO; COLUMNS];
+        let values = &mut values[..totals.len()];
         for (value, &total) in values.iter_mut().zip(totals) {
             *value = finish(total);
         }
-        out.store(first, &values[..totals.len()]);
+        out.store(first, values);
     })
 }

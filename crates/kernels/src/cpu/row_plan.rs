@@ -4,9 +4,9 @@ use std::mem::MaybeUninit;
 
 use millstream_types::DType;
 
-use super::element::{Element, compute};
+use super::element::{Element, computed};
 use super::elementwise::{Bound, BoundInput};
-use super::function::{LANES, MAX_INPUTS, Source};
+use super::function::{LANES, MAX_INPUTS, Source, Word};
 use super::strided::{CHUNK, StridedRow};
 
 /// The number of operands of a row: the input tensors in order, and the output at [`OUT`].
@@ -29,9 +29,9 @@ enum Mode {
 }
 
 /// [`LANES`] equal elements of a type of computations.
-type Splat = MaybeUninit<[u64; LANES]>;
+type Splat = MaybeUninit<[Word; LANES]>;
 
-type Buffer = MaybeUninit<[u64; CHUNK]>;
+type Buffer = MaybeUninit<[Word; CHUNK]>;
 
 /// A bound call for rows of operands with these dtypes and steps.
 pub(crate) struct RowPlan {
@@ -109,7 +109,7 @@ impl RowPlan {
         if !self.direct {
             // SAFETY: guaranteed by the caller.
             return unsafe {
-                compute!(self.bound.function.computed(), T => self.run_in_chunks::<T>(data, count))
+                computed!(self.bound.function.computed(), T => self.run_in_chunks::<T>(data, count))
             };
         }
         let mut splats = [Splat::uninit(); MAX_INPUTS];
@@ -127,7 +127,7 @@ impl RowPlan {
 
     /// Returns number `k` as a source in `to`.
     fn number(&self, k: usize, to: &mut Splat) -> Source {
-        compute!(self.bound.function.computed(), T => splat(to, T::from_word(self.numbers[k])));
+        computed!(self.bound.function.computed(), T => splat(to, T::from_word(self.numbers[k])));
         Source { data: to.as_ptr().cast(), advances: false }
     }
 
@@ -203,11 +203,11 @@ impl RowPlan {
 }
 
 /// Sets the first [`LANES`] elements of a buffer.
-fn splat<T: Element, const WORDS: usize>(to: &mut MaybeUninit<[u64; WORDS]>, value: T) {
-    const { assert!(size_of::<T>() * LANES <= size_of::<[u64; WORDS]>()) };
+fn splat<T: Element, const WORDS: usize>(to: &mut MaybeUninit<[Word; WORDS]>, value: T) {
+    const { assert!(size_of::<T>() * LANES <= size_of::<[Word; WORDS]>()) };
     let to = to.as_mut_ptr().cast::<T>();
     for k in 0..LANES {
-        // SAFETY: the words have room for `LANES` elements of at most 8 bytes.
+        // SAFETY: the words have room for `LANES` elements of at most 16 bytes.
         unsafe { to.add(k).write(value) };
     }
 }

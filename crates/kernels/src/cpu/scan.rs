@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use millstream_ops::args::dimension;
 use millstream_types::Dims;
+use millstream_types::element::C128;
 
 use super::compute::Compute;
 use super::copy::convert;
@@ -12,8 +13,14 @@ use super::{Kernel, Written};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] = &[
-    ("cumsum", |ctx| scan(ctx, (0.0, |a, b| a + b), (0, i64::wrapping_add))),
-    ("cumprod", |ctx| scan(ctx, (1.0, |a, b| a * b), (1, i64::wrapping_mul))),
+    ("cumsum", |ctx| {
+        let complex: Step<C128> = (C128::new(0.0, 0.0), |a, b| a + b);
+        scan(ctx, (0.0, |a, b| a + b), (0, i64::wrapping_add), complex)
+    }),
+    ("cumprod", |ctx| {
+        let complex: Step<C128> = (C128::new(1.0, 0.0), |a, b| a * b);
+        scan(ctx, (1.0, |a, b| a * b), (1, i64::wrapping_mul), complex)
+    }),
 ];
 
 /// The kernels that the host runs for every device, with the operands that they write.
@@ -35,7 +42,8 @@ fn log_sums(ctx: &KernelCtx<'_>) -> Result<()> {
             most + (least - most).exp().ln_1p()
         }
     };
-    scan(ctx, (f64::NEG_INFINITY, add), (0, i64::wrapping_add))
+    let none: Step<C128> = (C128::new(f64::NAN, f64::NAN), |a, _| a);
+    scan(ctx, (f64::NEG_INFINITY, add), (0, i64::wrapping_add), none)
 }
 
 /// `cummax(x; dim)` and `cummin(x; dim)`.
@@ -85,7 +93,12 @@ fn extrema(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
 /// The initial value of a scan, and the function that adds an element.
 type Step<T> = (T, fn(T, T) -> T);
 
-fn scan(ctx: &KernelCtx<'_>, floats: Step<f64>, ints: Step<i64>) -> Result<()> {
+fn scan(
+    ctx: &KernelCtx<'_>,
+    floats: Step<f64>,
+    ints: Step<i64>,
+    complex: Step<C128>,
+) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
     let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
@@ -100,6 +113,8 @@ fn scan(ctx: &KernelCtx<'_>, floats: Step<f64>, ints: Step<i64>) -> Result<()> {
     };
     if out.dtype.is_float() {
         lines(ctx, from, out, dim, floats);
+    } else if out.dtype.is_complex() {
+        lines(ctx, from, out, dim, complex);
     } else {
         lines(ctx, from, out, dim, ints);
     }
@@ -107,7 +122,7 @@ fn scan(ctx: &KernelCtx<'_>, floats: Step<f64>, ints: Step<i64>) -> Result<()> {
 }
 
 /// Scans all lines along a dimension, each from start to end.
-fn lines<T: Compute>(
+fn lines<T: Element>(
     ctx: &KernelCtx<'_>,
     x: RawTensor<'_>,
     out: RawTensor<'_>,

@@ -24,6 +24,11 @@ impl<'a, T> Matrix<'a, T> {
         Matrix { data, rows, columns, row: step, column: 1 }
     }
 
+    /// Returns the number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Returns the transposed matrix.
     pub(crate) fn transposed(self) -> Matrix<'a, T> {
         let Matrix { data, rows, columns, row, column } = self;

@@ -4,10 +4,11 @@ use anyhow::{Context, Result};
 use millstream_ops::args::dimension;
 
 use super::Kernel;
-use super::function::{LANES, two};
+use super::function::LANES;
 use super::lines::Lines;
-use super::pairwise::pairwise_sum;
+use super::pairwise::sum_of;
 use super::real::{Real, reals};
+use super::vectorised::vectorised;
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -17,23 +18,67 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("_log_softmax_backward_data", log_softmax_backward),
 ];
 
+/// The number of values of a long line that are compared at once: each comparison waits for the one
+/// before it.
+const ABREAST: usize = 64;
+
 fn lines(ctx: &KernelCtx<'_>, shape: &[usize]) -> Result<Lines> {
     let dim = ctx.attrs().int("dim")?.context("dim: missing; this argument is required")?;
     Ok(Lines::new(shape, dimension(dim, shape.len())?))
 }
 
 /// Replaces each value by the exponential of its difference from the maximum; returns the maximum
-/// and the sum.
+/// and the sum. It is part of functions that are vectorised.
+#[inline(always)]
 pub(crate) fn exponentials<T: Real>(line: &mut [T]) -> (T, T) {
     let greatest = greatest(line);
-    two(|x: T, y: T| (x - y).exp()).replace(line, greatest);
-    (greatest, pairwise_sum(line))
+    line.iter_mut().for_each(|v| *v = (*v - greatest).exp());
+    (greatest, sum_of([&*line], |[v]| v))
+}
+
+vectorised! {
+    fn softmax_line<T: Real>(x: &[T], out: &mut [T]) {
+        let greatest = greatest(x);
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = (x - greatest).exp());
+        let sum = sum_of([&*out], |[v]| v);
+        out.iter_mut().for_each(|v| *v /= sum);
+    }
+
+    fn log_softmax_line<T: Real>(x: &[T], out: &mut [T]) {
+        let greatest = greatest(x);
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = (x - greatest).exp());
+        let log = sum_of([&*out], |[v]| v).ln();
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = x - greatest - log);
+    }
+
+    fn softmax_line_backward<T: Real>(grad: &[T], y: &[T], out: &mut [T]) {
+        let sum = sum_of([grad, y], |[g, y]| g * y);
+        for ((out, &g), &y) in out.iter_mut().zip(grad).zip(y) {
+            *out = g * y - y * sum;
+        }
+    }
+
+    fn log_softmax_line_backward<T: Real>(grad: &[T], y: &[T], out: &mut [T]) {
+        let sum = sum_of([grad], |[v]| v);
+        for ((out, &g), &y) in out.iter_mut().zip(grad).zip(y) {
+            *out = g - y.exp() * sum;
+        }
+    }
 }
 
 /// Returns the greatest value; NaN if one is NaN.
+#[inline(always)]
 fn greatest<T: Real>(line: &[T]) -> T {
-    let (blocks, rest) = line.as_chunks::<LANES>();
-    let mut lanes = [-T::INFINITY; LANES];
+    match line.len() < 8 * ABREAST {
+        true => greatest_of_lanes::<T, LANES>(line),
+        false => greatest_of_lanes::<T, ABREAST>(line),
+    }
+}
+
+#[inline(always)]
+fn greatest_of_lanes<T: Real, const N: usize>(line: &[T]) -> T {
+    let (blocks, rest) = line.as_chunks::<N>();
+    let mut lanes = [-T::INFINITY; N];
     for block in blocks {
         for (m, &v) in lanes.iter_mut().zip(block) {
             *m = v.greater(*m);
@@ -46,12 +91,9 @@ fn greatest<T: Real>(line: &[T]) -> T {
 fn softmax(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let lines = lines(ctx, x.shape)?;
-    // SAFETY: operands of the call; the last is its output.
+    // SAFETY: operands of the call; the last is its output, which is new.
     reals!(x.dtype, T => unsafe {
-        lines.map(ctx, [x], out, |[x]: [&mut [T]; 1]| {
-            let (_, sum) = exponentials(x);
-            x.iter_mut().for_each(|v| *v /= sum);
-        })
+        lines.map(ctx, [x], out, |[x]: [&[T]; 1], out| softmax_line(x, out))
     })
 }
 
@@ -59,13 +101,9 @@ fn softmax(ctx: &KernelCtx<'_>) -> Result<()> {
 fn log_softmax(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(1)?);
     let lines = lines(ctx, x.shape)?;
-    // SAFETY: as for `softmax`. The second buffer of x holds the exponentials.
+    // SAFETY: as for `softmax`.
     reals!(x.dtype, T => unsafe {
-        lines.map(ctx, [x, x], out, |[x, spare]: [&mut [T]; 2]| {
-            let (greatest, sum) = exponentials(spare);
-            let log = sum.ln();
-            x.iter_mut().for_each(|v| *v = *v - greatest - log);
-        })
+        lines.map(ctx, [x], out, |[x]: [&[T]; 1], out| log_softmax_line(x, out))
     })
 }
 
@@ -75,10 +113,8 @@ fn softmax_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let lines = lines(ctx, y.shape)?;
     // SAFETY: as for `softmax`.
     reals!(y.dtype, T => unsafe {
-        lines.map(ctx, [grad, y], out, |[grad, y]: [&mut [T]; 2]| {
-            grad.iter_mut().zip(&*y).for_each(|(g, &y)| *g *= y);
-            let sum = pairwise_sum(grad);
-            grad.iter_mut().zip(&*y).for_each(|(g, &y)| *g -= y * sum);
+        lines.map(ctx, [grad, y], out, |[grad, y]: [&[T]; 2], out| {
+            softmax_line_backward(grad, y, out);
         })
     })
 }
@@ -89,9 +125,8 @@ fn log_softmax_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     let lines = lines(ctx, y.shape)?;
     // SAFETY: as for `softmax`.
     reals!(y.dtype, T => unsafe {
-        lines.map(ctx, [grad, y], out, |[grad, y]: [&mut [T]; 2]| {
-            let sum = pairwise_sum(grad);
-            grad.iter_mut().zip(&*y).for_each(|(g, &y)| *g -= y.exp() * sum);
+        lines.map(ctx, [grad, y], out, |[grad, y]: [&[T]; 2], out| {
+            log_softmax_line_backward(grad, y, out);
         })
     })
 }

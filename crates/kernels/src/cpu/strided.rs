@@ -6,6 +6,7 @@
 
 use millstream_types::DType;
 
+use super::conversion::convert_dense;
 use super::element::{Element, cast, dispatch};
 use super::traversal::{Order, Traversal};
 use crate::context::RawTensor;
@@ -88,6 +89,8 @@ impl StridedRow {
                 std::ptr::copy(from.cast::<T>(), to, count);
             } else if S::DTYPE == T::DTYPE {
                 gather(from.cast::<T>(), self.step, to, count, |v| v);
+            } else if self.step == size_of::<S>() {
+                convert_dense::<S, T>(from.cast(), to, count);
             } else {
                 gather(from.cast::<S>(), self.step, to, count, cast::<S, T>);
             }
@@ -151,6 +154,8 @@ impl StridedRow {
         unsafe {
             if D::DTYPE == T::DTYPE {
                 scatter(from, to.cast::<T>(), self.step, count, |v| v);
+            } else if self.step == size_of::<D>() {
+                convert_dense::<T, D>(from, to.cast(), count);
             } else {
                 scatter(from, to.cast::<D>(), self.step, count, cast::<T, D>);
             }
@@ -313,6 +318,50 @@ impl Sequence {
         self.direct::<T>().map(|data| unsafe {
             std::slice::from_raw_parts(data.cast_const(), self.traversal.count())
         })
+    }
+
+    /// Returns the elements from number `from` on: themselves, if they are of this type and follow
+    /// one another, else copies in the buffer.
+    ///
+    /// # Safety
+    /// Nothing writes the operand while the slice lives.
+    pub(crate) unsafe fn elements<'a, T: Element>(
+        &'a self,
+        from: usize,
+        count: usize,
+        buffer: &'a mut Vec<T>,
+    ) -> &'a [T] {
+        // SAFETY: guaranteed by the caller.
+        if let Some(all) = unsafe { self.slice::<T>() } {
+            return &all[from..from + count];
+        }
+        buffer.resize(count, T::ZERO);
+        self.load(from, buffer);
+        buffer
+    }
+
+    /// Sets the elements from number `from` on to those that `f` computes: in place if they are of
+    /// this type and follow one another, else in the buffer.
+    ///
+    /// # Safety
+    /// Nothing else accesses these elements until `f` has returned.
+    pub(crate) unsafe fn compute<T: Element, R>(
+        &self,
+        from: usize,
+        count: usize,
+        buffer: &mut Vec<T>,
+        f: impl FnOnce(&mut [T]) -> R,
+    ) -> R {
+        if let Some(data) = self.direct::<T>() {
+            assert!(from + count <= self.traversal.count(), "outside of an operand");
+            // SAFETY: the elements lie in the operand, which is valid by the contract of `new`; the
+            // caller guarantees that nothing else accesses them.
+            return f(unsafe { std::slice::from_raw_parts_mut(data.add(from), count) });
+        }
+        buffer.resize(count, T::ZERO);
+        let result = f(buffer);
+        self.store(from, buffer);
+        result
     }
 
     fn rows(&self, from: usize, count: usize, mut f: impl FnMut(usize, StridedRow)) {

@@ -85,6 +85,16 @@ impl<const N: usize> Traversal<N> {
         self.dims[self.dims.len() - 1].steps
     }
 
+    /// Iterates over the lengths of the dimensions and their steps in bytes, outermost first.
+    pub(crate) fn dims(&self) -> impl Iterator<Item = (usize, [usize; N])> {
+        self.dims.iter().map(|dim| (dim.length, dim.steps))
+    }
+
+    /// Returns whether all elements are in one row.
+    pub(crate) fn is_one_row(&self) -> bool {
+        self.dims.len() == 1
+    }
+
     /// Returns the number of elements.
     pub(crate) fn count(&self) -> usize {
         self.count

@@ -58,7 +58,7 @@ extern "C" __global__ void {name}(const ElementwiseArgs args) {{
 
 /// Returns all sources with their names.
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let all = DType::ALL.into_iter();
+    let all = DType::REAL.into_iter();
     all.filter_map(|dtype| Some((name(dtype), source_of(dtype).ok()?))).collect()
 }
 

@@ -266,7 +266,7 @@ extern "C" __global__ void {name}(const Im2colArgs args) {{
 pub(super) fn sources() -> Vec<(String, CString)> {
     let columns = [2, 4, 8].into_iter();
     let columns = columns.filter_map(|b| Some((im2col_name(b), im2col_source(b).ok()?)));
-    let image = DType::ALL.into_iter();
+    let image = DType::REAL.into_iter();
     columns.chain(image.filter_map(|d| Some((col2im_name(d), col2im_source(d).ok()?)))).collect()
 }
 

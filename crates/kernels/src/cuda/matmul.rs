@@ -105,7 +105,7 @@ extern "C" __global__ void {name}(const ElementwiseArgs args) {{
 
 /// Returns all sources with their names.
 pub(super) fn sources() -> Vec<(String, CString)> {
-    DType::ALL.into_iter().filter_map(|dtype| Some((name(dtype), source(dtype).ok()?))).collect()
+    DType::REAL.into_iter().filter_map(|dtype| Some((name(dtype), source(dtype).ok()?))).collect()
 }
 
 /// Launches `out = alpha · x y + beta · bias` for integers, which wrap.

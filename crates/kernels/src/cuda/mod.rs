@@ -143,6 +143,7 @@ pub fn register(kernels: &mut KernelRegistry) {
     conv::register(kernels);
     attention::register(kernels);
     on_host::register(kernels);
+    on_host::register_complex(kernels);
 }
 
 /// Returns the name and the source of every kernel, for a few dtypes each.

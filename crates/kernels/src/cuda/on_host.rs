@@ -13,8 +13,9 @@ use millstream_types::{DType, Dims};
 
 use super::native;
 use crate::context::{KernelCtx, Operands, RawTensor};
-use crate::cpu::Written;
 use crate::cpu::memory::byte_count;
+use crate::cpu::{Written, written_by};
+use crate::prepared::{KernelSpec, PreparedKernel};
 use crate::registry::{Kernel, KernelRegistry};
 
 /// The host's kernel of an op, and the operands that it writes.
@@ -54,6 +55,7 @@ impl Kernel for OnHost {
             let is_written = match self.written {
                 Written::Last(results) => index + results >= count,
                 Written::After(inputs) => index >= inputs,
+                Written::First => index == 0,
             };
             operands.push(HostOperand { address: x.data, bytes: byte_count(&x), is_written });
             specs.push((x.dtype, Dims::from_slice(x.shape), Dims::from_slice(x.strides)));
@@ -78,6 +80,53 @@ impl Kernel for OnHost {
         };
         // SAFETY: `KernelCtx::new` promises valid operands, in the stream's order.
         unsafe { native(ctx)?.call_host_on_copies(&operands, run) }
+    }
+}
+
+/// The kernel of an op whose calls with complex operands the host computes.
+struct ComplexOnHost {
+    device: Arc<dyn Kernel>,
+    host: OnHost,
+    /// Whether the op copies its first operand to the second.
+    copies: bool,
+}
+
+impl Kernel for ComplexOnHost {
+    fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
+        let dtypes = (0..ctx.operands()).map(|k| Ok(ctx.operand(k)?.dtype));
+        let dtypes = dtypes.collect::<Result<Vec<DType>>>()?;
+        if !dtypes.iter().any(|dtype| dtype.is_complex()) {
+            return self.device.run(ctx);
+        }
+        // Dense copies are moved as bytes, also between devices.
+        if self.copies && super::copy_dense(ctx)? {
+            return Ok(());
+        }
+        self.host.run(ctx)
+    }
+
+    fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+        match call.operands.iter().any(|x| x.dtype.is_complex()) {
+            true => None,
+            false => self.device.prepare(call),
+        }
+    }
+}
+
+/// Lets the host compute calls with complex operands of the ops that have kernels for real ones.
+pub(super) fn register_complex(kernels: &mut KernelRegistry) {
+    let own: Vec<&str> = host_ops();
+    let ops: Vec<String> = kernels.ops(super::KIND).into_iter().map(str::to_owned).collect();
+    for op in ops.iter().filter(|op| !own.contains(&op.as_str())) {
+        let device = kernels.get(super::KIND, op).cloned();
+        let host = kernels.get(crate::cpu::KIND, op).cloned();
+        let (Some(device), Some(kernel)) = (device, host) else { continue };
+        if millstream_ops::complex::is_defined(op) {
+            let host = OnHost { kernel, written: written_by(op) };
+            let copies = matches!(op.as_str(), "copy" | "clone");
+            let kernel = ComplexOnHost { device, host, copies };
+            kernels.register(super::KIND, op, Arc::new(kernel));
+        }
     }
 }
 

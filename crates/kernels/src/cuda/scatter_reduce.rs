@@ -46,7 +46,9 @@ pub(super) fn scatter_reduce(ctx: &KernelCtx<'_>) -> Result<()> {
 /// Returns the least number of a dtype.
 fn least(dtype: DType) -> Scalar {
     match dtype {
-        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => Scalar::Float(f64::NEG_INFINITY),
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 | DType::C128 => {
+            Scalar::Float(f64::NEG_INFINITY)
+        }
         DType::I64 => Scalar::Int(i64::MIN),
         DType::I32 => Scalar::Int(i32::MIN.into()),
         DType::I16 => Scalar::Int(i16::MIN.into()),
@@ -58,7 +60,9 @@ fn least(dtype: DType) -> Scalar {
 /// Returns the greatest number of a dtype.
 fn greatest(dtype: DType) -> Scalar {
     match dtype {
-        DType::F32 | DType::F64 | DType::F16 | DType::BF16 => Scalar::Float(f64::INFINITY),
+        DType::F32 | DType::F64 | DType::F16 | DType::BF16 | DType::C64 | DType::C128 => {
+            Scalar::Float(f64::INFINITY)
+        }
         DType::I64 => Scalar::Int(i64::MAX),
         DType::I32 => Scalar::Int(i32::MAX.into()),
         DType::I16 => Scalar::Int(i16::MAX.into()),

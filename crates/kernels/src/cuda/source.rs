@@ -42,6 +42,9 @@ pub(super) fn element(dtype: DType) -> &'static str {
         DType::I8 => "signed char",
         DType::U8 => "unsigned char",
         DType::Bool => "boolean",
+        // The host computes complex numbers: these are only moved.
+        DType::C64 => "float2",
+        DType::C128 => "double2",
     }
 }
 

@@ -183,6 +183,9 @@ fn types(dtype: DType) -> (&'static str, &'static str) {
         DType::I8 => "signed char",
         DType::U8 => "unsigned char",
         DType::Bool => "boolean",
+        // The host computes complex numbers: these are only moved.
+        DType::C64 => return ("float2", "float2"),
+        DType::C128 => return ("double2", "double2"),
     };
     (element, "long long")
 }

@@ -1,103 +1,36 @@
-//! Collectives, with each rank on its own thread.
+//! Collectives of ranks in one process.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
+use std::sync::Arc;
 
-use millstream_kernels::{Communicator, KernelRegistry, Message, cpu};
+use millstream_comm::{Communicator, LocalGroup, SingleRank};
 use millstream_types::{Attrs, DType, Layout};
 
-use millstream_testing::kernels::{Float, Int, Num, Tensor, launch_from};
-
-/// Messages by sender, receiver and tag.
-type Mail = HashMap<(usize, usize, i64), Vec<Vec<Message>>>;
-
-type Brought = HashMap<u64, Vec<Option<Vec<Vec<Message>>>>>;
-
-/// The exchange between the ranks of a test.
-struct Table {
-    ranks: usize,
-    brought: Mutex<Brought>,
-    mail: Mutex<Mail>,
-    change: Condvar,
-}
-
-struct Rank(usize, Arc<Table>);
-
-impl Communicator for Rank {
-    fn rank(&self) -> usize {
-        self.0
-    }
-
-    fn ranks(&self) -> usize {
-        self.1.ranks
-    }
-
-    fn exchange(
-        &self,
-        round: u64,
-        _: &str,
-        messages: Vec<Vec<Message>>,
-    ) -> anyhow::Result<Vec<Vec<Message>>> {
-        let table = &self.1;
-        let mut brought = table.brought.lock().unwrap();
-        brought.entry(round).or_insert_with(|| vec![None; table.ranks])[self.0] = Some(messages);
-        table.change.notify_all();
-        while brought[&round].iter().any(Option::is_none) {
-            brought = table.change.wait(brought).unwrap();
-        }
-        Ok(brought[&round].iter().flatten().map(|of_rank| of_rank[self.0].clone()).collect())
-    }
-
-    fn send(&self, to: usize, tag: i64, messages: Vec<Message>) -> anyhow::Result<()> {
-        self.1.mail.lock().unwrap().entry((self.0, to, tag)).or_default().push(messages);
-        Ok(())
-    }
-
-    fn recv(&self, from: usize, tag: i64) -> anyhow::Result<Vec<Message>> {
-        let mut mail = self.1.mail.lock().unwrap();
-        Ok(mail.get_mut(&(from, self.0, tag)).expect("mail").remove(0))
-    }
-}
+use millstream_testing::kernels::{Float, Int, Num, Tensor, start_on_rank};
 
 /// Runs an op on every rank with the operands from `operands`, and returns the first operand of
 /// each rank.
 fn all_ranks(
     ranks: usize,
     op: &str,
-    attrs: &(dyn Fn(usize) -> Attrs + Sync),
-    operands: impl Fn(usize) -> Vec<Tensor> + Sync,
+    attrs: &dyn Fn(usize) -> Attrs,
+    operands: impl Fn(usize) -> Vec<Tensor>,
 ) -> Vec<Vec<Num>> {
-    let table = Arc::new(Table {
-        ranks,
-        brought: Mutex::default(),
-        mail: Mutex::default(),
-        change: Condvar::new(),
-    });
-    thread::scope(|scope| {
-        let run = |rank: usize| {
-            let (table, operands) = (table.clone(), &operands);
-            scope.spawn(move || {
-                let mut kernels = KernelRegistry::new();
-                let communicator: Arc<dyn Communicator> = Arc::new(Rank(rank, table));
-                cpu::register_communicator(&mut kernels, &communicator);
-                let tensors = operands(rank);
-                let given: Vec<&Tensor> = tensors.iter().collect();
-                launch_from(&kernels, op, &given, &attrs(rank), 0, 0).unwrap();
-                tensors[0].values()
-            })
-        };
-        let threads: Vec<_> = (0..ranks).map(run).collect();
-        threads.into_iter().map(|t| t.join().unwrap()).collect()
-    })
-}
-
-fn round() -> Attrs {
-    Attrs::new().with("round", 0)
+    let communicators = LocalGroup::communicators(ranks).into_iter();
+    let communicators: Vec<Arc<dyn Communicator>> =
+        communicators.map(|communicator| Arc::new(communicator) as _).collect();
+    let tensors: Vec<Vec<Tensor>> = (0..ranks).map(operands).collect();
+    let outcomes: Vec<_> = (0..ranks)
+        .map(|rank| {
+            let given: Vec<&Tensor> = tensors[rank].iter().collect();
+            start_on_rank(op, &given, &attrs(rank), &communicators[rank])
+        })
+        .collect();
+    outcomes.iter().for_each(|outcome| outcome.try_recv().expect("an outcome").unwrap());
+    tensors.iter().map(|of_rank| of_rank[0].values()).collect()
 }
 
 /// Returns the same arguments for every rank.
-fn same(attrs: Attrs) -> impl Fn(usize) -> Attrs + Sync {
+fn same(attrs: Attrs) -> impl Fn(usize) -> Attrs {
     move |_| attrs.clone()
 }
 
@@ -115,7 +48,7 @@ fn reductions() {
         ("mean", [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]),
         ("product", [0.0, 231.0, 528.0, 897.0, 1344.0, 1875.0]),
     ] {
-        let attrs = round().with("op", op);
+        let attrs = Attrs::new().with("op", op);
         let operands = |rank| vec![Tensor::laid(DType::F32, transposed.clone(), &of_rank(rank, 6))];
         let expected: Vec<Num> = expected.iter().map(|&v| Float(v)).collect();
         assert_eq!(
@@ -129,12 +62,12 @@ fn reductions() {
         let value = if rank == 0 { 2048.0 } else { 1.0 };
         vec![Tensor::dense(DType::F16, &[1], &[Float(value)])]
     };
-    assert_eq!(all_ranks(3, "allreduce_", &same(round()), half), vec![vec![Float(2050.0)]; 3]);
+    assert_eq!(all_ranks(3, "allreduce_", &same(Attrs::new()), half), vec![vec![Float(2050.0)]; 3]);
 }
 
 #[test]
 fn broadcast_sends_the_tensors_of_the_root() {
-    let attrs = round().with("root", 2);
+    let attrs = Attrs::new().with("root", 2);
     let operands = |rank| vec![Tensor::ints(DType::I16, &[2], &[rank as i64, 7])];
     assert_eq!(
         all_ranks(4, "broadcast_", &same(attrs.clone()), operands),
@@ -149,21 +82,21 @@ fn allgather_reduce_scatter_and_alltoall() {
         vec![out, Tensor::dense(DType::F64, &[2], &of_rank(rank, 2))]
     };
     let expected: Vec<Num> = (0..3).flat_map(|rank| of_rank(rank, 2)).collect();
-    assert_eq!(all_ranks(3, "allgather_", &same(round()), gather), vec![expected; 3]);
+    assert_eq!(all_ranks(3, "allgather_", &same(Attrs::new()), gather), vec![expected; 3]);
 
     let scatter = |rank| {
         let out = Tensor::dense(DType::F32, &[2], &[Float(0.0)]);
         vec![out, Tensor::dense(DType::F32, &[4], &of_rank(rank, 4))]
     };
     let expected = [[10.0, 12.0], [14.0, 16.0]].map(|v| v.map(Float).to_vec());
-    assert_eq!(all_ranks(2, "reduce_scatter_", &same(round()), scatter), expected);
+    assert_eq!(all_ranks(2, "reduce_scatter_", &same(Attrs::new()), scatter), expected);
 
     let exchange = |rank| {
         let out = Tensor::dense(DType::F32, &[2, 2], &[Float(0.0)]);
         vec![out, Tensor::dense(DType::F32, &[2, 2], &of_rank(rank, 4))]
     };
     let expected = [[0.0, 1.0, 10.0, 11.0], [2.0, 3.0, 12.0, 13.0]].map(|v| v.map(Float).to_vec());
-    assert_eq!(all_ranks(2, "alltoall_", &same(round()), exchange), expected);
+    assert_eq!(all_ranks(2, "alltoall_", &same(Attrs::new()), exchange), expected);
 
     // Rank 0 keeps one row and sends two; rank 1 sends none and keeps three.
     let uneven = |rank: usize| {
@@ -173,7 +106,7 @@ fn allgather_reduce_scatter_and_alltoall() {
     };
     let splits = |rank: usize| {
         let (from, to): ([i64; 2], [i64; 2]) = [([1, 0], [1, 2]), ([2, 3], [0, 3])][rank];
-        let attrs = round().with("output_splits", from.to_vec());
+        let attrs = Attrs::new().with("output_splits", from.to_vec());
         attrs.with("input_splits", to.to_vec())
     };
     let got = all_ranks(2, "alltoall_", &splits, uneven);
@@ -184,18 +117,18 @@ fn allgather_reduce_scatter_and_alltoall() {
 
 #[test]
 fn a_program_of_one_rank() {
-    let kernels = millstream_kernels::standard();
+    let single: Arc<dyn Communicator> = Arc::new(SingleRank);
     let run = |op: &str, tensors: &[&Tensor], attrs: &Attrs| {
-        launch_from(&kernels, op, tensors, attrs, 0, 0)
+        start_on_rank(op, tensors, attrs, &single).try_recv().expect("an outcome")
     };
     let x = Tensor::dense(DType::F32, &[3], &of_rank(1, 3));
-    run("allreduce_", &[&x], &round()).unwrap();
+    run("allreduce_", &[&x], &Attrs::new()).unwrap();
     assert_eq!(x.values(), of_rank(1, 3));
     let out = Tensor::dense(DType::F32, &[3], &[Float(0.0)]);
-    run("allgather_", &[&out, &x], &round()).unwrap();
+    run("allgather_", &[&out, &x], &Attrs::new()).unwrap();
     assert_eq!(out.values(), of_rank(1, 3));
     let error = run("send", &[&x], &Attrs::new().with("to", 1)).unwrap_err();
     assert!(error.contains("to: expected a rank below 1, got 1"), "{error}");
-    let error = run("broadcast_", &[&x], &round().with("root", 4)).unwrap_err();
+    let error = run("broadcast_", &[&x], &Attrs::new().with("root", 4)).unwrap_err();
     assert!(error.contains("root: expected a rank below 1, got 4"), "{error}");
 }

@@ -42,8 +42,8 @@ fn check(op: &str, x: &Tensor, y: &Tensor, attrs: &Attrs, alpha: Num) {
 #[test]
 fn every_pair_of_dtypes() {
     for op in ["add", "sub", "mul"] {
-        for a in DType::ALL {
-            for b in DType::ALL {
+        for a in DType::REAL {
+            for b in DType::REAL {
                 if op == "sub" && (a == DType::Bool || b == DType::Bool) {
                     continue;
                 }
@@ -144,7 +144,7 @@ fn no_elements() {
 
 #[test]
 fn relu() {
-    for dtype in DType::ALL.into_iter().filter(|&d| d != DType::Bool) {
+    for dtype in DType::REAL.into_iter().filter(|&d| d != DType::Bool) {
         for layout in layouts(&[5, 3]) {
             let x = Tensor::laid(dtype, layout.clone(), &samples(dtype));
             let got = one_into("relu", &[&x], &Attrs::new(), layout);

@@ -127,7 +127,7 @@ fn parts(
         }
         let layout = narrow(&call.inputs[0].layout, dim, start, length)?;
         start += length;
-        Ok(OutputSpec::View { of: 0, layout })
+        Ok(OutputSpec::View { of: 0, layout, dtype: None })
     };
     Ok(Signature {
         accesses: SmallVec::from_iter([Access::Read]),

@@ -39,6 +39,8 @@ struct Header {
     ranges: Vec<Range>,
     pauses: Vec<Pause>,
     total: u64,
+    #[serde(default)]
+    host_workers: u32,
     columns: BTreeMap<String, Place>,
 }
 

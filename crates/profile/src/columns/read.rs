@@ -40,6 +40,14 @@ impl<'a> Reading<'a> {
         Ok(all.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
     }
 
+    /// Returns the column of submitters, which files of earlier versions lack.
+    fn submitters(&self, count: usize) -> Result<Vec<u32>, ReadError> {
+        match self.places.contains_key("submitter") {
+            true => self.u32("submitter"),
+            false => Ok(vec![NONE; count]),
+        }
+    }
+
     /// Returns whole numbers; none for those below 0.
     fn f64(&self, name: &str) -> Result<Vec<Option<u64>>, ReadError> {
         let (all, _) = self.bytes(name, "f64", 8)?.as_chunks::<8>();
@@ -89,6 +97,7 @@ pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
         ranges: header.ranges,
         pauses: header.pauses,
         total: header.total,
+        host_workers: header.host_workers,
     };
     check(&profile)?;
     Ok(profile)
@@ -102,6 +111,7 @@ fn instructions(columns: &Reading<'_>) -> Result<Vec<Instruction>, ReadError> {
     let (end, outcome) = (columns.f64("end")?, columns.u8("outcome")?);
     let (from, to) = (columns.u32("operandsFrom")?, columns.u32("operandsTo")?);
     let parent = columns.u32("parent")?;
+    let submitter = columns.submitters(name.len())?;
     same(&[
         name.len(),
         role.len(),
@@ -116,6 +126,7 @@ fn instructions(columns: &Reading<'_>) -> Result<Vec<Instruction>, ReadError> {
         from.len(),
         to.len(),
         parent.len(),
+        submitter.len(),
     ])?;
     let one = |k: usize| {
         let times = match (ready[k], start[k], end[k]) {
@@ -139,6 +150,7 @@ fn instructions(columns: &Reading<'_>) -> Result<Vec<Instruction>, ReadError> {
             },
             operands: [from[k], to[k]],
             parent: parent[k],
+            submitter: Some(submitter[k]).filter(|k| *k != NONE),
         }
     };
     Ok((0..name.len()).map(one).collect())
@@ -224,6 +236,7 @@ fn check(profile: &Profile) -> Result<(), ReadError> {
         within("the stream", instruction.stream, profile.streams.len())?;
         within("the place", instruction.place, profile.places.len())?;
         within("the instruction", instruction.parent, count)?;
+        within("the instruction", instruction.submitter.unwrap_or(NONE), count)?;
         let [from, to] = instruction.operands;
         if from > to || to as usize > profile.operands.len() {
             return Err(format!("the profile names the operands {from} to {to}"));

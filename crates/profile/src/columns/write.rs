@@ -6,7 +6,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::model::Profile;
+use crate::model::{NONE, Profile};
 use crate::order::{Order, Segment, critical_path};
 use crate::{lanes, memory};
 
@@ -105,6 +105,7 @@ fn write_with(profile: &Profile, mut columns: Columns) -> Vec<u8> {
     columns.u32("operandsFrom", all().map(|i| i.operands[0]));
     columns.u32("operandsTo", all().map(|i| i.operands[1]));
     columns.u32("parent", all().map(|i| i.parent));
+    columns.u32("submitter", all().map(|i| i.submitter.unwrap_or(NONE)));
     let operands = || profile.operands.iter();
     columns.u32("operandTensor", operands().map(|o| o.tensor));
     columns.u8("operandAccess", operands().map(|o| u8::from(o.reads) | u8::from(o.writes) << 1));
@@ -139,6 +140,7 @@ fn write_with(profile: &Profile, mut columns: Columns) -> Vec<u8> {
         ranges: profile.ranges.clone(),
         pauses: profile.pauses.clone(),
         total: profile.total,
+        host_workers: profile.host_workers,
         columns: columns.places,
     };
     // Strings and numbers always have a form in JSON, and a buffer takes everything.

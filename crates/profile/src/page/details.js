@@ -51,6 +51,12 @@ class Details {
     if (profile.placeOf(k)) pairs.push(['place', profile.placeOf(k)]);
     pairs.push(['instruction', formatCount(k)]);
     if (profile.parent[k] !== NONE) pairs.push(['step of', this.link(profile.parent[k])]);
+    const submitter = profile.submitter[k];
+    if (submitter !== NONE) pairs.push(['submitted by', this.link(submitter)]);
+    const submitted = profile.submittedBy.of(k);
+    if (submitted.length) {
+      pairs.push(['submits', [...submitted.slice(0, 20)].map((own) => this.link(own))]);
+    }
     parts.push(facts(pairs));
     parts.push(...this.operands(k), ...this.waits(k));
     this.panel.replaceChildren(...parts);
@@ -72,9 +78,11 @@ class Details {
 
   placement(storage) {
     const { profile } = this;
-    const arena = profile.arenas[profile.storageArena[storage]] ?? '';
+    const arena = profile.arenas[profile.storageArena[storage]];
     const offset = profile.storageOffset[storage];
     const size = formatBytes(profile.storageSize[storage]);
+    // A timeline of another program does not say where its tensors are.
+    if (arena === undefined) return `storage ${storage}, at least ${size}`;
     if (offset < 0) return `${size} of ${arena}, from before the run`;
     const earlier = reusedBy(profile, storage);
     const reuse = earlier < 0 ? '' : `; takes over bytes of ${storageName(profile, earlier)}`;

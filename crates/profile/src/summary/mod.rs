@@ -4,10 +4,10 @@ mod text;
 
 use std::collections::HashMap;
 
-use crate::model::{NONE, Profile, Role};
+use crate::model::{NONE, Profile, Role, Stream};
 use crate::order::{OnPath, Order, critical_path};
 
-pub use text::{Show, time, write};
+pub use text::{PathParts, ShortNames, Show, time, write, write_path};
 
 /// The load of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,11 +56,13 @@ impl Overlap {
     }
 }
 
-/// Returns how many instructions work at once, over the time of the run.
+/// Returns how many instructions work at once, over the time of the run. Those of threads of the
+/// program do not count.
 pub fn overlap(profile: &Profile) -> Overlap {
     let mut changes: Vec<(u64, i32)> = Vec::new();
     for (_, instruction, times) in profile.shown() {
-        if instruction.role == Role::Work && times.end > times.start {
+        let is_thread = profile.streams[instruction.stream as usize].thread;
+        if instruction.role == Role::Work && times.end > times.start && !is_thread {
             changes.extend([(times.start, 1), (times.end, -1)]);
         }
     }
@@ -92,8 +94,15 @@ pub struct OpTime {
 
 /// Returns the time by name, the most first.
 pub fn ops(profile: &Profile) -> Vec<OpTime> {
+    ops_where(profile, |_| true)
+}
+
+/// Returns the time by name on some of the streams, the most first.
+pub fn ops_where(profile: &Profile, on: impl Fn(&Stream) -> bool) -> Vec<OpTime> {
     let mut all: HashMap<u32, OpTime> = HashMap::new();
-    for (_, instruction, times) in profile.shown().filter(|(_, i, _)| i.role == Role::Work) {
+    let works = profile.shown().filter(|(_, i, _)| i.role == Role::Work);
+    let works = works.filter(|(_, i, _)| on(&profile.streams[i.stream as usize]));
+    for (_, instruction, times) in works {
         let name = || profile.name_of(instruction).to_owned();
         let op = all.entry(instruction.name);
         let op = op.or_insert_with(|| OpTime { name: name(), count: 0, total: 0, longest: 0 });
@@ -124,6 +133,8 @@ pub struct WaitCost {
     pub count: usize,
     /// The time for which they block the stream.
     pub blocked: u64,
+    /// The positions of the waits in the profile.
+    pub members: Vec<u32>,
 }
 
 /// Returns the waits that were made, by what they cost, the most first.
@@ -137,7 +148,8 @@ pub fn waits(profile: &Profile) -> Vec<WaitCost> {
             before[k] = std::mem::replace(last, k as u32);
         }
     }
-    for wait in profile.waits.iter().filter(|wait| !wait.resolution.is_elided()) {
+    let made = (0..).zip(&profile.waits).filter(|(_, wait)| !wait.resolution.is_elided());
+    for (number, wait) in made {
         let Some(waiter) = instruction(wait.waiter).filter(|i| i.stream != NONE) else { continue };
         let Some(until) = instruction(wait.until) else { continue };
         let user = instruction(wait.user).unwrap_or(waiter);
@@ -156,7 +168,9 @@ pub fn waits(profile: &Profile) -> Vec<WaitCost> {
             until: profile.name_of(until).to_owned(),
             count: 0,
             blocked: 0,
+            members: Vec::new(),
         });
+        cost.members.push(number);
         cost.count += 1;
         cost.blocked += blocked;
     }

@@ -1,14 +1,15 @@
 //! The summary as tables.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use millstream_terminal::table::{align_right, bytes, new_table};
 
 use crate::memory;
-use crate::model::{NONE, Profile, Source};
-use crate::order::Segment;
+use crate::model::{NONE, Profile, Stream};
+use crate::order::{OnPath, Segment};
 
-use super::{loads, ops, overlap, path, waits};
+use super::{OpTime, loads, ops_where, overlap, path, waits};
 
 /// How much of each table is shown.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,105 @@ fn short(place: &str) -> &str {
     place.rfind('/').map_or(place, |slash| &place[slash + 1..])
 }
 
+/// The names of streams and places without what all of a profile's have in common.
+#[derive(Clone, Debug)]
+pub struct ShortNames<'a> {
+    profile: &'a Profile,
+    /// The device of all streams, if there is one alone.
+    device: Option<&'a str>,
+    /// The file of all places, if there is one alone.
+    file: Option<&'a str>,
+}
+
+impl<'a> ShortNames<'a> {
+    /// Returns the names of a profile.
+    pub fn of(profile: &'a Profile) -> ShortNames<'a> {
+        let mut devices = profile.streams.iter().map(|stream| stream.device.as_str());
+        let device = devices.next().filter(|first| devices.all(|device| device == *first));
+        let mut files = profile.places.iter().map(|place| file_and_rest(place).0);
+        let file = files.next().filter(|first| files.all(|file| file == *first));
+        ShortNames { profile, device, file }
+    }
+
+    /// Returns the name of a stream: the program's, if it has one.
+    pub fn stream(&self, stream: u32) -> &'a str {
+        let own = self.profile.streams.get(stream as usize).and_then(Stream::own_name);
+        if let Some(own) = own {
+            return own;
+        }
+        let name = self.profile.stream_name(stream);
+        let own = self.device.and_then(|device| name.strip_prefix(device));
+        own.map_or(name, str::trim_start)
+    }
+
+    /// Returns the text of a place: `node 12`, `line 12`, or with its file where there are several.
+    pub fn place(&self, place: &str) -> String {
+        let own = self.file.and_then(|file| place.strip_prefix(file));
+        let own = own.filter(|own| !own.is_empty());
+        let own = own.map(|own| match own.strip_prefix(':') {
+            Some(line) => format!("line {line}"),
+            None => own.trim_start().to_owned(),
+        });
+        own.unwrap_or_else(|| short(place).to_owned())
+    }
+}
+
+/// Divides a place: `et.json.gz` and ` node 12`, `step.json` and `:12`. An op is no file, as in
+/// `aten::mm`.
+fn file_and_rest(place: &str) -> (&str, &str) {
+    let is_line = |at: &usize| {
+        let line = &place[at + 1..];
+        !line.is_empty() && line.bytes().all(|c| c.is_ascii_digit())
+    };
+    let unit = place.rfind(" node ").or_else(|| place.rfind(':').filter(is_line));
+    place.split_at(unit.unwrap_or(place.len()))
+}
+
+/// What the critical path is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathParts {
+    /// The time in instructions.
+    pub runs: u64,
+    /// The time between them.
+    pub gaps: u64,
+    /// The time before the program submits the next one.
+    pub submits: u64,
+    /// The time of the run.
+    pub total: u64,
+}
+
+impl PathParts {
+    /// Divides a critical path.
+    pub fn of(profile: &Profile, path: &[OnPath]) -> PathParts {
+        let mut parts = PathParts { total: profile.total, ..PathParts::default() };
+        for part in path {
+            let takes = part.end - part.start;
+            match part.segment {
+                Segment::Runs(_) => parts.runs += takes,
+                Segment::Gap { .. } | Segment::Resumes { .. } => parts.gaps += takes,
+                Segment::Submits { .. } => parts.submits += takes,
+            }
+        }
+        parts
+    }
+}
+
+impl fmt::Display for PathParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PathParts { runs, gaps, submits, total } = *self;
+        write!(f, "{} in instructions", share(runs, total))?;
+        // A prediction from a list has neither.
+        if gaps + submits > 0 {
+            let (gaps, submits) = (share(gaps, total), share(submits, total));
+            write!(
+                f,
+                ",\n  {gaps} between them, {submits} before the program submits the next one"
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// Prints the summary of a profile.
 ///
 /// # Errors
@@ -73,9 +173,21 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
         overlap.average(),
         share(several, profile.total)
     )?;
-    let all = ops(profile);
+    // The ops of a timeline's threads have a table of their own: its devices run other names.
+    ops_table(&ops_where(profile, |stream| !stream.thread), "op", show, out)?;
+    let of_threads = ops_where(profile, |stream| stream.thread);
+    if !of_threads.is_empty() {
+        ops_table(&of_threads, "on threads", show, out)?;
+    }
+    waits_table(profile, show, rows, out)?;
+    path_table(profile, show, rows, out)?;
+    memory_tables(profile, show, rows, out)
+}
+
+fn ops_table(all: &[OpTime], title: &str, show: Show, out: &mut dyn Write) -> io::Result<()> {
+    let rows = show.rows.unwrap_or(usize::MAX);
     let busy: u64 = all.iter().map(|op| op.total).sum();
-    let mut table = new_table(show.terminal, &["op", "calls", "time", "share", "mean", "longest"]);
+    let mut table = new_table(show.terminal, &[title, "calls", "time", "share", "mean", "longest"]);
     for op in all.iter().take(rows) {
         let mean = time(op.total / op.count.max(1) as u64);
         let (total, longest) = (time(op.total), time(op.longest));
@@ -84,10 +196,7 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     }
     (1..6).for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, all.len(), rows)?;
-    waits_table(profile, show, rows, out)?;
-    path_table(profile, show, rows, out)?;
-    memory_tables(profile, show, rows, out)
+    more(out, all.len(), rows)
 }
 
 /// Returns how many waits of streams were made; waits of the program are none of them.
@@ -130,36 +239,46 @@ fn waits_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) 
     if waits.is_empty() {
         return Ok(());
     }
-    let header = ["waits for", "by", "at", "waits", "blocked"];
+    let names = ShortNames::of(profile);
+    let header = ["wait", "waits for", "by", "at", "waits", "blocked"];
     let mut table = new_table(show.terminal, &header);
-    for wait in waits.iter().take(rows) {
-        let stream = |k: u32| profile.stream_name(k);
+    for (number, wait) in waits.iter().take(rows).enumerate() {
         table.add_row([
-            format!("{} on {}", wait.until, stream(wait.source)),
-            format!("{} on {}", wait.user, stream(wait.stream)),
-            short(&wait.place).to_owned(),
+            (number + 1).to_string(),
+            format!("{} on {}", wait.until, names.stream(wait.source)),
+            format!("{} on {}", wait.user, names.stream(wait.stream)),
+            names.place(&wait.place),
             wait.count.to_string(),
             time(wait.blocked),
         ]);
     }
-    [3, 4].into_iter().for_each(|column| align_right(&mut table, column));
+    [0, 4, 5].into_iter().for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
     more(out, waits.len(), rows)
 }
 
 fn path_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -> io::Result<()> {
     let path = path(profile);
-    let sum = |is: fn(&Segment) -> bool| {
-        path.iter().filter(|p| is(&p.segment)).map(|p| p.end - p.start).sum::<u64>()
-    };
-    let runs = sum(|s| matches!(s, Segment::Runs(_)));
-    let gaps = sum(|s| matches!(s, Segment::Gap { .. } | Segment::Resumes { .. }));
-    let submits = sum(|s| matches!(s, Segment::Submits { .. }));
-    writeln!(out, "critical path: {} in instructions", share(runs, profile.total))?;
-    if profile.source != Source::Predicted {
-        let (gaps, submits) = (share(gaps, profile.total), share(submits, profile.total));
-        writeln!(out, "  {gaps} between them, {submits} before the program submits the next one")?;
-    }
+    writeln!(out, "critical path: {}", PathParts::of(profile, &path))?;
+    path_rows(profile, &path, show, rows, out)
+}
+
+/// Prints the critical path: what it is made of, and its parts.
+///
+/// # Errors
+/// `out` fails.
+pub fn write_path(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
+    path_table(profile, show, show.rows.unwrap_or(usize::MAX), out)
+}
+
+fn path_rows(
+    profile: &Profile,
+    path: &[OnPath],
+    show: Show,
+    rows: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let names = ShortNames::of(profile);
     let header = ["critical path", "stream", "at", "takes", "share"];
     let mut table = new_table(show.terminal, &header);
     for part in path.iter().take(rows) {
@@ -174,9 +293,9 @@ fn path_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) -
         let name = format!("{}{}", what.unwrap_or(""), profile.name_of(instruction));
         let stream = match instruction.stream {
             NONE => String::new(),
-            stream => profile.stream_name(stream).to_owned(),
+            stream => names.stream(stream).to_owned(),
         };
-        let place = short(profile.place_of(instruction)).to_owned();
+        let place = names.place(profile.place_of(instruction));
         table.add_row([name, stream, place, time(takes), share(takes, profile.total)]);
     }
     [3, 4].into_iter().for_each(|column| align_right(&mut table, column));

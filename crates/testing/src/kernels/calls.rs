@@ -1,11 +1,15 @@
 //! Calls of kernels as a machine makes them: schema, signature, outputs, workspace, context.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
 use anyhow::Result;
-use millstream_kernels::{KernelCtx, KernelRegistry, KernelSpec, Operands, RawTensor, Threads};
+use millstream_comm::Communicator;
+use millstream_kernels::{
+    CompletionToken, DeferredCompletion, KernelCtx, KernelRegistry, KernelSpec, Operands,
+    RankContext, RawTensor, Threads,
+};
 use millstream_ops::{CallSpec, OutputSpec, Signature};
-use millstream_types::{Access, Attrs, DType, Layout, TensorSpec};
+use millstream_types::{Access, Attrs, DType, Layout, Origin, TensorSpec};
 
 use super::num::Num::Int;
 use super::tensor::{Tensor, UNWRITTEN};
@@ -71,7 +75,7 @@ pub fn try_launch_prepared(
 ) -> Option<Result<(), String>> {
     let specs: Vec<TensorSpec> = operands.iter().map(|t| t.spec.clone()).collect();
     let kernel = kernels().get("cpu", op).expect("a kernel");
-    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs })?;
+    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs, workspace: 0 })?;
     let addresses: Vec<*mut u8> = operands.iter().map(|t| t.raw().data).collect();
     let pool = thread_pool(threads);
     // SAFETY: the tensors own their memory, and only this call uses it now.
@@ -92,7 +96,8 @@ pub fn run_and_compare_prepared(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
         TensorSpec::new(t.dtype, Layout::strided(t.shape, t.strides, 0).unwrap()).unwrap()
     };
     let specs: Vec<TensorSpec> = operands.iter().map(spec).collect();
-    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs: ctx.attrs() });
+    let (_, workspace) = ctx.workspace();
+    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs: ctx.attrs(), workspace });
     let families =
         ["Arithmetic", "Pointwise functions", "Comparison and logic", "Ternary functions"];
     let families = millstream_ops::families().into_iter().filter(|f| families.contains(&f.0));
@@ -121,6 +126,42 @@ pub fn run_and_compare_prepared(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
     assert_eq!(outcome(&again), outcome(&result), "{op} {specs:?} {}", ctx.attrs());
     assert!(result.is_err() || content() == after, "{op} {specs:?} {}: other bits", ctx.attrs());
     result
+}
+
+/// Starts a collective on one rank. The outcome arrives once all ranks have started it; the
+/// operands must live until then.
+pub fn start_on_rank(
+    op: &str,
+    operands: &[&Tensor],
+    attrs: &Attrs,
+    communicator: &Arc<dyn Communicator>,
+) -> mpsc::Receiver<Result<(), String>> {
+    let (sender, outcome) = mpsc::channel();
+    let failed = sender.clone();
+    let token = Token(Mutex::new(Some(CompletionToken::new(move |result| {
+        // A test that has ended asks for nothing more.
+        let _ = sender.send(result.map_err(|e| format!("{e:#}")));
+    }))));
+    let raw: Vec<RawTensor<'_>> = operands.iter().map(|t| t.raw()).collect();
+    let operands = RawOperands(&raw);
+    let ranks = RankContext { communicator, number: 0, origin: &Origin::Unknown };
+    let none = (std::ptr::null_mut(), 0);
+    // SAFETY: the tensors own their memory, and only this call uses it now.
+    let ctx = unsafe { KernelCtx::new(&operands, attrs, none, None, &()) };
+    let ctx = ctx.with_deferred_completion(&token).with_ranks(&ranks);
+    if let Err(error) = run_on_host(kernels(), op, &ctx) {
+        failed.send(Err(format!("{error:#}"))).expect("the receiver is here");
+    }
+    outcome
+}
+
+/// The completion token of one call.
+struct Token(Mutex<Option<CompletionToken>>);
+
+impl DeferredCompletion for Token {
+    fn take_token(&self) -> Option<CompletionToken> {
+        self.0.lock().unwrap().take()
+    }
 }
 
 /// Runs a kernel with these operands.
@@ -218,10 +259,14 @@ pub fn call_with(
                 let Int(count) = operands[next + 1].get(&[]) else { panic!("a count") };
                 let mut shape = spec.shape().to_vec();
                 shape[0] = count as usize;
-                results.push(operands[next].viewed(Layout::contiguous(&shape).unwrap()));
+                let layout = Layout::contiguous(&shape).unwrap();
+                results.push(operands[next].viewed(layout));
                 next += 2;
             }
-            OutputSpec::View { of, layout } => results.push(operands[*of].viewed(layout.clone())),
+            OutputSpec::View { of, layout, dtype } => {
+                let of = &operands[*of];
+                results.push(of.viewed_as(layout.clone(), dtype.unwrap_or(of.spec.dtype)));
+            }
             OutputSpec::Same(of) => results.push(operands[*of].clone()),
         }
     }

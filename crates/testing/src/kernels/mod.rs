@@ -7,7 +7,7 @@ mod tensor;
 
 pub use calls::{
     call, call_on, call_with, launch, launch_from, one, one_into, run_and_compare_prepared,
-    signature, thread_pool, try_launch, try_launch_prepared,
+    signature, start_on_rank, thread_pool, try_launch, try_launch_prepared,
 };
 pub use num::Num::{self, Float, Int};
 pub use num::{rounded, samples};

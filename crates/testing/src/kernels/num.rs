@@ -41,11 +41,11 @@ pub fn rounded(v: Num, dtype: DType) -> Num {
         Float(v) => v as f32,
     };
     match dtype {
-        DType::F64 => match v {
+        DType::F64 | DType::C128 => match v {
             Int(v) => Float(v as f64),
             Float(v) => Float(v),
         },
-        DType::F32 => Float(f64::from(to_f32)),
+        DType::F32 | DType::C64 => Float(f64::from(to_f32)),
         DType::F16 => Float(f16::from_f32(to_f32).to_f64()),
         DType::BF16 => Float(bf16::from_f32(to_f32).to_f64()),
         DType::I64 => to_int(i64::MIN.into(), i64::MAX.into(), 64),

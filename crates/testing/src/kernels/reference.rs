@@ -107,7 +107,19 @@ fn tolerance(dtype: DType) -> (f64, f64) {
     }
 }
 
+/// Returns the parts of complex numbers, with a last dimension of 2.
+fn parts(of: &Tensor) -> Tensor {
+    let twice = |values: &[usize]| values.iter().map(|v| v * 2).collect::<Vec<_>>();
+    let (shape, strides) = (of.shape(), of.spec.layout.strides());
+    let (shape, strides) = ([shape, &[2]].concat(), [&*twice(strides), &[1]].concat());
+    let layout = Layout::strided(&shape, &strides, of.spec.layout.offset() * 2).unwrap();
+    of.retyped(TensorSpec::new(of.spec.dtype.part(), layout).unwrap())
+}
+
 fn agree(got: &Tensor, expected: &Tensor, case: &Case) -> Result<(), String> {
+    if got.spec.dtype.is_complex() {
+        return agree(&parts(got), &parts(expected), case);
+    }
     let (rtol, atol) = tolerance(got.spec.dtype);
     let (rtol, atol) = (case.rtol.unwrap_or(rtol), case.atol.unwrap_or(atol));
     let close = |g: Num, e: Num| match (g, e) {
@@ -289,6 +301,7 @@ macro_rules! reference_tests {
             arith: "arith"
             attention: "attention"
             compare: "compare"
+            complex: "complex"
             concat: "join"
             conv: "conv"
             copy: "copy"
@@ -355,6 +368,8 @@ pub fn check_coverage(files: &[&str]) {
     ops.extend(collectives.by_ref().map(str::to_owned));
     // `fused` is compared with the ops of its steps.
     ops.push("fused".to_owned());
+    // `closure` runs a function of the program.
+    ops.push("closure".to_owned());
     // `scrub` has no values; tests with machines check its effect on memory.
     ops.push("scrub".to_owned());
     let missing: Vec<&str> =

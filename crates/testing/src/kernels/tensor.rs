@@ -83,7 +83,12 @@ impl Tensor {
 
     /// Returns a view of this layout.
     pub fn viewed(&self, layout: Layout) -> Tensor {
-        let spec = TensorSpec::new(self.spec.dtype, layout).unwrap();
+        self.viewed_as(layout, self.spec.dtype)
+    }
+
+    /// Returns a view of this layout, as elements of a dtype.
+    pub fn viewed_as(&self, layout: Layout, dtype: DType) -> Tensor {
+        let spec = TensorSpec::new(dtype, layout).unwrap();
         assert!(spec.span_bytes() <= self.bytes().len());
         Tensor { memory: self.memory.clone(), spec }
     }
@@ -123,6 +128,9 @@ impl Tensor {
                 DType::I16 => Int((*at.cast::<i16>()).into()),
                 DType::I8 => Int((*at.cast::<i8>()).into()),
                 DType::U8 | DType::Bool => Int((*at).into()),
+                // The real part.
+                DType::C64 => Float((*at.cast::<f32>()).into()),
+                DType::C128 => Float(*at.cast::<f64>()),
             }
         }
     }
@@ -143,6 +151,8 @@ impl Tensor {
                 (DType::I16, Int(v)) => *at.cast::<i16>() = v as i16,
                 (DType::I8, Int(v)) => *at.cast::<i8>() = v as i8,
                 (DType::U8 | DType::Bool, Int(v)) => *at = v as u8,
+                (DType::C64, Float(v)) => *at.cast::<[f32; 2]>() = [v as f32, 0.0],
+                (DType::C128, Float(v)) => *at.cast::<[f64; 2]>() = [v, 0.0],
                 other => panic!("{other:?} after rounding"),
             }
         }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use millstream_ops::Presence;
 use millstream_types::{AttrValue, Attrs, DType};
 
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
@@ -77,8 +78,18 @@ impl<'a> NodeArgs<'a> {
     /// Returns the tensor of this name.
     pub(crate) fn tensor(&self, import: &mut Import<'_>, name: &str) -> Lowered<Val> {
         match self.get(name) {
-            Some((index, Arg::Tensor(given))) => import.resolve(given, index),
+            Some((index, Arg::Tensor(given))) => self.operand(import, index, given),
             _ => Err(Refusal::Wrong(format!("'{name}': expected a tensor"))),
+        }
+    }
+
+    /// Returns the tensor of an argument, which may be a complex number that PyTorch wrapped.
+    fn operand(&self, import: &mut Import<'_>, index: usize, given: &Recorded) -> Lowered<Val> {
+        // The elements of `torch.tensor([...])` are no number.
+        let lifted = self.signature.base().starts_with("lift");
+        match import.is_complex_number(index, given) && !lifted {
+            true => import.complex_number(index, &self.args),
+            false => import.resolve(given, index),
         }
     }
 
@@ -179,7 +190,7 @@ pub(crate) fn convert(
                     let dtype = number_dtype(number, &given.args, results);
                     converted.inputs.push(import.number(number, dtype)?);
                 } else {
-                    converted.inputs.push(import.resolve(tensor, index)?);
+                    converted.inputs.push(given.operand(import, index, tensor)?);
                 }
                 position += 1;
             }
@@ -201,6 +212,18 @@ pub(crate) fn convert(
             }
             (Ty::Tensor | Ty::Tensors, _) => return Err(wrong(param)),
             (_, Arg::None) => {}
+            (Ty::Scalar, Arg::Opaque) => {
+                let number = schema.attrs().iter().find(|a| a.name == param.name);
+                let in_place_of = number.map(|a| a.presence);
+                if !matches!(in_place_of, Some(Presence::InsteadOf(_))) {
+                    return Err(unsupported(format!(
+                        "its argument '{}' is a complex number, which '{op}' does not take",
+                        param.name
+                    )));
+                }
+                converted.inputs.push(import.complex_number(index, &given.args)?);
+                position += 1;
+            }
             (ty, _) if knows(&param.name) => {
                 if let Some(value) = named(param, ty, arg)? {
                     converted.attrs.set(&*param.name, value);
@@ -237,7 +260,7 @@ fn wrong(param: &Param) -> Refusal {
 ///
 /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
 pub(crate) fn number_dtype(number: Number, args: &[Arg], results: &[Option<Recorded>]) -> DType {
-    let kind = |d: DType| u8::from(d != DType::Bool) + u8::from(d.is_float());
+    let kind = |d: DType| u8::from(d != DType::Bool) + u8::from(d.is_inexact());
     let (own, least) = match number {
         Number::Bool(_) => (DType::Bool, 0),
         Number::Int(_) => (DType::I64, 1),
@@ -287,6 +310,9 @@ fn attr(ty: Ty, arg: &Arg) -> Lowered<Option<AttrValue>> {
             };
             AttrValue::Ints(list.iter().map(int).collect::<Result<_, _>>()?)
         }
+        (Ty::Scalar, Arg::Opaque) => {
+            return Err(unsupported("a complex number is not supported as this argument"));
+        }
         (Ty::Floats, Arg::List(list)) => {
             let float = |arg: &Arg| match arg {
                 Arg::Float(v) => Ok(*v),
@@ -326,6 +352,8 @@ pub(crate) fn scalar_type(code: i64) -> Lowered<DType> {
         5 => DType::F16,
         6 => DType::F32,
         7 => DType::F64,
+        9 => DType::C64,
+        10 => DType::C128,
         11 => DType::Bool,
         15 => DType::BF16,
         other => return Err(unsupported(format!("dtype number {other} is not supported"))),

@@ -1,86 +1,371 @@
 //! Lowers collectives: ops in which several ranks take part. They run on the Ccl stream, in the
 //! order of the trace.
+//!
+//! PyTorch's collectives of lists become those of one tensor: the list is joined before, and the
+//! result copied into its tensors after. Roots and peers, which PyTorch counts within the group,
+//! become ranks of the program.
 
-use millstream_types::{AttrValue, Attrs};
+use millstream_types::{AttrValue, Attrs, DType};
 
 use crate::et::args::NodeArgs;
+use crate::et::groups::{Group, Noted};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::lower::one_call;
 use crate::et::value::Arg;
 use crate::program::StreamRef;
 
 /// The only stream of an imported program.
 const CCL: StreamRef = StreamRef(0);
 
+/// Waits for a collective. What uses its tensors waits by itself.
+pub(crate) const WAIT: &str = "_c10d_functional::wait_tensor";
+
+/// A collective on its way to calls.
+struct Collective<'c, 'a, 'n> {
+    import: &'c mut Import<'a>,
+    given: &'c NodeArgs<'n>,
+    noted: Noted,
+    group: Option<Group>,
+}
+
 /// Lowers an op of the namespace `c10d`; returns the tensors that the op changes as its results.
 pub(crate) fn lower(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Option<Val>>> {
-    if import.groups > 1 && !import.options.structural {
-        return Err(unsupported(
-            "the trace has several process groups and does not record which one this op uses",
-        ));
+    if given.signature.name == WAIT {
+        return Ok(vec![Some(given.tensor(import, "tensor")?)]);
     }
-    let list = |import: &mut Import<'_>, name: &str| -> Lowered<Vec<Val>> {
-        match given.get(name) {
-            Some((at, Arg::List(list))) => list
-                .iter()
-                .map(|arg| match arg {
-                    Arg::Tensor(tensor) => import.resolve(tensor, at),
-                    _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
-                })
-                .collect(),
-            _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
-        }
+    let mut noted = import.groups.noted(import.node());
+    if let Some(own) = import.notes.collective(import.node()) {
+        noted.group = own.group.or(noted.group);
+        noted.reduction = own.reduction.or(noted.reduction);
+    }
+    let size = size_of(import, given)?;
+    let found = import.groups.of(noted.group.as_deref(), size).map(|group| group.cloned());
+    let group = match found {
+        Ok(group) => group,
+        // For the structure, all collectives count as one group's.
+        Err(_) if import.options.structural => None,
+        Err(refusal) => return Err(refusal),
     };
-    let int = |name: &str| -> Lowered<i64> {
-        given.int(name)?.ok_or_else(|| Refusal::Wrong(format!("'{name}': expected a rank or tag")))
+    let changed = Collective { import, given, noted, group }.lower()?;
+    Ok(changed.into_iter().map(Some).collect())
+}
+
+/// Returns the number of ranks that the operands of a collective show.
+fn size_of(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Option<usize>> {
+    let elements = |import: &mut Import<'_>, name: &str| -> Lowered<usize> {
+        let val = given.tensor(import, name)?;
+        Ok(import.spec(val).numel().max(1))
     };
-    let mut attrs = Attrs::new();
-    let base = given.signature.base();
-    let (op, inputs) = match base {
-        "allreduce_" => ("allreduce_", list(import, "tensors")?),
-        "broadcast_" => {
-            attrs.set("root", int("root_rank")?);
-            ("broadcast_", list(import, "tensors")?)
+    let inner = |name: &str| match given.get(name) {
+        Some((_, Arg::List(lists))) => match lists.first() {
+            Some(Arg::List(list)) => Some(list.len()),
+            _ => None,
+        },
+        _ => None,
+    };
+    Ok(match given.signature.base() {
+        "allgather_" | "gather_" => inner("output_tensors"),
+        "reduce_scatter_" | "scatter_" => inner("input_tensors"),
+        "alltoall_" => match given.get("output_tensors") {
+            Some((_, Arg::List(list))) => Some(list.len()),
+            _ => None,
+        },
+        "alltoall_base_" => {
+            given.ints("output_split_sizes")?.map(|sizes| sizes.len()).filter(|count| *count > 0)
         }
         "_allgather_base_" => {
-            let output = given.tensor(import, "output_tensor")?;
-            ("allgather_", vec![output, given.tensor(import, "input_tensor")?])
+            Some(elements(import, "output_tensor")? / elements(import, "input_tensor")?)
         }
         "_reduce_scatter_base_" => {
-            let output = given.tensor(import, "output_tensor")?;
-            ("reduce_scatter_", vec![output, given.tensor(import, "input_tensor")?])
+            Some(elements(import, "input_tensor")? / elements(import, "output_tensor")?)
         }
-        "alltoall_base_" => {
-            for (name, ours) in
-                [("output_split_sizes", "output_splits"), ("input_split_sizes", "input_splits")]
-            {
-                if let Some(sizes) = given.ints(name)?.filter(|sizes| !sizes.is_empty()) {
-                    attrs.set(ours, AttrValue::Ints(sizes));
-                }
-            }
-            let output = given.tensor(import, "output")?;
-            ("alltoall_", vec![output, given.tensor(import, "input")?])
-        }
-        "send" => {
-            attrs.set("to", int("dst")?);
-            attrs.set("tag", int("tag")?);
-            ("send", list(import, "tensors")?)
-        }
-        "recv_" => {
-            attrs.set("from", int("src")?);
-            attrs.set("tag", int("tag")?);
-            ("recv_", list(import, "tensors")?)
-        }
-        other => return Err(unsupported(format!("there is no collective '{other}'"))),
-    };
-    if !matches!(op, "send" | "recv_") {
-        attrs.set("round", import.next_round());
-    }
-    import.call_on(CCL, op, &inputs, attrs)?;
-    // The recorded outputs are the changed tensors and a work handle, which has no counterpart
-    // here.
-    Ok(match base {
-        "allreduce_" | "broadcast_" => inputs.into_iter().map(Some).collect(),
-        "_allgather_base_" | "_reduce_scatter_base_" => vec![inputs.first().copied()],
-        _ => Vec::new(),
+        _ => None,
     })
+}
+
+impl Collective<'_, '_, '_> {
+    /// Appends the calls, and returns the tensors that the node lists as its results.
+    fn lower(&mut self) -> Lowered<Vec<Val>> {
+        match self.given.signature.base() {
+            "allreduce_" => {
+                let list = self.list("tensors")?;
+                let attrs = self.reduced()?;
+                self.call("allreduce_", &list, attrs)?;
+                Ok(list)
+            }
+            "allreduce_coalesced_" => {
+                let list = self.list("tensors")?;
+                let attrs = self.reduced()?;
+                self.call("allreduce_", &list, attrs)?;
+                Ok(Vec::new())
+            }
+            "reduce_" => {
+                let list = self.list("tensors")?;
+                let attrs = self.reduced()?.with("root", self.root("root_rank")?);
+                self.call("reduce_", &list, attrs)?;
+                Ok(Vec::new())
+            }
+            "broadcast_" => {
+                let list = self.list("tensors")?;
+                let attrs = self.attrs().with("root", self.root("root_rank")?);
+                self.call("broadcast_", &list, attrs)?;
+                Ok(list)
+            }
+            "_allgather_base_" => {
+                let (out, x) = (self.tensor("output_tensor")?, self.tensor("input_tensor")?);
+                let attrs = self.attrs();
+                self.call("allgather_", &[out, x], attrs)?;
+                Ok(vec![out])
+            }
+            "allgather_into_tensor_coalesced_" => {
+                for (out, x) in self.pairs()? {
+                    let attrs = self.attrs();
+                    self.call("allgather_", &[out, x], attrs)?;
+                }
+                Ok(Vec::new())
+            }
+            "_reduce_scatter_base_" => {
+                let (out, x) = (self.tensor("output_tensor")?, self.tensor("input_tensor")?);
+                let attrs = self.reduced()?;
+                self.call("reduce_scatter_", &[out, x], attrs)?;
+                Ok(vec![out])
+            }
+            "reduce_scatter_tensor_coalesced_" => {
+                for (out, x) in self.pairs()? {
+                    let attrs = self.reduced()?;
+                    self.call("reduce_scatter_", &[out, x], attrs)?;
+                }
+                Ok(Vec::new())
+            }
+            "alltoall_base_" => {
+                let mut attrs = self.attrs();
+                for (name, ours) in
+                    [("output_split_sizes", "output_splits"), ("input_split_sizes", "input_splits")]
+                {
+                    if let Some(sizes) = self.given.ints(name)?.filter(|sizes| !sizes.is_empty()) {
+                        attrs.set(ours, AttrValue::Ints(sizes));
+                    }
+                }
+                let (out, x) = (self.tensor("output")?, self.tensor("input")?);
+                self.call("alltoall_", &[out, x], attrs)?;
+                Ok(Vec::new())
+            }
+            "allgather_" => self.allgather_list(),
+            "reduce_scatter_" => self.reduce_scatter_list(),
+            "alltoall_" => self.alltoall_list(),
+            "gather_" => self.gather_list(),
+            "scatter_" => self.scatter_list(),
+            "barrier" => {
+                let x = self.tensor("tensor")?;
+                let attrs = self.attrs();
+                self.call("barrier_", &[x], attrs)?;
+                Ok(Vec::new())
+            }
+            "send" => {
+                let attrs = Attrs::new().with("to", self.root("dst")?).with("tag", self.tag()?);
+                let list = self.list("tensors")?;
+                self.call("send", &list, attrs)?;
+                Ok(Vec::new())
+            }
+            "recv_" => {
+                let attrs = Attrs::new().with("from", self.root("src")?).with("tag", self.tag()?);
+                let list = self.list("tensors")?;
+                self.call("recv_", &list, attrs)?;
+                Ok(Vec::new())
+            }
+            other => Err(unsupported(format!("there is no collective '{other}'"))),
+        }
+    }
+
+    fn call(&mut self, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<()> {
+        self.import.call_on(CCL, op, inputs, attrs).map(drop)
+    }
+
+    fn tensor(&mut self, name: &str) -> Lowered<Val> {
+        self.given.tensor(self.import, name)
+    }
+
+    /// Returns the arguments that name the group.
+    fn attrs(&self) -> Attrs {
+        let mut attrs = Attrs::new();
+        let Some(group) = &self.group else { return attrs };
+        if let Some(ranks) = &group.ranks {
+            attrs.set("group", AttrValue::Ints(ranks.clone()));
+        }
+        if group.index > 0 {
+            attrs.set("group_index", group.index);
+        }
+        attrs
+    }
+
+    /// Returns the arguments that name group and reduction: a sum unless another one is recorded.
+    fn reduced(&self) -> Lowered<Attrs> {
+        let attrs = self.attrs();
+        let Some(reduction) = &self.noted.reduction else { return Ok(attrs) };
+        let name = match reduction.to_ascii_lowercase().as_str() {
+            "sum" => return Ok(attrs),
+            "avg" | "mean" => "mean",
+            "product" | "prod" => "product",
+            "min" => "min",
+            "max" => "max",
+            other => return Err(unsupported(format!("the reduction '{other}'"))),
+        };
+        Ok(attrs.with("op", name))
+    }
+
+    /// Returns the rank of the program that the argument names by its position in the group.
+    fn root(&self, name: &str) -> Lowered<i64> {
+        let position = self.given.int(name)?;
+        let position =
+            position.ok_or_else(|| Refusal::Wrong(format!("'{name}': expected a rank")))?;
+        self.group.as_ref().map_or(Ok(position), |group| group.rank(position))
+    }
+
+    fn tag(&self) -> Lowered<i64> {
+        self.given.int("tag")?.ok_or_else(|| Refusal::Wrong("'tag': expected a tag".to_owned()))
+    }
+
+    /// Returns the tensors of a list.
+    fn list(&mut self, name: &str) -> Lowered<Vec<Val>> {
+        match self.given.get(name) {
+            Some((at, Arg::List(list))) => self.tensors(name, at, list),
+            _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
+        }
+    }
+
+    /// Returns the tensors of the only list in a list; none of an empty one.
+    fn list_of_list(&mut self, name: &str) -> Lowered<Option<Vec<Val>>> {
+        let wrong = || Refusal::Wrong(format!("'{name}': expected one list of tensors"));
+        let Some((at, Arg::List(lists))) = self.given.get(name) else { return Err(wrong()) };
+        match &lists[..] {
+            [] => Ok(None),
+            [Arg::List(list)] => self.tensors(name, at, list).map(Some),
+            _ => Err(wrong()),
+        }
+    }
+
+    fn tensors(&mut self, name: &str, at: usize, list: &[Arg]) -> Lowered<Vec<Val>> {
+        list.iter()
+            .map(|arg| match arg {
+                Arg::Tensor(tensor) => self.import.resolve(tensor, at),
+                _ => Err(Refusal::Wrong(format!("'{name}': expected tensors"))),
+            })
+            .collect()
+    }
+
+    /// Returns the only tensor of a list.
+    fn single(&mut self, name: &str) -> Lowered<Val> {
+        match self.list(name)?[..] {
+            [one] => Ok(one),
+            _ => Err(unsupported(format!("'{name}' with several tensors"))),
+        }
+    }
+
+    fn pairs(&mut self) -> Lowered<Vec<(Val, Val)>> {
+        let (outs, xs) = (self.list("outputs")?, self.list("inputs")?);
+        Ok(outs.into_iter().zip(xs).collect())
+    }
+
+    fn allgather_list(&mut self) -> Lowered<Vec<Val>> {
+        let outs = self.list_of_list("output_tensors")?.unwrap_or_default();
+        let x = self.single("input_tensors")?;
+        let (counts, x) = (self.counts(&outs), self.flat(x)?);
+        let whole = self.new_like(&outs, counts.iter().sum())?;
+        let attrs = self.attrs().with("splits", counts);
+        self.call("allgather_", &[whole, x], attrs)?;
+        self.copy_parts(whole, &outs)?;
+        Ok(outs)
+    }
+
+    fn reduce_scatter_list(&mut self) -> Lowered<Vec<Val>> {
+        let xs = self.list_of_list("input_tensors")?.unwrap_or_default();
+        let out = self.single("output_tensors")?;
+        let attrs = self.reduced()?.with("splits", self.counts(&xs));
+        let whole = self.joined(&xs)?;
+        let own = self.new_like(&[out], self.counts(&[out]).iter().sum())?;
+        self.call("reduce_scatter_", &[own, whole], attrs)?;
+        self.copy_parts(own, &[out])?;
+        Ok(vec![out])
+    }
+
+    fn alltoall_list(&mut self) -> Lowered<Vec<Val>> {
+        let (outs, xs) = (self.list("output_tensors")?, self.list("input_tensors")?);
+        let (taken, given) = (self.counts(&outs), self.counts(&xs));
+        let x = self.joined(&xs)?;
+        let whole = self.new_like(&outs, taken.iter().sum())?;
+        let attrs = self.attrs().with("output_splits", taken).with("input_splits", given);
+        self.call("alltoall_", &[whole, x], attrs)?;
+        self.copy_parts(whole, &outs)?;
+        Ok(outs)
+    }
+
+    fn gather_list(&mut self) -> Lowered<Vec<Val>> {
+        let x = self.single("input_tensors")?;
+        let x = self.flat(x)?;
+        let attrs = self.attrs().with("root", self.root("root_rank")?);
+        let Some(outs) = self.list_of_list("output_tensors")? else {
+            self.call("gather_to_", &[x], attrs)?;
+            return Ok(Vec::new());
+        };
+        let counts = self.counts(&outs);
+        let whole = self.new_like(&outs, counts.iter().sum())?;
+        self.call("gather_to_", &[x, whole], attrs)?;
+        self.copy_parts(whole, &outs)?;
+        Ok(Vec::new())
+    }
+
+    fn scatter_list(&mut self) -> Lowered<Vec<Val>> {
+        let out = self.single("output_tensors")?;
+        let own = self.new_like(&[out], self.counts(&[out]).iter().sum())?;
+        let attrs = self.attrs().with("root", self.root("root_rank")?);
+        match self.list_of_list("input_tensors")? {
+            Some(xs) => {
+                let whole = self.joined(&xs)?;
+                self.call("scatter_from_", &[own, whole], attrs)?;
+            }
+            None => self.call("scatter_from_", &[own], attrs)?,
+        }
+        self.copy_parts(own, &[out])?;
+        Ok(vec![out])
+    }
+
+    /// Returns the numbers of elements.
+    fn counts(&self, of: &[Val]) -> Vec<i64> {
+        of.iter().map(|&val| self.import.spec(val).numel() as i64).collect()
+    }
+
+    /// Returns a tensor's elements in one dimension.
+    fn flat(&mut self, x: Val) -> Lowered<Val> {
+        one_call(self.import, "reshape", &[x], Attrs::new().with("shape", vec![-1i64]))
+    }
+
+    /// Returns the elements of tensors, one after the other.
+    fn joined(&mut self, xs: &[Val]) -> Lowered<Val> {
+        let flat: Vec<Val> = xs.iter().map(|&x| self.flat(x)).collect::<Lowered<_>>()?;
+        one_call(self.import, "cat", &flat, Attrs::new().with("dim", 0i64))
+    }
+
+    /// Returns a new tensor of so many elements.
+    fn new_like(&mut self, of: &[Val], numel: i64) -> Lowered<Val> {
+        let dtype = of.first().map_or(DType::F32, |&val| self.import.spec(val).dtype);
+        let attrs = Attrs::new().with("shape", vec![numel]).with("value", 0i64);
+        one_call(self.import, "full", &[], attrs.with("dtype", dtype))
+    }
+
+    /// Copies the elements of a tensor into others, one after the other.
+    fn copy_parts(&mut self, whole: Val, into: &[Val]) -> Lowered<()> {
+        let mut start = 0;
+        for &target in into {
+            let spec = self.import.spec(target).clone();
+            let length = spec.numel() as i64;
+            let part = Attrs::new().with("dim", 0i64).with("start", start).with("length", length);
+            let part = one_call(self.import, "narrow", &[whole], part)?;
+            let shape: Vec<i64> = spec.shape().iter().map(|&d| d as i64).collect();
+            let part =
+                one_call(self.import, "reshape", &[part], Attrs::new().with("shape", shape))?;
+            self.import.call("copy_", &[target, part], Attrs::new())?;
+            start += length;
+        }
+        Ok(())
+    }
 }

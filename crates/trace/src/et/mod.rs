@@ -15,13 +15,17 @@
 //! | `sidecar_notes` | the files next to a trace |
 //! | `import` | the tensor of an address, its known elements, calls, checked results |
 //! | `args` | arguments of PyTorch's ops as operands and attributes |
+//! | `groups` | process groups, and what is recorded of a collective beside its node |
 //! | `lower`, `collective` | PyTorch's ops as calls of Millstream's ops |
+//! | [`nodes`] | the nodes with their tensors, for readers of timelines |
 //! | [`report`] | the executed and the skipped nodes, the synthesized data |
 
 mod args;
 mod collective;
+mod groups;
 mod import;
 mod lower;
+pub mod nodes;
 mod raw_form;
 pub mod report;
 pub(crate) mod sidecar_notes;
@@ -39,6 +43,7 @@ use millstream_types::nearest::nearest;
 use millstream_types::{StreamMode, StreamType};
 
 use crate::error::{Result, Site, TraceError};
+use crate::et::groups::Groups;
 use crate::et::import::{Import, Refusal};
 use crate::et::raw_form::{FileForm, NodeForm, SCHEMAS};
 use crate::et::report::{Imported, Skipped};
@@ -98,17 +103,6 @@ impl fmt::Debug for EtOptions {
 /// The prefix of labels that bind a name to a tensor: `bind:in/x`, `bind:out/loss`.
 pub(crate) const BIND: &str = "bind:";
 
-/// The label whose argument lists process groups.
-const GROUPS: &str = "## process_group:init ##";
-
-/// Returns the number of process groups that a [`GROUPS`] label lists.
-fn count_groups(node: &NodeForm<'_>) -> usize {
-    let Ok(args) = value::inputs(node) else { return 0 };
-    let Some(Arg::Str(text)) = args.first() else { return 0 };
-    let list = serde_json::from_str::<Vec<serde::de::IgnoredAny>>(text);
-    list.map_or(0, |groups| groups.len())
-}
-
 /// Imports the trace of this text.
 pub(crate) fn import(
     text: &Source,
@@ -156,9 +150,12 @@ pub(crate) fn import(
     };
     let et = &options.et;
     let known = |name: &str| lower::knows(&et.ops, name);
+    let groups = Groups::read(&nodes, &schemas);
     let steps = steps(&nodes, &schemas, &known);
-    let mut run =
-        Run { import: Import::new(et, notes, report, source.clone()), signatures: HashMap::new() };
+    let mut run = Run {
+        import: Import::new(et, notes, report, source.clone(), groups),
+        signatures: HashMap::new(),
+    };
     for step in steps {
         match step {
             Step::Label(k) => run.label(&nodes[k], &source)?,
@@ -251,9 +248,6 @@ impl Run<'_> {
         let bound = self.import.notes.take_binding(id);
         let name = node.name.as_deref().unwrap_or_default();
         let error = |message: String| TraceError::at(source, node_span(id), message);
-        if name == GROUPS {
-            self.import.groups += count_groups(node);
-        }
         let Some(name) = name.strip_prefix(BIND) else {
             return match bound {
                 None => Ok(()),

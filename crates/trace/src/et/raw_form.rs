@@ -29,6 +29,7 @@ pub(crate) struct NodeForm<'a> {
     /// The parent since 1.0.2.
     pub(crate) ctrl_deps: Option<u64>,
     pub(crate) tid: Option<u64>,
+    pub(crate) rf_id: Option<u64>,
     #[serde(borrow)]
     pub(crate) op_schema: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -71,7 +72,7 @@ pub(crate) const SCHEMAS: &[&str] = &["1.0.1", "1.0.2", "1.0.3", "1.0.4", "1.1.0
 
 impl NodeForm<'_> {
     /// Returns an attribute that is a string.
-    fn attr_text(&self, name: &str) -> Option<String> {
+    pub(crate) fn attr_text(&self, name: &str) -> Option<String> {
         let attr = self.attrs.as_ref()?.iter().find(|a| a.name == name)?;
         serde_json::from_str(attr.value.get()).ok()
     }
@@ -84,13 +85,20 @@ impl NodeForm<'_> {
         }
     }
 
+    /// Returns an attribute that is a whole number.
+    fn attr_number(&self, name: &str) -> Option<u64> {
+        let attr = self.attrs.as_ref()?.iter().find(|a| a.name == name)?;
+        serde_json::from_str(attr.value.get()).ok()
+    }
+
     /// Returns the thread that ran the node.
     pub(crate) fn thread(&self) -> u64 {
-        let attr = || {
-            let attr = self.attrs.as_ref()?.iter().find(|a| a.name == "tid")?;
-            serde_json::from_str(attr.value.get()).ok()
-        };
-        self.tid.or_else(attr).unwrap_or(0)
+        self.tid.or_else(|| self.attr_number("tid")).unwrap_or(0)
+    }
+
+    /// Returns the number that PyTorch's profiler calls "Record function id"; 0 if there is none.
+    pub(crate) fn record_function(&self) -> u64 {
+        self.rf_id.or_else(|| self.attr_number("rf_id")).unwrap_or(0)
     }
 
     /// Returns the node that called this one.

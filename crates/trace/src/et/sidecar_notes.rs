@@ -16,6 +16,8 @@ use serde::de::DeserializeOwned;
 use crate::compare::Tolerance;
 use crate::data::Data;
 use crate::error::{Result, TraceError};
+use crate::et::groups::Noted;
+use crate::et::import::Lazy;
 use crate::hint::{Hint, Probe};
 use crate::number::Number;
 use crate::random::Distribution;
@@ -52,6 +54,12 @@ struct ConstForm {
     scalar: Option<serde_json::Value>,
     list: Option<Vec<serde_json::Value>>,
     tensor: Option<String>,
+    /// The id of an operand that is a lazy view.
+    view: Option<u64>,
+    #[serde(default)]
+    conjugate: bool,
+    #[serde(default)]
+    negate: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,6 +70,15 @@ struct MetaForm {
     init: HashMap<String, HintForm>,
     #[serde(default)]
     probe: HashMap<String, ProbeForm>,
+    #[serde(default)]
+    collectives: HashMap<u64, CollectiveForm>,
+}
+
+/// What the trace does not record of a collective.
+#[derive(Deserialize)]
+struct CollectiveForm {
+    group: Option<String>,
+    op: Option<String>,
 }
 
 /// How the elements of an input are made.
@@ -127,6 +144,8 @@ pub(crate) struct SidecarNotes {
     /// For each node the name, and the id and shape of the tensor.
     bindings: BTreeMap<u64, (String, u64, Vec<usize>)>,
     pub(crate) consts: HashMap<(u64, usize), Const>,
+    /// The operands, by node and id, that are views which PyTorch evaluates when it reads them.
+    pub(crate) lazy: HashMap<(u64, u64), Lazy>,
     /// The recorded results of nodes, such as random ops.
     results: HashMap<u64, Vec<(Place, Sidecar)>>,
     /// Whether `consts.json` exists. It has all numbers that the trace lost.
@@ -137,6 +156,8 @@ pub(crate) struct SidecarNotes {
     hints: HashMap<String, HintForm>,
     /// What is known of outputs, by name without `out/`.
     probes: HashMap<String, ProbeForm>,
+    /// What is known of collectives, by node.
+    collectives: HashMap<u64, CollectiveForm>,
 }
 
 /// Reads the file of this name; returns `None` if it does not exist.
@@ -179,12 +200,14 @@ impl SidecarNotes {
             bound: false,
             bindings: BTreeMap::new(),
             consts: HashMap::new(),
+            lazy: HashMap::new(),
             results: HashMap::new(),
             has_consts: false,
             name: None,
             tolerance: Tolerance::default(),
             hints: HashMap::new(),
             probes: HashMap::new(),
+            collectives: HashMap::new(),
         };
         let Some(folder) = folder else { return Ok(notes) };
         if let Some(bindings) = read::<BTreeMap<String, BindingForm>>(folder, BINDINGS)? {
@@ -205,6 +228,11 @@ impl SidecarNotes {
             let file = folder.join(CONSTS).display().to_string();
             let entry = format!("entry {index}, node {}", lost.node);
             let broken = |why: &str| TraceError::of_file(file.clone(), format!("{entry}: {why}"));
+            if let Some(view) = lost.view {
+                let (conjugate, negate) = (lost.conjugate, lost.negate);
+                notes.lazy.insert((lost.node, view), Lazy { conjugate, negate });
+                continue;
+            }
             let arg = match (lost.arg, lost.result, lost.written) {
                 (Some(arg), None, None) => arg,
                 (None, Some(number), None) => {
@@ -244,6 +272,7 @@ impl SidecarNotes {
         let meta = read::<MetaForm>(folder, META)?.unwrap_or_default();
         notes.name = meta.case;
         (notes.hints, notes.probes) = (meta.init, meta.probe);
+        notes.collectives = meta.collectives;
         if let Some(given) = meta.tolerance {
             notes.tolerance = Tolerance { rtol: given.rtol, atol: given.atol };
         }
@@ -298,6 +327,12 @@ impl SidecarNotes {
         let ProbeForm { mean, rms, max_abs, atol, .. } = *form;
         let probe = Probe { mean, rms, max_abs, samples: form.samples.clone() };
         Some((probe, Tolerance { rtol: None, atol }.or(self.tolerance)))
+    }
+
+    /// Returns what is known of the collective of a node, beside the trace.
+    pub(crate) fn collective(&self, node: u64) -> Option<Noted> {
+        let CollectiveForm { group, op } = self.collectives.get(&node)?;
+        Some(Noted { group: group.clone(), reduction: op.clone() })
     }
 
     /// Removes the binding of a node; returns the name, and the id and shape of the tensor.

@@ -70,6 +70,13 @@ impl Signature {
     }
 }
 
+/// Returns whether each argument is written, as in `Tensor(a!) self`, by the text of a schema.
+pub(crate) fn written(text: &str) -> Vec<bool> {
+    let params = text.split_once('(').and_then(|(_, rest)| rest.get(..closing(rest)?));
+    let parts = split(params.unwrap_or_default()).into_iter().map(str::trim);
+    parts.filter(|part| *part != "*" && !part.is_empty()).map(|part| part.contains("!)")).collect()
+}
+
 /// Returns the offset of the bracket that closes the one before the text.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;

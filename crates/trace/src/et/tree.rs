@@ -13,6 +13,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::et::BIND;
+use crate::et::groups::FUNCTIONAL;
 use crate::et::raw_form::NodeForm;
 use crate::et::report::Label;
 use crate::et::value;
@@ -158,6 +159,7 @@ pub(crate) fn steps(
         let is_composite = |bare: &str| composite.contains(bare) && (has_ops || !known(name));
         open[k] = schema.is_empty()
             || name.strip_prefix("aten::").is_some_and(is_composite)
+            || (has_ops && name.starts_with(FUNCTIONAL))
             || (has_ops && tree.is_autocast(k));
         if schema.is_empty() {
             steps.push(Step::Label(k));

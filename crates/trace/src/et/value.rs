@@ -76,6 +76,8 @@ fn dtype(name: &str) -> Option<DType> {
         "signed char" => DType::I8,
         "unsigned char" => DType::U8,
         "bool" => DType::Bool,
+        "c10::complex<float>" => DType::C64,
+        "c10::complex<double>" => DType::C128,
         _ => return None,
     })
 }
@@ -325,7 +327,7 @@ mod tests {
             (r#"[5,6,0,6,4,"cpu"]"#, "Tensor(float)", "[-2,3]", "impossible shape"),
             (r#"[5,6,-1,6,4,"cpu"]"#, "Tensor(float)", "[6]", "impossible offset -1"),
             (r#"[5,6,0,6,8,"cpu"]"#, "Tensor(float)", "[6]", "f32 has 4"),
-            (r#"[5,6,0,6,8,"cpu"]"#, "Tensor(c10::complex<float>)", "[6]", "not supported"),
+            (r#"[5,6,0,6,8,"cpu"]"#, "Tensor(c10::complex<c10::Half>)", "[6]", "not supported"),
             (r#"[5,6]"#, "Tensor(float)", "[6]", "is not a tensor"),
             (r#""x""#, "Int", "[]", "is not of type Int"),
             ("[1]", "GenericList[Int,Int]", "[]", "2 types"),

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::json::Raw;
 use crate::schema_types::{
-    Attributes, DTypeName, DeviceName, Map, ModeName, Name, Names, Scalar, StreamTypeName, True,
-    Values, Version,
+    Attributes, DTypeName, DeviceName, Map, ModeName, Name, Names, OpName, Scalar, StreamTypeName,
+    True, Values, Version,
 };
 
 pub(crate) use executable::{ExecutableForm, InputForm, ReturnedForm};
@@ -256,7 +256,7 @@ statements! {
     /// Calls an op.
     OpForm "Op" "op" {
         /// The op's name.
-        #[schemars(required)] op "op": Name,
+        #[schemars(required)] op "op": OpName,
         /// The input tensors, in order.
         input "in": Names,
         /// The names of the output tensors, in order.

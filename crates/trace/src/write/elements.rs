@@ -129,7 +129,8 @@ fn in_order(tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(offsets.flat_map(|offset| storage[offset * size..][..size].iter().copied()).collect())
 }
 
-/// Returns an element as JSON, exactly. Of numbers that JSON lacks, the name as a string.
+/// Returns an element as JSON, exactly: of a complex one, its parts. Of numbers that JSON lacks,
+/// the name as a string.
 pub fn element(dtype: DType, bytes: &[u8]) -> String {
     fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
         let mut whole = [0; N];
@@ -147,6 +148,10 @@ pub fn element(dtype: DType, bytes: &[u8]) -> String {
         DType::I8 => i8::from_ne_bytes(array(bytes)).to_string(),
         DType::U8 => bytes[0].to_string(),
         DType::Bool => (bytes[0] != 0).to_string(),
+        DType::C64 | DType::C128 => {
+            let (re, im) = bytes.split_at(bytes.len() / 2);
+            format!("[{}, {}]", element(dtype.part(), re), element(dtype.part(), im))
+        }
     }
 }
 

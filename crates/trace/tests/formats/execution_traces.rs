@@ -214,7 +214,10 @@ fn invalid_nodes() {
         (result("[7,8]", "[2,3]", "[3,1]"), &[here, "is not a tensor"]),
         (input(r#"{"values":[1],"shapes":[],"types":[],"strides":[]}"#), &[here, "1 values"]),
         (input(r#"{"values":7}"#), &[here, "inputs"]),
-        (input(&tensor(5, 6).replace("float", "c10::complex<float>")), &[here, "not supported"]),
+        (
+            input(&tensor(5, 6).replace("float", "c10::complex<c10::Half>")),
+            &[here, "not supported"],
+        ),
         (
             op("aten::rellu", "aten::rellu(Tensor self) -> Tensor"),
             &["node 3 (aten::rellu)", "no op that does", "did you mean 'relu'?"],

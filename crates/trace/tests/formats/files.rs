@@ -83,7 +83,7 @@ fn sidecars_that_are_missing_or_broken() {
         r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#,
         r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}"#,
         r#"{"w":{"dtype":"F32","shape":[1152921504606846976,16],"data_offsets":[0,0]}}"#,
-        r#"{"w":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}}"#,
+        r#"{"w":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}}"#,
     ] {
         sidecar(&at.join("bad.st"), header, &data);
         refused(at, r#"{"file": "bad.st", "key": "w"}"#, &[""]);

@@ -8,5 +8,6 @@ mod execution_traces;
 mod files;
 mod hints;
 mod mutations;
+mod process_groups;
 mod random_ops;
 mod unknown_elements;

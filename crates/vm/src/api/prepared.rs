@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
-use millstream_instructions::{Outcome, TensorRef};
+use millstream_instructions::{Outcome, Sink, TensorRef};
 use millstream_types::{Attrs, Error, Result};
 
 use crate::api::handle::{Stream, Tensor};
@@ -14,7 +14,6 @@ use crate::api::machine::{CallBuilder, Machine};
 use crate::capture;
 use crate::emission::origin;
 use crate::emission::{Emission, Release};
-use crate::tables::slots::CallSlot;
 
 struct PreparedInner {
     machine: Machine,
@@ -85,12 +84,11 @@ impl CallBuilder<'_> {
         let refs: SmallVec<[TensorRef; 4]> =
             inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
         let mut emission = machine.lock()?;
-        let Emission { builder, router, calls, .. } = &mut *emission;
+        let Emission { builder, router, .. } = &mut *emission;
         let mut call = builder.prepare(op, &refs, &Arc::new(attrs)).map_err(at)?;
         call.priority = priority;
-        let (accesses, attrs) = (call.accesses().collect(), call.attrs().cloned());
-        let slot = CallSlot { op, accesses, attrs, priority };
-        call.number = Some(calls.insert(&router.tables, slot));
+        let specs = refs.iter().map(|tensor| Ok(builder.describe(*tensor)?.0.clone()));
+        call.number = router.store_call(&call, specs.collect::<Result<_>>().map_err(at)?);
         drop(emission);
         let (machine, _operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
         Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, _operands })))

@@ -50,6 +50,12 @@ impl Inline {
         }
     }
 
+    /// Returns whether nothing can run before another rank or the program acts, after nothing could
+    /// run.
+    pub(super) fn is_quiet(&self, tables: &Tables) -> bool {
+        self.worker.as_ref().is_none_or(Worker::is_quiet) && tables.host_workers.waiting() == 0
+    }
+
     /// Waits for messages from devices or host functions. Returns whether any came in time, and
     /// whether there may be work.
     pub(super) fn wait_for_messages(&mut self, timeout: Duration) -> (bool, bool) {

@@ -5,6 +5,7 @@ mod inline;
 mod log;
 mod schedule;
 mod simulated;
+mod simulated_worker;
 mod threaded;
 pub(crate) mod watchdog;
 mod worker_groups;
@@ -83,13 +84,13 @@ impl Driver {
         }
     }
 
-    /// Returns the worker that stands for the workers of all pools.
-    pub(crate) fn pool(&mut self, tables: &Arc<Tables>) -> Result<usize> {
+    /// Returns the worker that stands for the workers of all pools of the group.
+    pub(crate) fn pool(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         match self {
-            Driver::Threaded(threaded) => threaded.pool(tables),
+            Driver::Threaded(threaded) => threaded.pool(tables, group),
             // Program order is one of the orders that a pool allows.
             Driver::Inline(_) => Ok(0),
-            Driver::Simulated(simulated) => Ok(simulated.pool(tables)),
+            Driver::Simulated(simulated) => Ok(simulated.pool(tables, group)),
         }
     }
 
@@ -131,6 +132,16 @@ impl Driver {
             self.advance(tables);
         }
         came
+    }
+
+    /// Returns whether nothing can run before another rank or the program acts; asked once nothing
+    /// could run. The simulated driver knows by itself.
+    pub(crate) fn is_quiet(&self, tables: &Tables) -> bool {
+        match self {
+            Driver::Threaded(threaded) => tables.host_workers.are_idle() && threaded.is_quiet(),
+            Driver::Inline(inline) => inline.is_quiet(tables),
+            Driver::Simulated(_) => false,
+        }
     }
 
     /// Returns the simulated driver, if it is that.

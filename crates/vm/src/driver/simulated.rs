@@ -16,7 +16,7 @@
 //!
 //! Planned faults are further steps.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
@@ -25,15 +25,13 @@ use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Origin, Point, Result};
 
 use crate::emission::cancel::Cancellation;
-use crate::pool::{MachineContext, Scheduler};
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
-use crate::worker::inbox::Inbox;
 use crate::worker::task::Task;
-use crate::worker::{Progress, Worker};
 
 use super::log::{Log, Schedule};
 use super::schedule::{Chooser, Step};
+use super::simulated_worker::SimulatedWorker;
 use super::worker_groups::WorkerGroups;
 
 /// The configuration of a simulated run.
@@ -51,20 +49,12 @@ pub struct Simulation {
     pub cancel: Option<(Cancellation, u64)>,
 }
 
-struct SimulatedWorker {
-    worker: Worker,
-    inbox: Arc<Inbox>,
-    tasks: VecDeque<Task>,
-    /// The progress of each stream that the log has noted.
-    logged: Vec<Progress>,
-    /// The bookkeeping of the pools, if this stands for the workers of all pools.
-    pools: Option<Box<Scheduler>>,
-}
-
 /// The workers, and the choice among them.
 pub(crate) struct Simulated {
     workers: Vec<SimulatedWorker>,
     groups: WorkerGroups,
+    /// The worker that stands for the pools of each group.
+    pools: HashMap<WorkerGroup, usize>,
     devices: Option<SimControl>,
     chooser: Chooser,
     log: Log,
@@ -81,6 +71,7 @@ impl Simulated {
         Simulated {
             workers: Vec::new(),
             groups: WorkerGroups::new(host_workers),
+            pools: HashMap::new(),
             devices: simulation.devices,
             chooser: Chooser::new(simulation.seed),
             log: Log::new(simulation.keep_log),
@@ -111,15 +102,16 @@ impl Simulated {
         groups.own(group, |_| Ok(start(workers, tables)))
     }
 
-    /// Returns the worker that stands for the workers of all pools. Each of its steps runs one
-    /// ready instruction, so that they complete in any order.
-    pub(super) fn pool(&mut self, tables: &Arc<Tables>) -> usize {
-        let there = self.workers.iter().position(|worker| worker.pools.is_some());
-        there.unwrap_or_else(|| {
-            let worker = start(&mut self.workers, tables);
-            self.workers[worker].pools = Some(Box::default());
-            worker
-        })
+    /// Returns the worker that stands for the workers of all pools of the group. Each of its steps
+    /// runs one ready instruction, so that they complete in any order.
+    pub(super) fn pool(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> usize {
+        if let Some(&worker) = self.pools.get(&group) {
+            return worker;
+        }
+        let worker = start(&mut self.workers, tables);
+        self.workers[worker].pools = Some(Box::default());
+        self.pools.insert(group, worker);
+        worker
     }
 
     pub(super) fn push(&mut self, worker: usize, task: Task) {
@@ -170,19 +162,30 @@ impl Simulated {
         self.observed[at] = self.observed[at].max(point.seq);
     }
 
-    /// Runs steps until `done`, and some more.
+    /// Runs steps until `done`, and some more. Where no step is left, waits for other ranks, if
+    /// that is wanted.
     ///
     /// # Errors
-    /// No step is left; the error has the state of all streams.
+    /// No step is left, and no other rank can add one; the error has the state of all streams.
     pub(crate) fn wait(
         &mut self,
         tables: &Arc<Tables>,
         what: &dyn Display,
+        waits_for_ranks: bool,
         done: impl Fn() -> bool,
     ) -> Result<()> {
         self.log.note(format_args!("program waits for {what}"));
         while !done() {
+            let communicator = &tables.communicator;
+            let deliveries = communicator.deliveries();
             if !self.step(tables) {
+                if let Some(deliveries) = deliveries.filter(|_| waits_for_ranks) {
+                    communicator.report_stall(deliveries);
+                    if communicator.wait_for_delivery(deliveries) {
+                        self.log.note(format_args!("another rank has acted"));
+                        continue;
+                    }
+                }
                 self.log.note(format_args!("nothing can move"));
                 return Err(Error::Stuck { what: what.to_string(), state: self.state() });
             }
@@ -319,77 +322,8 @@ impl Simulated {
     }
 }
 
-impl SimulatedWorker {
-    fn accept(&mut self, task: Task, tables: &Tables) {
-        match &mut self.pools {
-            Some(pools) => pools.accept(task, &MachineContext { tables, inbox: &self.inbox }),
-            None => self.worker.accept(task),
-        }
-    }
-
-    fn poll_inbox(&mut self, tables: &Tables) {
-        let Some(pools) = &mut self.pools else { return self.worker.poll_inbox_once() };
-        if let Some(messages) = self.inbox.take_one() {
-            pools.handle(
-                messages,
-                &mut self.worker,
-                &MachineContext { tables, inbox: &self.inbox },
-            );
-        }
-    }
-
-    /// Runs one of the pools' ready instructions.
-    fn run(&mut self, which: usize, tables: &Tables, log: &mut Log) {
-        let Some(pools) = &mut self.pools else { return };
-        let Some(ready) = pools.any(which) else { return };
-        log.step(format_args!("a worker of the pools runs {}", ready.task.name()));
-        let (number, stream) = (ready.number, ready.stream);
-        self.worker.open_pooled(stream, |stream| pools.key(stream).clone());
-        let context = MachineContext { tables, inbox: &self.inbox };
-        match self.worker.run_pooled(ready) {
-            None => pools.ran(number, stream, &context),
-            Some(external) => pools.register_external(number, external, &mut self.worker, &context),
-        }
-    }
-
-    /// Wakes all waiters, and logs the changes.
-    fn end_step(&mut self, tables: &Tables, log: &mut Log) {
-        match &mut self.pools {
-            Some(pools) => pools.flush(&MachineContext { tables, inbox: &self.inbox }),
-            None => self.worker.flush(),
-        }
-        let SimulatedWorker { worker, logged, .. } = self;
-        worker.each_progress(|k, stream, now| {
-            if logged.len() <= k {
-                logged.push(Progress::default());
-                log.note(format_args!("{stream} opens"));
-            }
-            let before = std::mem::replace(&mut logged[k], now);
-            if now.launched > before.launched && now.launched > now.completed {
-                log.note(format_args!("{stream} launched {}", now.launched));
-            }
-            if now.completed > before.completed {
-                log.note(format_args!("{stream} completed {}", now.completed));
-            }
-            match (before.blocked, now.blocked) {
-                (false, true) => log.note(format_args!("{stream} is blocked")),
-                (true, false) => log.note(format_args!("{stream} continues")),
-                _ => {}
-            }
-        });
-    }
-}
-
 fn start(workers: &mut Vec<SimulatedWorker>, tables: &Arc<Tables>) -> usize {
-    let inbox: Arc<Inbox> = Arc::default();
-    let worker = Worker::new(tables.clone(), inbox.clone());
-    workers.push(SimulatedWorker {
-        worker,
-        inbox,
-        tasks: VecDeque::new(),
-        logged: Vec::new(),
-        pools: None,
-    });
+    workers.push(SimulatedWorker::new(tables));
     workers.len() - 1
 }
 

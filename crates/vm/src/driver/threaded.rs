@@ -1,5 +1,6 @@
 //! Worker threads.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,9 @@ struct WorkerHandle {
 pub(crate) struct Threaded {
     workers: Vec<WorkerHandle>,
     groups: WorkerGroups,
-    /// The entry of the pool workers.
-    pool: Option<usize>,
+    /// The entry of the pool workers of each group.
+    pools: HashMap<WorkerGroup, usize>,
+    /// How many workers the pools of the host share. The pools of another group have one.
     pool_workers: usize,
 }
 
@@ -39,7 +41,7 @@ impl Threaded {
         Threaded {
             workers: Vec::new(),
             groups: WorkerGroups::new(host_workers),
-            pool: None,
+            pools: HashMap::new(),
             pool_workers: host_workers,
         }
     }
@@ -64,13 +66,16 @@ impl Threaded {
         groups.own(group, |name| start(workers, tables, name))
     }
 
-    pub(super) fn pool(&mut self, tables: &Arc<Tables>) -> Result<usize> {
-        if let Some(pool) = self.pool {
+    pub(super) fn pool(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
+        if let Some(&pool) = self.pools.get(&group) {
             return Ok(pool);
         }
-        let Pool { queue, inbox, threads } = Pool::start(tables, self.pool_workers)?;
+        let workers = if group == WorkerGroup::Host { self.pool_workers } else { 1 };
+        let Pool { queue, inbox, threads } = Pool::start(tables, workers)?;
         self.workers.push(WorkerHandle { queue, inbox, threads });
-        Ok(*self.pool.insert(self.workers.len() - 1))
+        let pool = self.workers.len() - 1;
+        self.pools.insert(group, pool);
+        Ok(pool)
     }
 
     pub(super) fn push(&mut self, worker: usize, task: Task) {
@@ -93,6 +98,16 @@ impl Threaded {
 
     pub(super) fn threads(&self) -> usize {
         self.workers.iter().map(|worker| worker.threads.len()).sum()
+    }
+
+    /// Returns whether no worker has anything to run before another rank or the program acts. No
+    /// task is submitted meanwhile, as the emission's lock is held.
+    pub(super) fn is_quiet(&self) -> bool {
+        let look = || -> Option<Vec<u64>> {
+            self.workers.iter().map(|worker| worker.inbox.quiet_since()).collect()
+        };
+        let first = look();
+        first.is_some() && first == look()
     }
 
     pub(super) fn stop(&mut self) -> Vec<JoinHandle<()>> {
@@ -163,12 +178,10 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         let mut busy = worker.poll_inbox();
         let before = taken;
         for _ in 0..BATCH {
-            if let Some(call) = tasks.pop_part(Task::stored) {
-                worker.accept_call(call);
-            } else if let Some(task) = tasks.pop() {
-                worker.accept(task);
-            } else {
-                break;
+            match tasks.pop() {
+                Some(Task::Call(call)) => worker.accept_call(call),
+                Some(task) => worker.accept(task),
+                None => break,
             }
             taken += 1;
         }
@@ -209,6 +222,7 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
             continue;
         }
         let since = Instant::now();
+        inbox.note_idle(worker.is_quiet());
         inbox.park_unless(|| !tasks.is_empty() || inbox.has_messages() || worker.is_behind());
         worker.catch_up();
         spin_limit = if since.elapsed() < SHORT { SPINS } else { spin_limit / 2 };

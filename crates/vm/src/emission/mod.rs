@@ -2,6 +2,7 @@
 
 pub(crate) mod call_numbers;
 pub(crate) mod cancel;
+pub(crate) mod closure_calls;
 mod growth;
 pub(crate) mod guard;
 pub(crate) mod origin;
@@ -12,21 +13,23 @@ mod waits;
 use std::sync::{Arc, PoisonError, TryLockError};
 
 use millstream_instructions::builder::{EventRef, SectionId};
-use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef};
+use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, Sink, TensorRef};
 use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorSpec};
 
 use crate::api::machine::{DriverKind, MachineShared};
-use crate::emission::call_numbers::CallNumbers;
+use crate::emission::closure_calls::ClosureCalls;
 use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::router::Router;
 use crate::executable::Ended;
+use crate::tables::functions::FunctionPlaces;
 
 /// The state that the critical section protects.
 pub(crate) struct Emission {
     pub(crate) builder: Builder,
     pub(crate) router: Router,
-    pub(crate) calls: CallNumbers,
+    pub(crate) functions: FunctionPlaces,
+    pub(crate) closures: ClosureCalls,
     pub(crate) next_list: u32,
     /// How often the lock was taken.
     pub(crate) entries: u64,
@@ -39,7 +42,7 @@ pub(crate) struct Emission {
 /// A new tensor, described under the lock that made it.
 pub(crate) struct MadeTensor {
     pub(crate) tensor: TensorRef,
-    pub(crate) spec: TensorSpec,
+    pub(crate) spec: Arc<TensorSpec>,
     pub(crate) device: DeviceId,
 }
 
@@ -70,9 +73,8 @@ impl Emission {
 
     /// Describes a new tensor, for its handle.
     pub(crate) fn made(&self, tensor: TensorRef) -> Result<MadeTensor> {
-        let spec = self.builder.spec(tensor)?.clone();
-        let device = self.builder.device(tensor)?.clone();
-        Ok(MadeTensor { tensor, spec, device })
+        let (spec, device) = self.builder.describe(tensor)?;
+        Ok(MadeTensor { tensor, spec: spec.clone(), device: device.clone() })
     }
 
     fn release(&mut self, release: Release) -> Option<Release> {
@@ -91,7 +93,7 @@ impl Emission {
                 // The only error is that the section has ended before.
                 let _ = builder.end_critical_section(router, section, &origin);
             }
-            Release::Call(number) => self.calls.release(number, self.router.tails()),
+            Release::Call(number) => self.router.forget_call(number),
             Release::Executable(ended) => {
                 for tensor in ended.memory {
                     // Nobody else can have released it.
@@ -210,25 +212,43 @@ impl MachineShared {
         }
     }
 
-    /// Queues a release. Never blocks: the emission under way, or the next one, emits it.
+    /// Emits a release, or queues it. Never blocks: the emission under way, or the next one, emits
+    /// what is queued.
     pub(crate) fn release(&self, release: Release) {
-        self.releases.push(release);
+        if self.releases.is_empty()
+            && let Some(mut emission) = self.try_enter()
+        {
+            if let Some(kept) = emission.release(release) {
+                self.releases.push(kept);
+            }
+            drop(emission);
+        } else {
+            self.releases.push(release);
+        }
         self.drain_late();
     }
 
     /// Emits releases that were queued while an emission was under way.
     fn drain_late(&self) {
-        if self.releases.is_empty() || self.is_closed() {
+        if self.releases.is_empty() {
             return;
+        }
+        if let Some(mut emission) = self.try_enter() {
+            self.drain(&mut emission);
+        }
+    }
+
+    /// Enters the critical section to release what was dropped, if no other thread is in it.
+    fn try_enter(&self) -> Option<EmissionGuard<'_>> {
+        if self.is_closed() {
+            return None;
         }
         let held = match self.emission.try_lock() {
             Ok(held) => held,
             Err(TryLockError::Poisoned(held)) => held.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::WouldBlock) => return None,
         };
-        if let Ok(mut emission) = EmissionGuard::from_lock(held) {
-            self.drain(&mut emission);
-        }
+        EmissionGuard::from_lock(held).ok()
     }
 
     /// Provides for a need of the builder. Waits without a lock.
@@ -276,6 +296,37 @@ impl MachineShared {
             }
             self.tables.memory.shrink(arena, start);
         }
+    }
+
+    /// Returns all memory that no tensor holds to its device, after waiting for its last uses.
+    /// Returns the number of bytes.
+    pub(crate) fn return_free_memory(&self, origin: &Origin) -> Result<u64> {
+        let mut emission = self.lock()?;
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.drain(&mut emission);
+        let arenas = emission.builder.planner().devices().count();
+        drop(emission);
+        let mut returned = 0;
+        for arena in (0..arenas).map(|index| ArenaId(index as u16)) {
+            loop {
+                let next = self.lock()?.builder.planner().next_return(arena);
+                let Some((start, points)) = next else { break };
+                self.wait_and_observe(&points, origin)?;
+                let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut emission = self.lock()?;
+                let before = emission.builder.planner().reserved(arena);
+                // Another thread may use the chunk again: it is not free then.
+                if !emission.builder.give_back(arena, start) {
+                    break;
+                }
+                returned += before - emission.builder.planner().reserved(arena);
+                drop(emission);
+                self.tables.memory.shrink(arena, start);
+            }
+        }
+        Ok(returned)
     }
 
     /// Waits for all submitted instructions, which frees their memory. The second time, asks a

@@ -10,6 +10,7 @@ use millstream_types::{Error, Point, Result};
 
 use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::reentrancy;
+use crate::engine::Signal;
 use crate::sync::points::{Milestone, Waiter};
 use crate::sync::{Ordering, current, heavy_fence, park_timeout, spin_loop, spins};
 use crate::tables::Tables;
@@ -20,6 +21,9 @@ const STALL_LIMIT: Duration = Duration::from_millis(100);
 /// How often a waiting thread checks before it parks. A few microseconds: less than a wake-up
 /// costs.
 const SPINS: u32 = spins(2000);
+
+/// How often a waiting thread looks whether the ranks of its process wait for one another.
+const STALL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long a waiting thread parks before it executes the expensive half of the fence, which would
 /// cost too much for short waits.
@@ -38,13 +42,16 @@ impl MachineShared {
         let backlog = &self.tables.backlog;
         if self.driver == DriverKind::Simulated {
             // If nothing can move, the remaining instructions wait for the program.
-            let _ = self.step_until(&"room", || backlog.has_room(self.watermark));
+            let _ = self.step_until(&"room", false, || backlog.has_room(self.watermark));
             return Ok(());
         }
         let mut pending = backlog.pending();
         while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
             if self.is_closed() {
                 return Err(Error::Closed);
+            }
+            if self.runs_by_itself() {
+                self.report_stall(|| backlog.pending() <= self.watermark / 2)?;
             }
             // While other streams move, there may be room later.
             let before = std::mem::replace(&mut pending, backlog.pending());
@@ -88,13 +95,53 @@ impl MachineShared {
         self.recording.pause("waits for a result", Some(point), wait)
     }
 
+    /// Blocks until `signal` is set, which the instruction at `point` does in any case.
+    pub(crate) fn wait_for_signal(&self, signal: &Signal, point: Point) -> Result<()> {
+        if signal.is_set() {
+            return Ok(());
+        }
+        let wait = || self.wait_for_unset(signal, point);
+        self.recording.pause("waits for a variable", Some(point), wait)
+    }
+
+    fn wait_for_unset(&self, signal: &Signal, point: Point) -> Result<()> {
+        match self.driver {
+            DriverKind::Simulated => return self.step_until(&point, true, || signal.is_set()),
+            DriverKind::Inline => {
+                while !signal.is_set() {
+                    self.check_unreachable(point)?;
+                    self.advance_inline(Duration::from_millis(20))?;
+                }
+                return Ok(());
+            }
+            DriverKind::Threaded => {}
+        }
+        let checks = if reentrancy::take_wakeup() { 0 } else { SPINS };
+        for _ in 0..checks {
+            if signal.is_set() {
+                return Ok(());
+            }
+            spin_loop();
+        }
+        let detects = self.tables.communicator.deliveries().is_some();
+        let interval = if detects { STALL_INTERVAL } else { RECHECK_INTERVAL };
+        while !signal.wait(interval) {
+            if detects {
+                self.report_stall(|| signal.is_set())?;
+            }
+            self.check_unreachable(point)?;
+        }
+        Ok(())
+    }
+
     fn wait_unreached(&self, point: Point, timeout: Option<Duration>) -> Result<()> {
         let points = &self.tables.points;
         let late = || Error::Timeout { what: format!("{point}") };
         let start = Instant::now();
         let left = |all: Duration| all.checked_sub(start.elapsed()).ok_or_else(late);
         if self.driver == DriverKind::Simulated {
-            let waited = self.step_until(&point, || points.reached(point, Milestone::Completed));
+            let waited =
+                self.step_until(&point, true, || points.reached(point, Milestone::Completed));
             if waited.is_ok()
                 && let Some(simulated) = self.lock()?.router.driver.simulated_mut()
             {
@@ -108,7 +155,7 @@ impl MachineShared {
             while !points.reached(point, Milestone::Completed) {
                 let patience = Duration::from_millis(20);
                 let patience = timeout.map_or(Ok(patience), |all| Ok(left(all)?.min(patience)))?;
-                self.check_abandoned()?;
+                self.check_unreachable(point)?;
                 self.advance_inline(patience)?;
             }
             return Ok(());
@@ -127,16 +174,21 @@ impl MachineShared {
         if !points.park(point, Milestone::Completed, waiter.clone()) {
             return Ok(());
         }
-        let mut interval = RECHECK_INTERVAL;
+        // While ranks of one process may wait for one another, this thread looks for that.
+        let detects = self.tables.communicator.deliveries().is_some();
+        let mut interval = if detects { STALL_INTERVAL } else { RECHECK_INTERVAL };
         while !points.reached(point, Milestone::Completed) {
             // Checked after parking: a thread that finds the point unreachable wakes this waiter.
+            if detects {
+                self.report_stall(|| points.reached(point, Milestone::Completed))?;
+            }
             let left =
                 self.check_unreachable(point).and_then(|()| timeout.map_or(Ok(interval), left));
             match left {
                 Ok(left) => {
                     park_timeout(left.min(interval));
                     // Rule 4 of points. Without that fence the thread goes on checking by itself.
-                    if interval == RECHECK_INTERVAL && heavy_fence() {
+                    if !detects && interval == RECHECK_INTERVAL && heavy_fence() {
                         interval = Duration::MAX;
                     }
                 }
@@ -167,12 +219,17 @@ impl MachineShared {
     }
 
     /// Simulated: runs steps until `done`.
-    fn step_until(&self, what: &dyn Display, done: impl Fn() -> bool) -> Result<()> {
+    fn step_until(
+        &self,
+        what: &dyn Display,
+        waits_for_ranks: bool,
+        done: impl Fn() -> bool,
+    ) -> Result<()> {
         let mut emission = self.lock()?;
         let router = &mut emission.router;
         let tables = router.tables.clone();
         let Some(simulated) = router.driver.simulated_mut() else { return Ok(()) };
-        reentrancy::enter(tables.machine, || simulated.wait(&tables, what, done))
+        reentrancy::enter(tables.machine, || simulated.wait(&tables, what, waits_for_ranks, done))
     }
 
     /// Simulated: the program queries whether a point has completed.
@@ -184,6 +241,19 @@ impl MachineShared {
         Ok(reentrancy::enter(tables.machine, || simulated.query(&tables, point)))
     }
 
+    /// Tells the communicator if nothing of this machine can run before another rank acts, nor the
+    /// program, which waits until `done`.
+    fn report_stall(&self, done: impl FnOnce() -> bool) -> Result<()> {
+        let communicator = &self.tables.communicator;
+        let Some(deliveries) = communicator.deliveries() else { return Ok(()) };
+        let is_quiet = self.lock()?.router.driver.is_quiet(&self.tables);
+        // Asked last: the workers may have become quiet by completing what the program waits for.
+        if is_quiet && !done() {
+            communicator.report_stall(deliveries);
+        }
+        Ok(())
+    }
+
     /// Inline: runs everything that can run; if nothing could, waits up to `patience` for a
     /// message.
     pub(crate) fn advance_inline(&self, patience: Duration) -> Result<()> {
@@ -191,7 +261,11 @@ impl MachineShared {
         let router = &mut emission.router;
         let tables = router.tables.clone();
         // If something ran, the caller may already have what it waits for.
+        let deliveries = tables.communicator.deliveries();
         if !router.driver.advance(&tables) && !patience.is_zero() {
+            if let Some(deliveries) = deliveries.filter(|_| router.driver.is_quiet(&tables)) {
+                tables.communicator.report_stall(deliveries);
+            }
             router.driver.wait_for_messages(&tables, patience);
         }
         Ok(())

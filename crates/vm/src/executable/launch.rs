@@ -282,6 +282,9 @@ impl ExecutableInner {
         origin: &Origin,
     ) -> Arc<Run> {
         let cancel_scope = router.cancel_scope.clone();
+        let channels = self.program.channels.iter();
+        let numbers: SmallVec<[u64; 2]> =
+            channels.map(|(channel, count)| router.take_numbers(channel, *count)).collect();
         let formals = self.program.formals.len();
         let declared = self.program.formals.iter().map(|f| Some(&f.spec));
         let tapes: SmallVec<[Playing; 4]> = router.playing(&instance.tapes);
@@ -297,7 +300,8 @@ impl ExecutableInner {
         let storages = slots().take(formals).map(|slot| slot.storage);
         let make = || Arc::new(Run::new(self.program.clone(), instance.graphs.clone()));
         instance.runs.take(Arc::get_mut, make, |run| {
-            run.renew(at, origin, bases, storages, tapes.into_iter(), cancel_scope);
+            let (tapes, numbers) = (tapes.into_iter(), numbers.into_iter());
+            run.renew((at, origin), bases, storages, tapes, cancel_scope, numbers);
         })
     }
 

@@ -252,6 +252,7 @@ impl Machine {
             events: compiled.events,
             reads: compiled.reads,
             callbacks,
+            channels: compiled.channels,
         });
         let list = {
             let mut emission = self.shared.lock()?;

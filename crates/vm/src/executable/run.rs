@@ -81,6 +81,8 @@ pub(crate) struct Run {
     pub(crate) storages: SmallVec<[u64; 8]>,
     pub(crate) tapes: SmallVec<[Playing; 4]>,
     pub(crate) cancel_scope: Option<Arc<CancelScope>>,
+    /// For each channel of the program the number of the launch's first call.
+    pub(crate) numbers: SmallVec<[u64; 2]>,
     /// Whether calls have to look for poison or cancellation. Relaxed: who reads poisoned data
     /// comes after a published point of the step that poisoned it, which orders this too.
     careful: AtomicBool,
@@ -135,18 +137,19 @@ impl Run {
             storages: SmallVec::new(),
             tapes: SmallVec::new(),
             cancel_scope: None,
+            numbers: SmallVec::new(),
         }
     }
 
     /// Makes a launch that nobody uses any more the next one. It keeps its memory.
     pub(crate) fn renew(
         &mut self,
-        at: Point,
-        origin: &Origin,
+        (at, origin): (Point, &Origin),
         bases: impl Iterator<Item = Base>,
         storages: impl Iterator<Item = u64>,
         tapes: impl Iterator<Item = Playing>,
         cancel_scope: Option<Arc<CancelScope>>,
+        numbers: impl Iterator<Item = u64>,
     ) {
         self.at = at;
         self.origin.clone_from(origin);
@@ -154,6 +157,7 @@ impl Run {
         replace(&mut self.bases, bases);
         replace(&mut self.storages, storages);
         replace(&mut self.tapes, tapes);
+        replace(&mut self.numbers, numbers);
         // Nobody else has the launch.
         self.careful.store(cancel_scope.is_some(), Ordering::Relaxed);
         self.cancel_scope = cancel_scope;

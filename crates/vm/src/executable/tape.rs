@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::InstructionList;
 use millstream_kernels::PreparedKernel;
+use millstream_ops::collective::Channel;
 use millstream_types::{
     Access, Attrs, DeviceId, OpId, Origin, ReadId, StreamKey, TensorId, TensorSpec,
 };
@@ -96,6 +97,9 @@ pub(crate) struct StepCall {
     /// The scratch memory and its size in bytes.
     pub(crate) workspace: Option<(Address, u64)>,
     pub(crate) origin: Origin,
+    /// For a collective its channel, by position in [`Program::channels`], and its number among the
+    /// channel's calls of a launch.
+    pub(crate) number: Option<(u16, u64)>,
 }
 
 /// The steps of one stream of one worker.
@@ -167,6 +171,8 @@ pub(crate) struct Program {
     /// The host reads, by their ids in the list.
     pub(crate) reads: Vec<ReadId>,
     pub(crate) callbacks: Vec<SharedCallback>,
+    /// The channels of the collectives, each with the number of its calls.
+    pub(crate) channels: Vec<(Channel, u64)>,
 }
 
 #[cfg(test)]

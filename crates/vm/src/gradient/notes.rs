@@ -300,7 +300,7 @@ impl Notes {
         let number = self.nodes.len();
         node.output_specs = results.iter().map(|result| result.spec().clone()).collect();
         for (k, (result, of)) in results.iter().zip(&effects.views).enumerate() {
-            let value = result.dtype().is_float().then_some(Value { node: number, output: k });
+            let value = result.dtype().is_inexact().then_some(Value { node: number, output: k });
             let in_place = effects.written.iter().any(|&k| given[k].is_same(result));
             match of {
                 Some(of) => self.alias(given[*of], result, value),

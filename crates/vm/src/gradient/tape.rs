@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_ops::{CallSpec, OutputSpec, args};
-use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
+use millstream_ops::{CallSpec, OutputSpec, Signature, args};
+use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
@@ -197,7 +197,11 @@ pub(crate) fn begin_call(
         return Ok(Some(TapedCall { notes, node: None, effects }));
     }
     let base = name.strip_suffix('_').unwrap_or(name);
+    // The formulas are those of real numbers.
+    let is_complex = specs.iter().any(|x| x.dtype.is_complex())
+        || fresh_or_viewed(&signature).any(DType::is_complex);
     let rule = derivatives::rule(name).or_else(|| derivatives::rule(base));
+    let rule = rule.filter(|_| !is_complex);
     let source = rule.map_or(Source::Unknown, Source::Rule);
     let mut node = borrowed.begin(source, name, attrs, &listed, origin);
     drop(borrowed);
@@ -213,6 +217,15 @@ pub(crate) fn begin_call(
         }
     }
     Ok(Some(TapedCall { notes, node: Some(node), effects }))
+}
+
+/// Returns the dtypes of new tensors, and of views that have another dtype.
+fn fresh_or_viewed(signature: &Signature) -> impl Iterator<Item = DType> + '_ {
+    signature.outputs.iter().filter_map(|output| match output {
+        OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => Some(spec.dtype),
+        OutputSpec::View { dtype, .. } => *dtype,
+        OutputSpec::Same(_) => None,
+    })
 }
 
 impl TapedCall {
@@ -234,7 +247,7 @@ pub(crate) fn note_write(tensor: &Tensor, what: &str, origin: &Origin) {
 pub(crate) fn note_view(of: &Tensor, view: &Tensor, origin: &Origin) {
     let Some(notes) = innermost(of.machine()) else { return };
     let mut notes = notes.borrow_mut();
-    let depends = !is_paused() && view.dtype().is_float() && notes.value(of).is_some();
+    let depends = !is_paused() && view.dtype().is_inexact() && notes.value(of).is_some();
     let op = "Tensor::view";
     let attrs = Arc::default();
     let node = depends.then(|| notes.begin(Source::Unknown, op, &attrs, &[Some(of)], origin));

@@ -275,6 +275,12 @@ impl HostWorkers {
         Ok(())
     }
 
+    /// Returns whether no function runs or is queued.
+    pub(crate) fn are_idle(&self) -> bool {
+        let state = self.state.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.queue.is_empty() && state.idle == state.threads
+    }
+
     /// Returns how many threads there are.
     pub(crate) fn threads(&self) -> usize {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner).threads

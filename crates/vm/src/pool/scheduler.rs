@@ -7,6 +7,7 @@ use millstream_types::{Point, StreamId, StreamKey};
 
 use crate::profile::recording::Recording;
 use crate::sync::Arc;
+use crate::tables::Tables;
 use crate::worker::inbox::Message;
 use crate::worker::task::{StoredCall, Task};
 use crate::worker::{ExternalCompletion, Worker};
@@ -88,6 +89,11 @@ impl Scheduler {
     }
 
     /// Registers an instruction that was run and that another party has yet to complete.
+    /// Returns whether only other ranks can complete what others have yet to complete.
+    pub(crate) fn is_quiet(&self, tables: &Tables) -> bool {
+        self.external.values().all(|(_, external)| external.subject.awaits_ranks(tables))
+    }
+
     pub(crate) fn register_external(
         &mut self,
         number: u32,

@@ -165,7 +165,7 @@ impl PoolWorker<'_> {
             if !is_mine {
                 break;
             }
-            if let Some(external) = self.worker.call_pooled(self.calls[ran - 1]) {
+            if let Some(external) = self.worker.call_pooled(self.calls[ran - 1].clone()) {
                 self.register_external(ran, external);
             }
             ran += 1;
@@ -265,6 +265,7 @@ impl PoolWorker<'_> {
         }
         // No worker polls, and none will for a while.
         let has_work = || shared.has_queued() || shared.inbox.has_messages();
+        shared.inbox.note_idle(false);
         if !shared.inbox.begin_park(|| has_work() || state.scheduler.is_behind(&shared.context())) {
             shared.parked.wake_one();
         }
@@ -309,6 +310,10 @@ impl PoolWorker<'_> {
             state.monitor |= monitor;
             shared.parked.enter(&self.parker);
             let lone = state.polling == 0 && (state.running == 0 || !state.is_small());
+            if lone {
+                let is_quiet = state.running == 0 && state.scheduler.is_quiet(&shared.tables);
+                shared.inbox.note_idle(is_quiet);
+            }
             let has_work = || shared.has_queued() || shared.inbox.has_messages();
             let has_work = || has_work() || state.scheduler.is_behind(&shared.context());
             if lone && !shared.inbox.is_parked() && !shared.inbox.begin_park(has_work) {

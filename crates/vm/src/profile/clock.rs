@@ -17,6 +17,11 @@ impl Clock {
         Clock { counter, origin }
     }
 
+    /// Returns when the clock was created, in nanoseconds that all clocks of a process count alike.
+    pub(crate) fn began(&self) -> u64 {
+        self.counter.delta_as_nanos(0, self.origin)
+    }
+
     /// Returns the counter's value. Never 0.
     #[inline]
     pub(crate) fn raw(&self) -> u64 {

@@ -113,12 +113,13 @@ impl Recording {
     }
 
     /// Returns the times so far. `issued` are readings of the clock; `places` are those of the
-    /// streams of the list.
+    /// streams of the list, `workers` those of the machine's streams.
     pub(crate) fn times(
         &self,
         list: InstructionList,
         issued: &[u64],
         places: &[Place],
+        (workers, host_workers): (&[(StreamId, usize)], usize),
     ) -> RunTimes {
         let total = self.clock.now();
         let mut content = std::mem::take(&mut *self.content());
@@ -135,7 +136,8 @@ impl Recording {
                 own.is_some()
             });
             let by_device = !device.is_empty();
-            StreamTimes { key: decl.key.clone(), instructions, by_device }
+            let worker = workers.iter().find(|(of, _)| *of == id).map(|(_, worker)| *worker);
+            StreamTimes { key: decl.key.clone(), instructions, by_device, worker }
         });
         let streams = streams.collect();
         // The point of the list that is a point of the machine.
@@ -153,7 +155,8 @@ impl Recording {
         for pause in &mut pauses {
             pause.until = pause.until.and_then(in_list);
         }
-        RunTimes { list, issued, streams, launches, ranges, pauses, total }
+        let began = self.clock.began();
+        RunTimes { list, issued, streams, launches, ranges, pauses, total, began, host_workers }
     }
 
     fn instructions(

@@ -41,6 +41,8 @@ pub struct StreamTimes {
     pub instructions: Vec<InstructionTimes>,
     /// Whether the device measured them by its own clock.
     pub by_device: bool,
+    /// The number of the worker that launches them, or none if the stream is not open.
+    pub worker: Option<usize>,
 }
 
 /// The times of a step of an executable.
@@ -110,4 +112,9 @@ pub struct RunTimes {
     pub pauses: Vec<Pause>,
     /// The time of the whole recording.
     pub total: u64,
+    /// When the recording began, in nanoseconds of a clock that all recordings of the process
+    /// share.
+    pub began: u64,
+    /// How many workers the host's streams share.
+    pub host_workers: usize,
 }

@@ -180,26 +180,6 @@ impl<T> Consumer<T> {
     pub(crate) fn pop(&mut self) -> Option<T> {
         self.cursor.pop(&self.shared)
     }
-
-    /// Pops the next item if `want` returns something for it. Only the copied part survives: the
-    /// rest of the item is forgotten in place, so that a large item is not moved. Nothing leaks if
-    /// `want` accepts only items that own nothing.
-    #[inline]
-    pub(crate) fn pop_part<U: Copy>(&mut self, want: impl FnOnce(&T) -> Option<U>) -> Option<U> {
-        let Consumer { shared, cursor } = self;
-        if !cursor.find(shared) {
-            return None;
-        }
-        // SAFETY: `popped < pushed`, so the producer has written the slot and will not touch it.
-        let wanted = unsafe {
-            cursor.block.as_ref().slots[cursor.at].with(|slot| want((*slot).assume_init_ref()))
-        };
-        if wanted.is_some() {
-            cursor.at += 1;
-            cursor.popped += 1;
-        }
-        wanted
-    }
 }
 
 impl<T> Cursor<T> {

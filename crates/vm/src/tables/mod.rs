@@ -1,5 +1,6 @@
 //! The state that all workers of a machine share.
 
+pub(crate) mod functions;
 pub(crate) mod poison;
 pub(crate) mod slots;
 
@@ -9,37 +10,20 @@ use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
 
+use millstream_comm::Communicator;
 use millstream_ep::PooledEvent;
 use millstream_instructions::Instruction;
 use millstream_kernels::{KernelRegistry, Threads};
 use millstream_ops::OpRegistry;
 use millstream_stream_policy::{ArenaMemory, PolicyTable};
-use millstream_types::{Cause, EventId, FailedOperand, Failure, StreamKey};
+use millstream_types::{Cause, EventId, FailedOperand, Failure, OpId, StreamKey};
 
 use crate::host::{HostTable, HostWorkers};
 use crate::sync::points::PointTable;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::tables::functions::FunctionTable;
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::{CallSlot, Slots, TensorSlot};
-
-/// A barrier between the ranks of a program.
-pub trait RankBarrier: Send + Sync {
-    /// Returns once every rank has arrived. Called on a host worker, which may block.
-    ///
-    /// # Errors
-    /// A rank will not arrive.
-    fn wait(&self) -> anyhow::Result<()>;
-}
-
-/// The barrier of a program with one rank.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SingleRank;
-
-impl RankBarrier for SingleRank {
-    fn wait(&self) -> anyhow::Result<()> {
-        Ok(())
-    }
-}
 
 /// The tables of a machine. No lock in here is held while a kernel runs.
 pub(crate) struct Tables {
@@ -52,6 +36,7 @@ pub(crate) struct Tables {
     pub(crate) storage_roots: Slots<u32>,
     /// The stored calls: calls that are made many times.
     pub(crate) calls: Slots<CallSlot>,
+    pub(crate) functions: FunctionTable,
     pub(crate) poison: Poison,
     pub(crate) failures: FailureLog,
     pub(crate) host: HostTable,
@@ -63,7 +48,12 @@ pub(crate) struct Tables {
     /// The native events of event slots, set by records.
     pub(crate) events: DashMap<EventId, PooledEvent>,
     pub(crate) threads: Threads,
-    pub(crate) rank_barrier: Arc<dyn RankBarrier>,
+    pub(crate) communicator: Arc<dyn Communicator>,
+    /// For each op whether it is a collective.
+    pub(crate) collectives: Box<[bool]>,
+    /// The number of the next barrier of all ranks. They run in the order of emission, which all
+    /// ranks share.
+    pub(crate) next_barrier: AtomicU64,
     pub(crate) backlog: Backlog,
     /// Whether any call was ever given a priority.
     pub(crate) has_priorities: AtomicBool,
@@ -74,6 +64,11 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// Returns whether an op is a collective.
+    pub(crate) fn is_collective(&self, op: OpId) -> bool {
+        self.collectives.get(op.index()).is_some_and(|is| *is)
+    }
+
     /// Builds an instruction's failure, with all details for the program, and logs it.
     pub(crate) fn failure(
         &self,
@@ -102,7 +97,7 @@ impl Tables {
             cause,
             message,
             instruction: body.kind().name(),
-            op: op.map(|o| o.name().to_owned()),
+            op: body.function_name().or(op.map(|o| o.name())).map(str::to_owned),
             operands: body.operands().iter().filter_map(operand).collect(),
             stream: stream.to_string(),
             seq: body.at().map_or(0, |p| p.seq),

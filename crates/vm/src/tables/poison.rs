@@ -69,6 +69,9 @@ struct Failures {
     kept: Vec<Arc<Failure>>,
     /// How many there were.
     count: u64,
+    /// How many there were before failures were last cleared.
+    before: u64,
+    newest: Option<Arc<Failure>>,
     /// For each stream, the first instruction that failed or was skipped, and why. Every stream has
     /// an entry of its own, so that its waiters get the error however many failed elsewhere.
     first: HashMap<StreamId, (u64, Arc<Failure>)>,
@@ -82,6 +85,7 @@ impl FailureLog {
     pub(crate) fn add(&self, failure: &Arc<Failure>) {
         let mut log = self.lock();
         log.count += 1;
+        log.newest = Some(failure.clone());
         if log.kept.len() < KEPT {
             log.kept.push(failure.clone());
         }
@@ -111,7 +115,20 @@ impl FailureLog {
         self.lock().kept.first().cloned()
     }
 
+    /// Returns how many failures there ever were, and the first after so many; if that is not kept,
+    /// the newest.
+    pub(crate) fn since(&self, seen: u64) -> (u64, Option<Arc<Failure>>) {
+        let log = self.lock();
+        let all = log.before + log.count;
+        let missed = seen.max(log.before) - log.before;
+        let first = (missed < log.count)
+            .then(|| log.kept.get(missed as usize).or(log.newest.as_ref()).cloned());
+        (all, first.flatten())
+    }
+
     pub(crate) fn clear(&self) {
-        *self.lock() = Failures::default();
+        let mut log = self.lock();
+        let before = log.before + log.count;
+        *log = Failures { before, ..Failures::default() };
     }
 }

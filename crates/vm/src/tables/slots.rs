@@ -15,7 +15,8 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use millstream_instructions::Priority;
-use millstream_kernels::RawTensor;
+use millstream_instructions::builder::PreparedCall;
+use millstream_kernels::{Kernel, KernelSpec, PreparedKernel, RawTensor};
 use millstream_types::{Access, Attrs, OpId, TensorSpec};
 
 /// A tensor's memory and layout.
@@ -23,7 +24,7 @@ use millstream_types::{Access, Attrs, OpId, TensorSpec};
 pub(crate) struct TensorSlot {
     /// The storage's first byte.
     pub(crate) base: NonNull<u8>,
-    pub(crate) spec: TensorSpec,
+    pub(crate) spec: Arc<TensorSpec>,
     /// A number that no other storage of the machine ever has.
     pub(crate) storage: u64,
     /// Whether the host can use the memory through its address.
@@ -36,12 +37,55 @@ unsafe impl Send for TensorSlot {}
 unsafe impl Sync for TensorSlot {}
 
 /// A stored call, without its tensors.
-#[derive(Clone, Debug)]
 pub(crate) struct CallSlot {
     pub(crate) op: OpId,
     pub(crate) accesses: SmallVec<[Access; 8]>,
     pub(crate) attrs: Option<Arc<Attrs>>,
     pub(crate) priority: Priority,
+    /// The dtypes, shapes and layouts of all its operands.
+    specs: SmallVec<[Arc<TensorSpec>; 4]>,
+    /// The kernel bound to these, once a stream that makes calls at once has made the call; none in
+    /// it if the kernel has no such form.
+    bound: OnceLock<Option<BoundKernel>>,
+}
+
+/// A kernel that is bound to the operands and arguments of a stored call.
+pub(crate) struct BoundKernel {
+    /// The kernel that was bound: other kinds of devices have others.
+    of: Arc<dyn Kernel>,
+    kernel: Arc<dyn PreparedKernel>,
+}
+
+impl CallSlot {
+    /// Returns the slot of a call on operands like these.
+    pub(crate) fn new(call: &PreparedCall, specs: SmallVec<[Arc<TensorSpec>; 4]>) -> CallSlot {
+        CallSlot {
+            op: call.op(),
+            accesses: call.accesses().collect(),
+            attrs: call.attrs().cloned(),
+            priority: call.priority,
+            specs,
+            bound: OnceLock::new(),
+        }
+    }
+
+    /// Returns the bound form of the call's kernel on a device that makes calls at once, if it has
+    /// one. The first such call binds it.
+    #[inline]
+    pub(crate) fn bound(&self, kernel: &Arc<dyn Kernel>) -> Option<&dyn PreparedKernel> {
+        let bound = self.bound.get_or_init(|| self.bind(kernel)).as_ref()?;
+        Arc::ptr_eq(&bound.of, kernel).then_some(&*bound.kernel)
+    }
+
+    #[cold]
+    fn bind(&self, kernel: &Arc<dyn Kernel>) -> Option<BoundKernel> {
+        let operands: SmallVec<[TensorSpec; 4]> =
+            self.specs.iter().map(|spec| (**spec).clone()).collect();
+        let none = Attrs::new();
+        let attrs = self.attrs.as_deref().unwrap_or(&none);
+        let bound = kernel.prepare(KernelSpec { operands: &operands, attrs, workspace: 0 })?;
+        Some(BoundKernel { of: kernel.clone(), kernel: bound })
+    }
 }
 
 struct Entry<T>(UnsafeCell<Option<T>>);
@@ -51,15 +95,16 @@ struct Entry<T>(UnsafeCell<Option<T>>);
 unsafe impl<T: Send + Sync> Sync for Entry<T> {}
 
 /// The slots of the first chunk. Each further chunk has twice as many as the one before.
-const FIRST: usize = 64;
-const CHUNKS: usize = 26;
+pub(crate) const FIRST: usize = 64;
+pub(crate) const CHUNKS: usize = 26;
 
 /// A table of slots, by number.
 pub(crate) struct Slots<T> {
     chunks: [OnceLock<Box<[Entry<T>]>>; CHUNKS],
 }
 
-const fn place(index: usize) -> (usize, usize) {
+/// Returns the chunk of an entry, and its position there.
+pub(crate) const fn place(index: usize) -> (usize, usize) {
     let n = index / FIRST + 1;
     let chunk = n.ilog2() as usize;
     (chunk, index - FIRST * ((1 << chunk) - 1))
@@ -97,12 +142,17 @@ impl<T> Slots<T> {
 }
 
 impl TensorSlot {
+    /// Returns the address of the first element.
+    #[inline]
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(self.spec.layout.offset() * self.spec.dtype.size())
+    }
+
     /// Returns the tensor as a kernel sees it.
     pub(crate) fn raw(&self) -> RawTensor<'_> {
         let layout = &self.spec.layout;
-        let start = layout.offset() * self.spec.dtype.size();
         RawTensor {
-            data: self.base.as_ptr().wrapping_add(start),
+            data: self.first(),
             dtype: self.spec.dtype,
             shape: layout.shape(),
             strides: layout.strides(),

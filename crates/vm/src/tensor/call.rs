@@ -4,6 +4,7 @@ use millstream_ops::args::{ABSENT, Scalar};
 use millstream_types::{AttrValue, Attrs, DeviceId, Error, Result};
 
 use crate::api::handle::{Stream, Tensor, innermost_on};
+use crate::api::machine::CallBuilder;
 use crate::emission::origin;
 use crate::lowering;
 
@@ -82,6 +83,17 @@ fn check_devices(op: &str, inputs: &[&Tensor]) -> Result<()> {
 /// Makes a call on the stream of its first operand. Returns all results.
 #[track_caller]
 pub(crate) fn all(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tensor>> {
+    let (call, stream) = begin(op, inputs, attrs)?;
+    call.on(&stream)
+}
+
+/// Begins a call on the stream of its first operand.
+#[track_caller]
+fn begin<'a>(
+    op: &'a str,
+    inputs: &[&'a Tensor],
+    attrs: Attrs,
+) -> Result<(CallBuilder<'a>, Stream)> {
     let origin = origin::caller();
     let Some(first) = inputs.first() else {
         let message = "expected at least one tensor, got none".to_owned();
@@ -91,14 +103,14 @@ pub(crate) fn all(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tens
     let stream = stream_of(first).map_err(|e| e.at(&origin))?;
     // The handle of a tensor must outlive the call.
     let machine = first.machine();
-    machine.call(op, inputs).attrs(attrs).origin(origin).on(&stream)
+    Ok((machine.call(op, inputs).attrs(attrs).origin(origin), stream))
 }
 
 /// Makes a call and returns its first result.
 #[track_caller]
 pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
-    let [first] = first_of(op, inputs, attrs)?;
-    Ok(first)
+    let (call, stream) = begin(op, inputs, attrs)?;
+    call.one(&stream)
 }
 
 /// Makes a call and returns its first `N` results.

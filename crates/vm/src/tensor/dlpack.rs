@@ -58,8 +58,9 @@ struct Kept {
     strides: Vec<i64>,
 }
 
-/// The numbers of the kinds of elements: signed integers, unsigned ones, floats, bfloat16, bool.
-const CODES: [u8; 5] = [0, 1, 2, 4, 6];
+/// The numbers of the kinds of elements: signed integers, unsigned ones, floats, bfloat16, bool,
+/// complex numbers.
+const CODES: [u8; 6] = [0, 1, 2, 4, 6, 5];
 
 const fn type_of(dtype: DType) -> Type {
     let code = match dtype {
@@ -68,6 +69,7 @@ const fn type_of(dtype: DType) -> Type {
         DType::F64 | DType::F32 | DType::F16 => CODES[2],
         DType::BF16 => CODES[3],
         DType::Bool => CODES[4],
+        DType::C64 | DType::C128 => CODES[5],
     };
     Type { code, bits: 8 * dtype.size() as u8, lanes: 1 }
 }

@@ -29,6 +29,7 @@ fn dtype(dtype: Dtype) -> Option<DType> {
         Dtype::I8 => DType::I8,
         Dtype::U8 => DType::U8,
         Dtype::BOOL => DType::Bool,
+        Dtype::C64 => DType::C64,
         _ => return None,
     })
 }
@@ -36,7 +37,8 @@ fn dtype(dtype: Dtype) -> Option<DType> {
 const fn file_dtype(dtype: DType) -> Dtype {
     match dtype {
         DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
+        DType::F64 | DType::C128 => Dtype::F64,
+        DType::C64 => Dtype::C64,
         DType::F16 => Dtype::F16,
         DType::BF16 => Dtype::BF16,
         DType::I64 => Dtype::I64,
@@ -77,7 +79,8 @@ impl Tensor {
         read().map_err(|e: Error| e.at(&origin))
     }
 
-    /// Writes tensors to a safetensors file. Blocks until they are computed.
+    /// Writes tensors to a safetensors file. Blocks until they are computed. The format has no
+    /// c128: such a tensor is written as its parts, f64 with a last dimension of 2.
     ///
     /// # Errors
     /// The failure that poisoned a tensor, or the file cannot be written.
@@ -95,7 +98,9 @@ impl Tensor {
                 .collect::<Result<_>>()?;
             let views = read.iter().map(|(name, tensor, bytes)| {
                 let dtype = file_dtype(tensor.dtype());
-                let view = TensorView::new(dtype, tensor.shape().to_vec(), bytes);
+                let mut shape = tensor.shape().to_vec();
+                shape.extend((tensor.dtype() == DType::C128).then_some(2));
+                let view = TensorView::new(dtype, shape, bytes);
                 view.map(|view| (*name, view)).map_err(|e| failed(path, e))
             });
             let views = views.collect::<Result<Vec<_>>>()?;

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use millstream_types::element::{C64, C128};
 use millstream_types::{DType, DeviceId, Element, Result, with_element};
 
 use crate::api::handle::Tensor;
@@ -30,6 +31,11 @@ fn floats<T: Element>(bytes: &[u8]) -> Vec<f64> {
     T::from_bytes(bytes).into_iter().map(Element::to_f64).collect()
 }
 
+/// Returns complex numbers with four decimals, as PyTorch writes them.
+fn complex_texts(values: impl Iterator<Item = (f64, f64)>) -> Vec<String> {
+    values.map(|(re, im)| format!("{re:.4}{im:+.4}j")).collect()
+}
+
 impl Values {
     fn of(tensor: &Tensor) -> Result<Values> {
         let bytes = tensor.read()?;
@@ -40,6 +46,12 @@ impl Values {
             DType::Bool => {
                 let word = |v: &bool| if *v { "True".to_owned() } else { "False".to_owned() };
                 Values::Texts(bool::from_bytes(&bytes).iter().map(word).collect())
+            }
+            DType::C64 => Values::Texts(complex_texts(
+                C64::from_bytes(&bytes).iter().map(|v| (v.re.into(), v.im.into())),
+            )),
+            DType::C128 => {
+                Values::Texts(complex_texts(C128::from_bytes(&bytes).iter().map(|v| (v.re, v.im))))
             }
             dtype if dtype.is_float() => Values::Floats(with_element!(dtype, floats(&bytes))),
             dtype => {
@@ -191,6 +203,8 @@ const fn torch_name(dtype: DType) -> &'static str {
         DType::I8 => "torch.int8",
         DType::U8 => "torch.uint8",
         DType::Bool => "torch.bool",
+        DType::C64 => "torch.complex64",
+        DType::C128 => "torch.complex128",
     }
 }
 

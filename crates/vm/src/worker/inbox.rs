@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use millstream_types::{Point, StreamId};
 
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, heavy_fence, light_fence, park};
+use crate::sync::{
+    AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Thread, heavy_fence, light_fence, park,
+};
 
 /// A message to a worker.
 #[derive(Debug)]
@@ -35,6 +37,10 @@ pub(crate) enum Message {
 #[derive(Default)]
 pub(crate) struct Inbox {
     parked: AtomicBool,
+    /// How often the owner was about to park, and whether nothing of it could run without a message
+    /// from outside of the machine.
+    parks: AtomicU64,
+    quiet: AtomicBool,
     full: AtomicBool,
     queue: Mutex<Queue>,
     arrived: Condvar,
@@ -118,10 +124,31 @@ impl Inbox {
         oldest
     }
 
+    /// Notes, before the owner parks, whether it could only be woken by other ranks or by the
+    /// program.
+    pub(crate) fn note_idle(&self, quiet: bool) {
+        self.quiet.store(quiet, Ordering::Relaxed);
+        // Release: pairs with the load of `quiet_since`. A thread that sees this park sees the
+        // wake-ups that the owner has sent before.
+        self.parks.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the number of the owner's newest park if it is parked, has no message, and was quiet
+    /// then. If all inboxes of a machine return the same numbers twice, none was woken in between.
+    pub(crate) fn quiet_since(&self) -> Option<u64> {
+        // Acquire: pairs with `note_idle`.
+        let parks = self.parks.load(Ordering::Acquire);
+        let is_quiet = self.parked.load(Ordering::Acquire)
+            && self.quiet.load(Ordering::Relaxed)
+            && !self.has_messages();
+        is_quiet.then_some(parks)
+    }
+
     /// Announces that the owner is about to park: from now on submitters wake it. Returns false,
     /// and changes nothing, if `busy` finds work.
     pub(crate) fn begin_park(&self, busy: impl FnOnce() -> bool) -> bool {
-        self.parked.store(true, Ordering::Relaxed);
+        // Release: pairs with the load of `quiet_since`.
+        self.parked.store(true, Ordering::Release);
         // Pairs with the fence in `wake`. Without the fence a submission might be missed, so the
         // owner does not park.
         if !heavy_fence() || busy() {

@@ -4,9 +4,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_ep::{Panicked, Progress, WorkResult, catch_panic};
+use millstream_ep::{Panicked, Progress, WorkResult, catch_panic, run_catching_panic};
 use millstream_instructions::{Body, Instruction, Via};
 use millstream_kernels::Kernel;
+use millstream_ops::closure::CLOSURE;
 use millstream_types::{Cause, Error, Point, Result};
 
 use crate::emission::cancel::{self, Cancelled};
@@ -142,9 +143,8 @@ impl Worker {
                 if self.drains(at) {
                     return Some(instruction);
                 }
-                let (point, ranks) = (*point, self.tables.rank_barrier.clone());
-                let subject = Subject::Instruction(instruction);
-                self.submit_to_host(at, point, subject, move || ranks.wait());
+                let point = *point;
+                self.meet_ranks(at, point, Subject::Instruction(instruction));
             }
             Body::AccessBlobByCallback { at: point, operand, callback } => {
                 if self.drains(at) {
@@ -187,6 +187,8 @@ impl Worker {
             let parts = self.tables.policies.create(&stream.key, notify)?;
             let (kind, can) = (parts.device.kernel_kind(), parts.device.capabilities());
             let kernel = |op: &Arc<dyn millstream_ops::Op>| {
+                // The kernel of a function of the program is the same for all devices.
+                let kind = if op.name() == CLOSURE { "cpu" } else { kind };
                 self.tables.kernels.get(kind, op.name()).cloned()
             };
             stream.native = Some(NativeStream {
@@ -205,7 +207,7 @@ impl Worker {
         stream.native.as_mut().ok_or_else(|| Error::Internal { message: "no stream".to_owned() })
     }
 
-    fn is_asynchronous(stream: &WorkerStream) -> bool {
+    pub(super) fn is_asynchronous(stream: &WorkerStream) -> bool {
         stream.native.as_ref().is_some_and(|n| n.asynchronous)
     }
 
@@ -267,6 +269,10 @@ impl Worker {
             return None;
         }
         let made = self.native_stream(at).map(drop);
+        let on_worker = self.tables.is_collective(op) && Worker::is_asynchronous(&self.streams[at]);
+        if on_worker && self.drains(at) {
+            return Some(instruction);
+        }
         let Worker { tables, inbox, streams, .. } = self;
         let mut taken = false;
         // No step of a call counts references: all threads would write the count of the tables.
@@ -276,10 +282,14 @@ impl Worker {
             (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
             (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
                 Some(Some(kernel)) => {
-                    let (body, cancel_scope) = (&instruction.body, stream.cancel_scope.as_ref());
+                    let Instruction { body, origin } = &instruction;
+                    let cancel_scope = stream.cancel_scope.as_ref();
                     let token = TokenSource::new(inbox, *point);
-                    let mut work = CallWork { tables, body, kernel, cancel_scope, token };
-                    let submitted = native.stream.submit(&mut work);
+                    let mut work = CallWork { tables, body, origin, kernel, cancel_scope, token };
+                    let submitted = match on_worker {
+                        true => Ok(Progress::Done(run_catching_panic(&mut work, &()))),
+                        false => native.stream.submit(&mut work),
+                    };
                     taken = work.token.is_taken();
                     submitted.map_err(|e| (Cause::Device, e.to_string()))
                 }

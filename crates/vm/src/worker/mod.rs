@@ -24,6 +24,7 @@ mod graph;
 pub(crate) mod inbox;
 mod launch;
 mod pooled;
+mod ranks;
 mod retire;
 mod step_work;
 mod stored;

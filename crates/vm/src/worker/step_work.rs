@@ -10,6 +10,7 @@ use crate::emission::cancel;
 use crate::executable::run::Run;
 use crate::executable::tape::StepCall;
 use crate::tables::Tables;
+use crate::worker::ranks;
 use crate::worker::stream::NativeStream;
 use crate::worker::subject::StepRef;
 use crate::worker::work::{NO_ATTRS, TokenSource};
@@ -69,10 +70,13 @@ fn run_step(
     // or workspaces on the same bytes; the launch holds its formals and its private memory until
     // its last step has ended.
     let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
-    match token {
-        Some(token) => kernel.run(&ctx.with_deferred_completion(token)),
-        None => kernel.run(&ctx),
-    }
+    let ctx = match token {
+        Some(token) => ctx.with_deferred_completion(token),
+        None => ctx,
+    };
+    let Some(number) = ranks::number_of_step(run, call) else { return kernel.run(&ctx) };
+    let ranks = ranks::rank_context(tables, number, &call.origin);
+    kernel.run(&ctx.with_ranks(&ranks))
 }
 
 impl Work for StepWork<'_> {

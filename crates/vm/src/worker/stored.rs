@@ -4,14 +4,15 @@ use std::any::Any;
 use std::sync::Arc;
 
 use millstream_ep::{Progress, Work, WorkResult};
-use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
+use millstream_kernels::{Kernel, KernelCtx, Operands, PreparedKernel, RawTensor};
 use millstream_types::TensorId;
 
 use crate::tables::Tables;
-use crate::tables::slots::CallSlot;
+use crate::tables::slots::{CallSlot, TensorSlot};
 use crate::worker::Worker;
+use crate::worker::stream::NativeStream;
 use crate::worker::subject::Subject;
-use crate::worker::task::{StoredCall, Task};
+use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
 use crate::worker::work::{DetachedCall, NO_ATTRS, TokenSource};
 
 impl Worker {
@@ -37,8 +38,9 @@ impl Worker {
             let instruction = call.instruction(slot);
             return self.call(at, instruction).map(Task::run);
         };
-        let token = TokenSource::new(inbox, call.at());
-        let mut work = StoredWork { tables, slot, kernel, call, token };
+        let (token, bound) =
+            (TokenSource::new(inbox, call.at()), bound_kernel(native, slot, kernel));
+        let mut work = StoredWork { tables, slot, kernel, bound, call: &call, token };
         let submitted = native.stream.submit(&mut work);
         let taken = work.token.is_taken();
         match submitted {
@@ -54,12 +56,23 @@ impl Worker {
     }
 }
 
+/// Returns the kernel in the form that needs addresses alone, if the stream makes calls at once.
+#[inline]
+fn bound_kernel<'a>(
+    native: &NativeStream,
+    slot: &'a CallSlot,
+    kernel: &Arc<dyn Kernel>,
+) -> Option<&'a dyn PreparedKernel> {
+    if native.asynchronous { None } else { slot.bound(kernel) }
+}
+
 /// A stored call that runs now.
 struct StoredWork<'a> {
     tables: &'a Arc<Tables>,
     slot: &'a CallSlot,
     kernel: &'a Arc<dyn Kernel>,
-    call: StoredCall,
+    bound: Option<&'a dyn PreparedKernel>,
+    call: &'a StoredCall,
     token: TokenSource<'a>,
 }
 
@@ -69,6 +82,18 @@ impl Work for StoredWork<'_> {
             tables: self.tables,
             tensors: &self.call.tensors[..self.slot.accesses.len()],
         };
+        if self.call.function.is_some() {
+            return self.tables.functions.run(self.call.function, Some(&self.token));
+        }
+        if let Some(bound) = self.bound {
+            let mut addresses = [std::ptr::null_mut(); MAX_TENSORS];
+            for (k, address) in addresses[..operands.len()].iter_mut().enumerate() {
+                *address = operands.slot(k).first();
+            }
+            // SAFETY: as below, and the slots are of the layouts that the kernel was bound to: the
+            // builder checks the class of each operand of a stored call.
+            return unsafe { bound.run(&addresses[..operands.len()], Some(&self.tables.threads)) };
+        }
         let attrs = self.slot.attrs.as_deref().unwrap_or(&NO_ATTRS);
         let (none, threads) = ((std::ptr::null_mut(), 0), Some(&self.tables.threads));
         // SAFETY: as for every call: the list orders all conflicting uses before and after it, and
@@ -78,9 +103,11 @@ impl Work for StoredWork<'_> {
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
+        let instruction = self.call.instruction(self.slot);
         Box::new(DetachedCall {
             tables: self.tables.clone(),
-            body: self.call.instruction(self.slot).body,
+            body: instruction.body,
+            origin: instruction.origin,
             kernel: self.kernel.clone(),
             // A stream within a cancel scope takes the path of all instructions.
             cancel_scope: None,
@@ -100,9 +127,16 @@ impl Operands for StoredOperands<'_> {
     }
 
     fn get(&self, index: usize) -> RawTensor<'_> {
+        self.slot(index).raw()
+    }
+}
+
+impl StoredOperands<'_> {
+    #[inline]
+    fn slot(&self, index: usize) -> &TensorSlot {
         // SAFETY: this lives while the call runs, and the call names the tensor.
         match unsafe { self.tables.slots.get(self.tensors[index].index()) } {
-            Some(slot) => slot.raw(),
+            Some(slot) => slot,
             None => unreachable!("an operand's slot is set before the call is emitted"),
         }
     }

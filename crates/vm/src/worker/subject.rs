@@ -42,6 +42,11 @@ impl StepRef {
         self.run.point(usize::from(self.tape), self.step + 1)
     }
 
+    /// Returns whether the step meets all ranks.
+    pub(super) fn is_global_sync(&self) -> bool {
+        matches!(self.action(), Action::GlobalSync { .. })
+    }
+
     fn kind(&self) -> &'static str {
         self.call().map_or(Kind::StreamWaitEvent.name(), |call| call.kind)
     }
@@ -84,6 +89,14 @@ impl Subject {
         }
     }
 
+    /// Returns its place in the program.
+    pub(super) fn origin(&self) -> Origin {
+        match self {
+            Subject::Instruction(instruction) => instruction.origin.clone(),
+            Subject::Step(step) => step.call().map_or(Origin::Unknown, |call| call.origin.clone()),
+        }
+    }
+
     /// Returns its kind, for reports.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -112,11 +125,14 @@ impl Subject {
         }
     }
 
-    /// Poisons what it would have written, and notes the cause for those who wait for it.
+    /// Poisons what it would have written, and notes the cause for those who wait for it, here and
+    /// on other ranks.
     pub(crate) fn skip(&self, tables: &Tables, cause: &Arc<Failure>) {
+        self.report_skip(tables, cause);
         match self {
             Subject::Instruction(instruction) => {
                 poison(tables, instruction.body.operands(), cause);
+                tables.functions.discard(instruction);
                 if let Some(point) = instruction.body.at() {
                     tables.failures.note(point, cause);
                 }

@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_ep::{WorkResult, catch_panic, run_catching_panic};
+use millstream_ep::{Progress, WorkResult, catch_panic, run_catching_panic};
 use millstream_types::{Cause, Point};
 
 use crate::executable::compile::{GROUP, MAX_OPERANDS};
@@ -214,8 +214,7 @@ impl Worker {
                 if self.drains(at) {
                     return false;
                 }
-                let ranks = self.tables.rank_barrier.clone();
-                self.submit_to_host(at, point, subject(), move || ranks.wait());
+                self.meet_ranks(at, point, subject());
                 true
             }
         }
@@ -239,6 +238,10 @@ impl Worker {
             return true;
         }
         let made = self.native_stream(at).map(drop);
+        let on_worker = call.number.is_some() && Worker::is_asynchronous(&self.streams[at]);
+        if on_worker && self.drains(at) {
+            return false;
+        }
         let Worker { tables, inbox, streams, .. } = self;
         let mut taken = false;
         let progress = match (made, streams[at].native.as_mut()) {
@@ -248,7 +251,10 @@ impl Worker {
                 Some(kernel) => {
                     let token = TokenSource::new(inbox, step.point());
                     let mut work = StepWork { tables, step, call, kernel: &kernel, token };
-                    let submitted = native.stream.submit(&mut work);
+                    let submitted = match on_worker {
+                        true => Ok(Progress::Done(run_catching_panic(&mut work, &()))),
+                        false => native.stream.submit(&mut work),
+                    };
                     taken = work.token.is_taken();
                     submitted.map_err(|e| (Cause::Device, e.to_string()))
                 }

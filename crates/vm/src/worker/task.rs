@@ -1,7 +1,6 @@
 //! Tasks: the entries of a worker's queue.
 
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
 use millstream_instructions::{Body, Instruction, Kind, Operand, Via};
@@ -11,6 +10,7 @@ use crate::emission::cancel::CancelScope;
 use crate::executable::run::Run;
 use crate::profile::recording::Recording;
 use crate::sync::points::Milestone;
+use crate::tables::functions::FunctionId;
 use crate::tables::slots::CallSlot;
 
 /// One entry of a worker's queue, as large as a cache line. Waits and stored calls lie in it; other
@@ -53,15 +53,17 @@ pub(crate) enum Task {
 pub(crate) const MAX_TENSORS: usize = 4;
 
 /// A stored call, made on these tensors at a point.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StoredCall {
     pub(crate) stream: StreamId,
     /// Its number in the table, which also says how many tensors there are.
     pub(crate) number: u32,
     pub(crate) seq: u64,
-    /// Its place in the program, if that is known.
-    pub(crate) from: Option<&'static Location<'static>>,
+    /// Its place in the program.
+    pub(crate) origin: Origin,
     pub(crate) tensors: [TensorId; MAX_TENSORS],
+    /// The function of the program that it runs; [`FunctionId::NONE`] where it runs a kernel.
+    pub(crate) function: FunctionId,
 }
 
 impl StoredCall {
@@ -71,11 +73,12 @@ impl StoredCall {
 
     /// Returns the instruction that it stands for.
     pub(crate) fn instruction(&self, call: &CallSlot) -> Instruction {
-        let CallSlot { op, accesses, attrs, priority } = call.clone();
+        let CallSlot { op, ref accesses, ref attrs, priority, .. } = *call;
         let uses = self.tensors.iter().zip(accesses);
-        let operands = uses.map(|(&tensor, access)| Operand { tensor, access }).collect();
+        let operands = uses.map(|(&tensor, &access)| Operand { tensor, access }).collect();
+        let attrs = self.function.named_in(attrs.clone());
         let body = Body::OpCall { at: self.at(), op, operands, attrs, workspace: None, priority };
-        Instruction { body, origin: self.from.map_or(Origin::Unknown, Origin::Code) }
+        Instruction { body, origin: self.origin.clone() }
     }
 }
 
@@ -105,9 +108,9 @@ impl Task {
 
     /// Returns the stored call, if it is one.
     #[inline]
-    pub(crate) const fn stored(&self) -> Option<StoredCall> {
+    pub(crate) fn stored(&self) -> Option<StoredCall> {
         match self {
-            Task::Call(call) => Some(*call),
+            Task::Call(call) => Some(call.clone()),
             _ => None,
         }
     }

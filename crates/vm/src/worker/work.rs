@@ -9,12 +9,13 @@ use millstream_instructions::{Body, Operand};
 use millstream_kernels::{
     CompletionToken, DeferredCompletion, Kernel, KernelCtx, Operands, RawTensor,
 };
-use millstream_types::{Attrs, Point};
+use millstream_types::{Attrs, Origin, Point};
 
 use crate::emission::cancel::{self, CancelScope};
 use crate::host::Blob;
 use crate::tables::Tables;
 use crate::worker::inbox::{Inbox, Message};
+use crate::worker::ranks;
 use crate::worker::subject::StepRef;
 
 /// The operands of a call, looked up when the kernel asks.
@@ -70,17 +71,22 @@ fn run_call(
     tables: &Tables,
     body: &Body,
     kernel: &dyn Kernel,
+    origin: &Origin,
     cancel_scope: Option<&Arc<CancelScope>>,
     token: Option<&TokenSource<'_>>,
     native: &dyn Any,
 ) -> WorkResult {
-    let Body::OpCall { operands, attrs, workspace, .. } = body else { return Ok(()) };
+    let Body::OpCall { op, operands, attrs, workspace, .. } = body else { return Ok(()) };
     // A call without operands is the machine's own: it fills unused memory.
     if !operands.is_empty() {
         cancel::check(cancel_scope)?;
     }
-    let operands = CallOperands { tables, operands };
     let attrs = attrs.as_deref().unwrap_or(&NO_ATTRS);
+    if let Some(function) = tables.functions.named(*op, attrs) {
+        cancel::check(cancel_scope)?;
+        return tables.functions.run(function, token.map(|token| token as _));
+    }
+    let operands = CallOperands { tables, operands };
     let workspace = match workspace {
         Some(place) => (tables.memory.resolve(place)?.as_ptr(), place.size as usize),
         None => (std::ptr::null_mut(), 0),
@@ -88,16 +94,22 @@ fn run_call(
     // SAFETY: the list orders all conflicting uses before and after this call, and places no two
     // live storages or workspaces on the same bytes; the memory lives as long as the tables.
     let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
-    match token {
-        Some(token) => kernel.run(&ctx.with_deferred_completion(token)),
-        None => kernel.run(&ctx),
+    let ctx = match token {
+        Some(token) => ctx.with_deferred_completion(token),
+        None => ctx,
+    };
+    if !tables.is_collective(*op) {
+        return kernel.run(&ctx);
     }
+    let ranks = ranks::rank_context(tables, ranks::number_of(attrs), origin);
+    kernel.run(&ctx.with_ranks(&ranks))
 }
 
 /// A call that runs now.
 pub(super) struct CallWork<'a> {
     pub(super) tables: &'a Arc<Tables>,
     pub(super) body: &'a Body,
+    pub(super) origin: &'a Origin,
     pub(super) kernel: &'a Arc<dyn Kernel>,
     pub(super) cancel_scope: Option<&'a Arc<CancelScope>>,
     pub(super) token: TokenSource<'a>,
@@ -109,6 +121,7 @@ impl Work for CallWork<'_> {
             self.tables,
             self.body,
             &**self.kernel,
+            self.origin,
             self.cancel_scope,
             Some(&self.token),
             native,
@@ -119,6 +132,7 @@ impl Work for CallWork<'_> {
         Box::new(DetachedCall {
             tables: self.tables.clone(),
             body: self.body.clone(),
+            origin: self.origin.clone(),
             kernel: self.kernel.clone(),
             cancel_scope: self.cancel_scope.cloned(),
         })
@@ -129,15 +143,16 @@ impl Work for CallWork<'_> {
 pub(super) struct DetachedCall {
     pub(super) tables: Arc<Tables>,
     pub(super) body: Body,
+    pub(super) origin: Origin,
     pub(super) kernel: Arc<dyn Kernel>,
     pub(super) cancel_scope: Option<Arc<CancelScope>>,
 }
 
 impl Work for DetachedCall {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let DetachedCall { tables, body, kernel, cancel_scope } = self;
+        let DetachedCall { tables, body, origin, kernel, cancel_scope } = self;
         crate::emission::reentrancy::enter(tables.machine, || {
-            run_call(tables, body, &**kernel, cancel_scope.as_ref(), None, native)
+            run_call(tables, body, &**kernel, origin, cancel_scope.as_ref(), None, native)
         })
     }
 
@@ -145,6 +160,7 @@ impl Work for DetachedCall {
         Box::new(DetachedCall {
             tables: self.tables.clone(),
             body: self.body.clone(),
+            origin: self.origin.clone(),
             kernel: self.kernel.clone(),
             cancel_scope: self.cancel_scope.clone(),
         })

@@ -29,6 +29,8 @@ mod capture;
 mod driver;
 #[path = "../../src/emission/mod.rs"]
 mod emission;
+#[path = "../../src/engine/mod.rs"]
+mod engine;
 #[path = "../../src/executable/mod.rs"]
 mod executable;
 #[path = "../../src/gradient/mod.rs"]
@@ -49,6 +51,7 @@ mod tensor;
 mod worker;
 
 mod device;
+mod engine_programs;
 mod host_programs;
 mod pool_programs;
 mod programs;
@@ -68,4 +71,3 @@ use executable::{
     USUAL_PASSES, accepts,
 };
 use host::Blob;
-use tables::{RankBarrier, SingleRank};

@@ -1,6 +1,6 @@
 //! The kernel of `scatter_reduce`: the elements at an index, combined with values.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use millstream_ops::args::choice;
 use millstream_ops::index::REDUCTIONS;
 use millstream_types::DType;
@@ -26,6 +26,7 @@ pub(super) fn scatter_reduce(ctx: &KernelCtx<'_>) -> Result<()> {
         DType::F32 | DType::F64 | DType::I64 => return reduce_into(ctx, out, index, src),
         DType::F16 | DType::BF16 => DType::F32,
         DType::I32 | DType::I16 | DType::I8 | DType::U8 | DType::Bool => DType::I64,
+        DType::C64 | DType::C128 => bail!("complex numbers: schema and kernel disagree"),
     };
     // SAFETY: operands of the call; the last is its output.
     unsafe { with_wide(ctx, wide, out, src, |out, src| reduce_into(ctx, out, index, src)) }

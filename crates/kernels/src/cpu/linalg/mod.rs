@@ -7,31 +7,48 @@ mod spectral;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, ensure};
-use millstream_linalg::Matrix;
+use millstream_linalg::{Complex, Matrix, Number};
 
 use super::element::Element;
 use super::strided::Sequence;
 use super::{Kernel, Written};
 use crate::context::{KernelCtx, RawTensor};
 
+/// An element of a matrix: f64, or a complex number of f64.
+trait Entry: Number + Element {}
+
+impl Entry for f64 {}
+impl Entry for Complex<f64> {}
+
+/// Returns the kernel that computes in complex numbers if the first operand is complex.
+macro_rules! by_entry {
+    ($module:ident, $function:ident) => {
+        |ctx| match ctx.operand(0)?.dtype.is_complex() {
+            true => $module::$function::<Complex<f64>>(ctx),
+            false => $module::$function::<f64>(ctx),
+        }
+    };
+}
+
 /// The kernels, with the operands that they write.
 pub(crate) const KERNELS: &[(Kernel, Written)] = &[
-    (("linalg_cholesky_ex", factors::cholesky), Written::Last(2)),
-    (("linalg_lu_factor_ex", factors::lu_factors), Written::Last(3)),
-    (("lu_unpack", factors::unpack), Written::Last(3)),
-    (("linalg_lu_solve", solutions::lu_solve), Written::Last(1)),
-    (("linalg_solve_triangular", solutions::solve_triangular), Written::Last(1)),
-    (("linalg_inv_ex", solutions::inverse), Written::Last(2)),
-    (("linalg_qr", factors::qr), Written::Last(2)),
-    (("geqrf", factors::reflections), Written::Last(2)),
-    (("linalg_householder_product", factors::householder_product), Written::Last(1)),
-    (("ormqr", factors::apply_q), Written::Last(1)),
-    (("_linalg_svd", spectral::singular), Written::Last(3)),
-    (("_linalg_eigh", spectral::hermitian_eigen), Written::Last(2)),
-    (("linalg_matrix_exp", solutions::exponential), Written::Last(1)),
-    (("linalg_ldl_factor_ex", factors::symmetric), Written::Last(3)),
-    (("linalg_ldl_solve", solutions::symmetric_solve), Written::Last(1)),
-    (("linalg_lstsq", spectral::least_squares), Written::Last(4)),
+    (("linalg_cholesky_ex", by_entry!(factors, cholesky)), Written::Last(2)),
+    (("linalg_lu_factor_ex", by_entry!(factors, lu_factors)), Written::Last(3)),
+    (("lu_unpack", by_entry!(factors, unpack)), Written::Last(3)),
+    (("linalg_lu_solve", by_entry!(solutions, lu_solve)), Written::Last(1)),
+    (("linalg_solve_triangular", by_entry!(solutions, solve_triangular)), Written::Last(1)),
+    (("linalg_inv_ex", by_entry!(solutions, inverse)), Written::Last(2)),
+    (("linalg_qr", by_entry!(factors, qr)), Written::Last(2)),
+    (("geqrf", by_entry!(factors, reflections)), Written::Last(2)),
+    (("linalg_householder_product", by_entry!(factors, householder_product)), Written::Last(1)),
+    (("ormqr", by_entry!(factors, apply_q)), Written::Last(1)),
+    (("_linalg_svd", by_entry!(spectral, singular)), Written::Last(3)),
+    (("_linalg_eigh", by_entry!(spectral, hermitian_eigen)), Written::Last(2)),
+    (("linalg_eig", by_entry!(spectral, eigen)), Written::Last(2)),
+    (("linalg_matrix_exp", by_entry!(solutions, exponential)), Written::Last(1)),
+    (("linalg_ldl_factor_ex", by_entry!(factors, symmetric)), Written::Last(3)),
+    (("linalg_ldl_solve", by_entry!(solutions, symmetric_solve)), Written::Last(1)),
+    (("linalg_lstsq", by_entry!(spectral, least_squares)), Written::Last(4)),
 ];
 
 /// The matrices of an operand, or the vectors, one of each batch.
@@ -93,12 +110,12 @@ impl Batches {
     fn load<T: Element>(&self, batch: usize) -> Vec<T> {
         let count = self.shape[0] * self.shape[1];
         let number = self.numbers.as_ref().map_or(batch, |numbers| numbers[batch]);
-        let mut values = vec![T::ZERO; count];
+        let mut values = vec![<T as Element>::ZERO; count];
         self.elements.load(number * count, &mut values);
         values
     }
 
-    fn matrix(&self, batch: usize) -> Matrix<f64> {
+    fn matrix<T: Entry>(&self, batch: usize) -> Matrix<T> {
         Matrix::from_rows(self.shape[0], self.shape[1], self.load(batch))
     }
 
@@ -106,7 +123,7 @@ impl Batches {
         self.load(batch)
     }
 
-    fn store(&self, batch: usize, matrix: &Matrix<f64>) {
+    fn store<T: Entry>(&self, batch: usize, matrix: &Matrix<T>) {
         self.store_all(batch, matrix.elements());
     }
 

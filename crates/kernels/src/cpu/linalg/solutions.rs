@@ -7,11 +7,11 @@ use millstream_linalg::{
 };
 
 use super::factors::check_info;
-use super::{Batches, batch_of, flag, for_batches};
+use super::{Batches, Entry, batch_of, flag, for_batches};
 use crate::context::KernelCtx;
 
 /// `linalg_lu_solve(LU, pivots, B; left, adjoint)`.
-pub(super) fn lu_solve(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn lu_solve<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let (left, adjoint) = (flag(ctx, "left", true)?, flag(ctx, "adjoint", false)?);
     let (own, of_b, all) = (batch_of(ctx, 0)?, batch_of(ctx, 2)?, batch_of(ctx, 3)?);
     let packed = Batches::matrices(ctx, 0)?.broadcast(&own, &all);
@@ -19,7 +19,7 @@ pub(super) fn lu_solve(ctx: &KernelCtx<'_>) -> Result<()> {
     let b = Batches::matrices(ctx, 2)?.broadcast(&of_b, &all);
     let out = Batches::matrices(ctx, 3)?;
     for_batches(ctx, &all, |at| {
-        let (packed, pivots, b) = (packed.matrix(at), pivots.pivots(at), b.matrix(at));
+        let (packed, pivots, b) = (packed.matrix::<T>(at), pivots.pivots(at), b.matrix::<T>(at));
         // X A = B is the adjoint of Aᴴ Xᴴ = Bᴴ.
         out.store(
             at,
@@ -33,7 +33,7 @@ pub(super) fn lu_solve(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 /// `linalg_ldl_solve(LD, pivots, B; hermitian)`.
-pub(super) fn symmetric_solve(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn symmetric_solve<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let hermitian = flag(ctx, "hermitian", false)?;
     let (own, of_b, all) = (batch_of(ctx, 0)?, batch_of(ctx, 2)?, batch_of(ctx, 3)?);
     let packed = Batches::matrices(ctx, 0)?.broadcast(&own, &all);
@@ -42,13 +42,16 @@ pub(super) fn symmetric_solve(ctx: &KernelCtx<'_>) -> Result<()> {
     let out = Batches::matrices(ctx, 3)?;
     for_batches(ctx, &all, |at| {
         let pivots = pivots.pivots(at);
-        out.store(at, &solve_by_symmetric(&packed.matrix(at), &pivots, b.matrix(at), hermitian));
+        out.store(
+            at,
+            &solve_by_symmetric(&packed.matrix::<T>(at), &pivots, b.matrix::<T>(at), hermitian),
+        );
         Ok(())
     })
 }
 
 /// `linalg_solve_triangular(A, B; upper, left, unitriangular)`.
-pub(super) fn solve_triangular(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn solve_triangular<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let left = flag(ctx, "left", true)?;
     let triangle = Triangle {
         is_upper: flag(ctx, "upper", false)?,
@@ -59,7 +62,7 @@ pub(super) fn solve_triangular(ctx: &KernelCtx<'_>) -> Result<()> {
     let b = Batches::matrices(ctx, 1)?.broadcast(&of_b, &all);
     let out = Batches::matrices(ctx, 2)?;
     for_batches(ctx, &all, |at| {
-        let (a, b) = (a.matrix(at), b.matrix(at));
+        let (a, b) = (a.matrix::<T>(at), b.matrix::<T>(at));
         out.store(
             at,
             &match left {
@@ -75,13 +78,13 @@ pub(super) fn solve_triangular(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 /// `linalg_inv_ex(A; check_errors)`.
-pub(super) fn inverse(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn inverse<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let (a, out) = (Batches::matrices(ctx, 0)?, Batches::matrices(ctx, 1)?);
     let infos = Batches::scalars(ctx, 2)?;
     let checks = flag(ctx, "check_errors", false)?;
     for_batches(ctx, &batch_of(ctx, 0)?, |at| {
-        let factors = lu_factors(a.matrix(at));
-        let identity = Matrix::identity(a.shape[0]);
+        let factors = lu_factors(a.matrix::<T>(at));
+        let identity = Matrix::<T>::identity(a.shape[0]);
         out.store(at, &solve_by_lu(&factors.packed, &factors.pivots, identity, false));
         infos.store_all(at, &[factors.singular_at]);
         check_info(checks, factors.singular_at)
@@ -89,10 +92,10 @@ pub(super) fn inverse(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 /// `linalg_matrix_exp(A)`.
-pub(super) fn exponential(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn exponential<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let (a, out) = (Batches::matrices(ctx, 0)?, Batches::matrices(ctx, 1)?);
     for_batches(ctx, &batch_of(ctx, 0)?, |at| {
-        out.store(at, &exponential_of(&a.matrix(at)));
+        out.store(at, &exponential_of(&a.matrix::<T>(at)));
         Ok(())
     })
 }

@@ -6,11 +6,11 @@ use millstream_ops::args::choice;
 use millstream_ops::linalg::has_vectors;
 use millstream_types::DType;
 
-use super::{Batches, batch_of, flag, for_batches};
+use super::{Batches, Entry, batch_of, flag, for_batches};
 use crate::context::KernelCtx;
 
 /// `_linalg_svd(A; full_matrices, compute_uv, driver)`.
-pub(super) fn singular(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn singular<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let (full, vectors) = (flag(ctx, "full_matrices", false)?, flag(ctx, "compute_uv", true)?);
     let (a, values) = (Batches::matrices(ctx, 0)?, Batches::vectors(ctx, 2)?);
     let sides = match vectors {
@@ -18,7 +18,7 @@ pub(super) fn singular(ctx: &KernelCtx<'_>) -> Result<()> {
         false => None,
     };
     for_batches(ctx, &batch_of(ctx, 0)?, |at| {
-        let found = f64::singular(&a.matrix(at), full)?;
+        let found = T::singular(&a.matrix::<T>(at), full)?;
         values.store_all(at, &found.values);
         if let Some((left, right)) = &sides {
             left.store(at, &found.left);
@@ -29,7 +29,7 @@ pub(super) fn singular(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 /// `_linalg_eigh(A; UPLO, compute_v)`.
-pub(super) fn hermitian_eigen(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn hermitian_eigen<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let upper = choice(ctx.attrs(), "UPLO", &["L", "U", "l", "u"])?;
     let upper = matches!(upper, Some("U" | "u"));
     let (a, values) = (Batches::matrices(ctx, 0)?, Batches::vectors(ctx, 1)?);
@@ -38,8 +38,8 @@ pub(super) fn hermitian_eigen(ctx: &KernelCtx<'_>) -> Result<()> {
         false => None,
     };
     for_batches(ctx, &batch_of(ctx, 0)?, |at| {
-        let given = a.matrix(at);
-        let (found, all) = f64::hermitian_eigen(&if upper { given.adjoint() } else { given })?;
+        let given = a.matrix::<T>(at);
+        let (found, all) = T::hermitian_eigen(&if upper { given.adjoint() } else { given })?;
         values.store_all(at, &found);
         if let Some(vectors) = &vectors {
             vectors.store(at, &all);
@@ -49,7 +49,7 @@ pub(super) fn hermitian_eigen(ctx: &KernelCtx<'_>) -> Result<()> {
 }
 
 /// `linalg_lstsq(A, B; rcond, driver)`: the solution of least length, by singular values.
-pub(super) fn least_squares(ctx: &KernelCtx<'_>) -> Result<()> {
+pub(super) fn least_squares<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, y) = (ctx.operand(0)?, ctx.operand(1)?);
     let own = batch_of(ctx, 0)?;
     let vectors = has_vectors(x.shape, y.shape);
@@ -65,7 +65,7 @@ pub(super) fn least_squares(ctx: &KernelCtx<'_>) -> Result<()> {
     let (b, out) = (read(1)?.broadcast(&of_b, &all), read(2)?);
     let [rows, columns] = a.shape;
     let driver = choice(ctx.attrs(), "driver", &["gelsy", "gels", "gelsd", "gelss"])?;
-    let epsilon = if x.dtype == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+    let epsilon = if x.dtype.part() == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let least = ctx.attrs().float("rcond")?.unwrap_or(epsilon * rows.max(columns) as f64);
     let residuals = match rows > columns && driver.is_some_and(|d| d != "gelsy") {
         true if vectors => Some(Batches::scalars(ctx, 3)?),
@@ -78,18 +78,19 @@ pub(super) fn least_squares(ctx: &KernelCtx<'_>) -> Result<()> {
         _ => None,
     };
     for_batches(ctx, &all, |at| {
-        let (given, target) = (a.matrix(at), b.matrix(at));
-        let found = f64::singular(&given, false)?;
+        let (given, target) = (a.matrix::<T>(at), b.matrix::<T>(at));
+        let found = T::singular(&given, false)?;
         let limit = least * found.values.first().copied().unwrap_or(0.0);
         let rank = found.values.iter().filter(|v| **v > limit).count();
         let shares = found.left.adjoint().times(&target);
         let scaled = Matrix::from_fn(found.values.len(), target.columns(), |i, j| {
-            if i < rank { shares[(i, j)] / found.values[i] } else { 0.0 }
+            if i < rank { shares[(i, j)] / T::real(found.values[i]) } else { <T as Number>::ZERO }
         });
         let solution = found.right.times(&scaled);
         if let Some(residuals) = &residuals {
             let image = given.times(&solution);
-            let column = |j| (0..rows).map(|i| (image[(i, j)] - target[(i, j)]).powi(2)).sum();
+            let column =
+                |j| (0..rows).map(|i| (image[(i, j)] - target[(i, j)]).size().powi(2)).sum();
             residuals.store_all(at, &(0..target.columns()).map(column).collect::<Vec<f64>>());
         }
         out.store(at, &solution);
@@ -102,6 +103,23 @@ pub(super) fn least_squares(ctx: &KernelCtx<'_>) -> Result<()> {
         }
         if let Some(values) = values.as_ref().filter(|_| is_first) {
             values.store_all(number, &found.values);
+        }
+        Ok(())
+    })
+}
+
+/// `linalg_eig(A; compute_v)`.
+pub(super) fn eigen<T: Entry>(ctx: &KernelCtx<'_>) -> Result<()> {
+    let (a, values) = (Batches::matrices(ctx, 0)?, Batches::vectors(ctx, 1)?);
+    let vectors = match flag(ctx, "compute_v", true)? {
+        true => Some(Batches::matrices(ctx, 2)?),
+        false => None,
+    };
+    for_batches(ctx, &batch_of(ctx, 0)?, |at| {
+        let found = T::eigen(&a.matrix::<T>(at))?;
+        values.store_all(at, &found.values);
+        if let Some(vectors) = &vectors {
+            vectors.store(at, &found.vectors);
         }
         Ok(())
     })

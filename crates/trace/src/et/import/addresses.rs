@@ -31,15 +31,12 @@ impl Import<'_> {
             let data = match value {
                 Const::Number(number) => Data::Fill(number),
                 Const::Numbers(_) => return Err(self.not_the_list(arg)),
-                Const::Tensor(sidecar) => {
-                    self.check_sidecar(&sidecar, given)?;
-                    Data::File(sidecar)
-                }
+                Const::Tensor(sidecar) => Data::File(self.check_sidecar(sidecar, given)?),
             };
             return self.define_external(given, data, Elements::Constant);
         }
         if let Some(val) = self.bound_to(given) {
-            return Ok(val);
+            return self.checked_lazy(given, val);
         }
         if self.is_lost_number(given) {
             let number = self.lost_number(arg)?;
@@ -47,7 +44,7 @@ impl Import<'_> {
         }
         if let Some(view) = self.other_view(given)? {
             self.by_tensor.insert(given.tensor, view);
-            return Ok(view);
+            return self.checked_lazy(given, view);
         }
         // With bindings the rest is memory that the recorded program wrote without an op.
         if let Some(seed) = self.options.random_inputs.filter(|_| !self.notes.bound) {
@@ -65,7 +62,7 @@ impl Import<'_> {
         let known = self.by_storage.get(&given.storage).copied();
         let storage = known.or((given.numel() == 0).then(|| self.tensors[val.0].storage))?;
         let tensor = &self.tensors[val.0];
-        let (spec, base) = (&tensor.spec, self.storages[storage.0].base);
+        let (spec, base) = (&tensor.spec, self.storages[storage.0].base_for(given.dtype));
         let strides = given.strides.as_ref();
         // PyTorch records the same null storage for all tensors without elements.
         let same = (tensor.storage == storage || spec.numel() == 0)
@@ -158,13 +155,16 @@ impl Import<'_> {
         let known = self.by_storage.get(&given.storage).filter(|_| given.numel() > 0);
         let Some(&id) = known else { return Ok(None) };
         let storage = &self.storages[id.0];
-        if storage.dtype != given.dtype || given.offset < storage.base {
+        // Views of complex numbers have the dtype of their parts, and views of pairs a complex one.
+        let (base, root) = (storage.base_for(given.dtype), storage.root);
+        if storage.dtype.part() != given.dtype.part() || given.offset < base {
             return Ok(None);
         }
-        let offset = given.offset - storage.base;
+        let offset = given.offset - base;
         let seen = || {
             let alike = |t: &&TensorState| {
                 t.storage == id
+                    && t.spec.dtype == given.dtype
                     && t.spec.shape() == &*given.shape
                     && t.spec.layout.offset() == offset
             };
@@ -175,8 +175,7 @@ impl Import<'_> {
             Some(strides) => strides,
             None => contiguous_strides(&given.shape).map_err(|e| e.to_string())?,
         };
-        let spec = given.spec(&strides, storage.base)?;
-        let root = storage.root;
+        let spec = given.spec(&strides, base)?;
         let bytes = storage.bytes;
         if spec.span_bytes() > bytes && !self.grow(id, spec.span_bytes()) {
             // The address now belongs to another storage.
@@ -187,6 +186,11 @@ impl Import<'_> {
 
     /// Appends a call that returns a view of a tensor's storage.
     pub(crate) fn view(&mut self, of: Val, spec: &TensorSpec) -> Lowered<Val> {
+        let of = match (self.spec(of).dtype.is_complex(), spec.dtype.is_complex()) {
+            (true, false) => self.reinterpreted("view_as_real", of)?,
+            (false, true) => self.pairs(of)?,
+            _ => of,
+        };
         let ints = |dims: &[usize]| AttrValue::Ints(dims.iter().map(|&d| d as i64).collect());
         let mut attrs = Attrs::new();
         attrs.set("size", ints(spec.shape()));
@@ -194,6 +198,19 @@ impl Import<'_> {
         attrs.set("storage_offset", spec.layout.offset() as i64);
         let views = self.call("as_strided", &[of], attrs)?;
         views.first().copied().ok_or_else(|| unsupported("as_strided returns no view"))
+    }
+
+    fn reinterpreted(&mut self, op: &str, of: Val) -> Lowered<Val> {
+        let views = self.call(op, &[of], Attrs::new())?;
+        views.first().copied().ok_or_else(|| unsupported(format!("{op} returns no view")))
+    }
+
+    /// Returns a view of the first pair of a storage as a complex number.
+    fn pairs(&mut self, of: Val) -> Lowered<Val> {
+        let layout = Layout::strided(&[2], &[1], 0).map_err(|e| e.to_string())?;
+        let spec = TensorSpec::new(self.spec(of).dtype, layout).map_err(|e| e.to_string())?;
+        let pair = self.view(of, &spec)?;
+        self.reinterpreted("view_as_complex", pair)
     }
 
     /// Grows a storage to the given size; returns whether it exists before the program. Storages

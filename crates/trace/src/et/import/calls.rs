@@ -4,7 +4,7 @@ use millstream_ops::random::SEED;
 use millstream_ops::{CallSpec, OutputSpec};
 use millstream_types::{Access, Attrs, Dims, TensorSpec};
 
-use super::{Import, Lowered, Refusal, Val, unsupported};
+use super::{Import, Lazy, Lowered, Refusal, Val, unsupported};
 use crate::program::{Action, Call, Results, StreamRef, ValueRef};
 
 impl Import<'_> {
@@ -65,6 +65,20 @@ impl Import<'_> {
         stream: Option<StreamRef>,
     ) -> Lowered<Vec<Val>> {
         let signature = self.infer(op, inputs, &attrs)?;
+        if inputs.iter().chain(into.unwrap_or_default()).any(|v| self.lazy(*v) != Lazy::NONE) {
+            // A view of the parts needs elements that are evaluated.
+            let is_view = |o: &OutputSpec| matches!(o, OutputSpec::View { dtype: None, .. });
+            match (signature.outputs.iter().all(is_view), into, stream) {
+                (true, ..) => {}
+                (false, None, None) => {
+                    return self.emit_evaluated(op, inputs, attrs, &signature.accesses);
+                }
+                _ => {
+                    let message = "a view that PyTorch conjugates or negates when it is read";
+                    return Err(unsupported(format!("'{op}' of {message}")));
+                }
+            }
+        }
         for &val in inputs.iter().chain(into.unwrap_or_default()) {
             self.record_use(val);
         }
@@ -100,10 +114,10 @@ impl Import<'_> {
                         self.storages[storage.0].last_write = index;
                         val
                     }
-                    OutputSpec::View { of, layout } => {
+                    OutputSpec::View { of, layout, dtype } => {
                         let of = &self.tensors[inputs[*of].0];
-                        let storage = of.storage;
-                        let spec = TensorSpec::new(of.spec.dtype, layout.clone())
+                        let (storage, lazy) = (of.storage, of.lazy);
+                        let spec = TensorSpec::new(dtype.unwrap_or(of.spec.dtype), layout.clone())
                             .map_err(|e| e.to_string())?;
                         let bytes = self.storages[storage.0].bytes;
                         if spec.span_bytes() > bytes && !self.grow(storage, spec.span_bytes()) {
@@ -111,7 +125,9 @@ impl Import<'_> {
                                 "{spec} reaches past a storage of {bytes} bytes"
                             )));
                         }
-                        self.define(name, storage, spec)
+                        let val = self.define(name, storage, spec);
+                        self.tensors[val.0].lazy = lazy;
+                        val
                     }
                     OutputSpec::Same(input) => inputs[*input],
                     OutputSpec::Bounded(bound) => self.bounded(name, bound, k)?,

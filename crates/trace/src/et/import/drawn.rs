@@ -41,7 +41,7 @@ impl Import<'_> {
                 given.brief()
             )));
         };
-        self.check_sidecar(&sidecar, given)?;
+        let sidecar = self.check_sidecar(sidecar, given)?;
         let spec = TensorSpec::contiguous(given.dtype, &given.shape).map_err(|e| e.to_string())?;
         let name = format!("n{}.{}", self.node, self.tensors.len());
         let data = self.add_initial(name, spec, Data::File(sidecar), true);

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use millstream_types::{Access, Layout};
+use millstream_types::{Access, TensorSpec};
 
 use super::{Import, Lowered, Refusal, StorageIndex, Val, unsupported};
 
 /// The maximum number of runs of a view that are tracked.
 const MAX_RUNS: usize = 1 << 22;
 
-/// Runs of known elements, none of which touch: the end of each by its start.
+/// Runs of bytes of known elements, none of which touch: the end of each by its start. Views of a
+/// storage may have elements of several sizes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownElements(BTreeMap<usize, usize>);
 
@@ -32,8 +33,8 @@ impl KnownElements {
     }
 
     /// Adds the elements of a view; returns false if it has too many runs.
-    fn add(&mut self, layout: &Layout) -> bool {
-        let Some(runs) = Runs::of(layout) else { return false };
+    fn add(&mut self, spec: &TensorSpec) -> bool {
+        let Some(runs) = Runs::of(spec) else { return false };
         runs.for_each(&mut |start, end| {
             self.insert(start, end);
             true
@@ -41,8 +42,8 @@ impl KnownElements {
     }
 
     /// Removes the elements of a view; all, if it has too many runs.
-    fn remove(&mut self, layout: &Layout) {
-        let Some(runs) = Runs::of(layout) else { return self.0.clear() };
+    fn remove(&mut self, spec: &TensorSpec) {
+        let Some(runs) = Runs::of(spec) else { return self.0.clear() };
         runs.for_each(&mut |start, end| {
             while let Some((&from, &to)) =
                 self.0.range(..end).next_back().filter(|(_, to)| **to > start)
@@ -63,15 +64,16 @@ impl KnownElements {
     }
 
     /// Returns whether all elements of a view are known.
-    fn covers(&self, layout: &Layout) -> bool {
-        if layout.numel() == 0 || self.contains(layout.offset(), layout.span()) {
+    fn covers(&self, spec: &TensorSpec) -> bool {
+        let start = spec.layout.offset() * spec.dtype.size();
+        if spec.numel() == 0 || self.contains(start, spec.span_bytes()) {
             return true;
         }
-        Runs::of(layout).is_some_and(|runs| runs.for_each(&mut |s, e| self.contains(s, e)))
+        Runs::of(spec).is_some_and(|runs| runs.for_each(&mut |s, e| self.contains(s, e)))
     }
 }
 
-/// The runs of consecutive elements of a view.
+/// The runs of consecutive elements of a view, in bytes.
 struct Runs {
     offset: usize,
     length: usize,
@@ -81,7 +83,8 @@ struct Runs {
 
 impl Runs {
     /// Returns `None` if there are more than [`MAX_RUNS`].
-    fn of(layout: &Layout) -> Option<Runs> {
+    fn of(spec: &TensorSpec) -> Option<Runs> {
+        let (layout, size) = (&spec.layout, spec.dtype.size());
         if layout.numel() == 0 {
             return Some(Runs { offset: 0, length: 0, outer: Vec::new() });
         }
@@ -90,10 +93,10 @@ impl Runs {
             .iter()
             .zip(layout.shape())
             .filter(|(stride, length)| **stride > 0 && **length > 1)
-            .map(|(stride, length)| (*stride, *length))
+            .map(|(stride, length)| (*stride * size, *length))
             .collect();
         dims.sort_unstable();
-        let (mut length, mut outer, mut count) = (1, Vec::new(), 1usize);
+        let (mut length, mut outer, mut count) = (size, Vec::new(), 1usize);
         for (stride, steps) in dims {
             if outer.is_empty() && stride <= length {
                 length += (steps - 1) * stride;
@@ -103,7 +106,7 @@ impl Runs {
             }
         }
         outer.reverse();
-        Some(Runs { offset: layout.offset(), length, outer })
+        Some(Runs { offset: layout.offset() * size, length, outer })
     }
 
     /// Calls `f` with the start and end of each run while it returns true; returns whether it did
@@ -132,7 +135,7 @@ impl Import<'_> {
     pub(super) fn know_only(&mut self, val: Val) -> Lowered<()> {
         let tensor = &self.tensors[val.0];
         let mut known = KnownElements::default();
-        if !known.add(&tensor.spec.layout) {
+        if !known.add(&tensor.spec) {
             return Err(unsupported(format!("it has more than {MAX_RUNS} runs of elements")));
         }
         self.storages[tensor.storage.0].known = Some(known);
@@ -163,10 +166,10 @@ impl Import<'_> {
         let storage = &mut self.storages[tensor.storage.0];
         let known = storage.known.get_or_insert_with(|| {
             let mut all = KnownElements::default();
-            all.insert(0, storage.bytes / storage.dtype.size());
+            all.insert(0, storage.bytes);
             all
         });
-        known.remove(&tensor.spec.layout);
+        known.remove(&tensor.spec);
         self.note_cause(val, cause);
     }
 
@@ -174,7 +177,7 @@ impl Import<'_> {
     pub(super) fn is_known(&self, val: Val) -> bool {
         let tensor = &self.tensors[val.0];
         let known = self.storages[tensor.storage.0].known.as_ref();
-        self.options.structural || known.is_none_or(|known| known.covers(&tensor.spec.layout))
+        self.options.structural || known.is_none_or(|known| known.covers(&tensor.spec))
     }
 
     /// Refuses a use of elements that neither an input names nor an op wrote.
@@ -232,7 +235,7 @@ impl Import<'_> {
         let tensor = &self.tensors[val.0];
         if let Some(known) = &mut self.storages[tensor.storage.0].known {
             // With too many runs the elements stay unknown, so that a read of them is refused.
-            known.add(&tensor.spec.layout);
+            known.add(&tensor.spec);
         }
     }
 }
@@ -243,10 +246,13 @@ const PARTIAL: &[&str] = &["index_put_", "masked_fill_", "scatter_"];
 
 #[cfg(test)]
 mod tests {
+    use millstream_types::{DType, Layout};
+
     use super::*;
 
-    fn view(shape: &[usize], strides: &[usize], offset: usize) -> Layout {
-        Layout::strided(shape, strides, offset).unwrap()
+    /// Returns a view with elements of one byte.
+    fn view(shape: &[usize], strides: &[usize], offset: usize) -> TensorSpec {
+        TensorSpec::new(DType::U8, Layout::strided(shape, strides, offset).unwrap()).unwrap()
     }
 
     #[test]

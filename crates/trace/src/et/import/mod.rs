@@ -6,9 +6,11 @@
 
 mod addresses;
 mod calls;
+mod complex_numbers;
 mod drawn;
 mod finish;
 mod known;
+mod lazy;
 mod names;
 
 use std::collections::HashMap;
@@ -19,7 +21,9 @@ use millstream_types::{DType, Dims, TensorSpec};
 
 use crate::data::Data;
 use crate::et::EtOptions;
+use crate::et::groups::Groups;
 use crate::et::import::known::KnownElements;
+pub(crate) use crate::et::import::lazy::Lazy;
 use crate::et::report::Imported;
 use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::value::{Recorded, ValueError};
@@ -61,6 +65,8 @@ struct TensorState {
     storage: StorageIndex,
     spec: TensorSpec,
     span: Span,
+    /// What PyTorch does to the elements when it reads them.
+    lazy: Lazy,
     /// Whether the shape depends on data and is that of the trace. The run must find the same.
     recorded: bool,
     /// The last statement that uses the tensor so far.
@@ -85,6 +91,13 @@ struct StorageState {
     cause: Option<String>,
     /// Whether elements depend on random numbers that are not PyTorch's.
     drawn: bool,
+}
+
+impl StorageState {
+    /// Returns the recorded offset of the first element, in elements of a dtype.
+    fn base_for(&self, dtype: DType) -> usize {
+        self.base * self.dtype.size() / dtype.size()
+    }
 }
 
 /// A tensor that exists before the program.
@@ -131,10 +144,8 @@ pub(crate) struct Import<'a> {
     before: usize,
     /// The recorded shapes of the node's results, for ops whose shapes depend on data.
     shapes: Vec<Dims>,
-    /// The number of process groups that the trace lists.
-    pub(crate) groups: usize,
-    /// The number of collectives so far.
-    rounds: i64,
+    /// The process groups that the trace lists.
+    pub(crate) groups: Groups,
 }
 
 impl<'a> Import<'a> {
@@ -143,6 +154,7 @@ impl<'a> Import<'a> {
         notes: SidecarNotes,
         report: Imported,
         source: Arc<Source>,
+        groups: Groups,
     ) -> Import<'a> {
         Import {
             options,
@@ -160,19 +172,17 @@ impl<'a> Import<'a> {
             node: 0,
             before: 0,
             shapes: Vec::new(),
-            groups: 0,
-            rounds: 0,
+            groups,
         }
-    }
-
-    /// Returns the round of the next collective. Ranks match their collectives by round.
-    pub(crate) fn next_round(&mut self) -> i64 {
-        self.rounds += 1;
-        self.rounds - 1
     }
 
     pub(crate) fn ops(&self) -> &'a OpRegistry {
         &self.options.ops
+    }
+
+    /// Returns the id of the current node.
+    pub(crate) fn node(&self) -> u64 {
+        self.node
     }
 
     /// Makes a node the current one.
@@ -200,7 +210,15 @@ impl<'a> Import<'a> {
 
     fn define(&mut self, name: String, storage: StorageIndex, spec: TensorSpec) -> Val {
         let span = self.span;
-        let tensor = TensorState { name, storage, spec, span, recorded: false, last_use: None };
+        let tensor = TensorState {
+            name,
+            storage,
+            spec,
+            span,
+            lazy: Lazy::default(),
+            recorded: false,
+            last_use: None,
+        };
         self.tensors.push(tensor);
         Val(self.tensors.len() - 1)
     }

@@ -21,10 +21,7 @@ impl Import<'_> {
     /// Defines an input with its elements.
     pub(crate) fn bind_input(&mut self, name: &str, given: &Recorded) -> Lowered<()> {
         let data = match self.notes.tensor(name) {
-            Ok(sidecar) => {
-                self.check_sidecar(&sidecar, given)?;
-                Data::File(sidecar)
-            }
+            Ok(sidecar) => Data::File(self.check_sidecar(sidecar, given)?),
             Err(error) => self.without_elements(name, given.dtype, error)?,
         };
         let strides = given.strides.clone().map_or_else(|| contiguous_strides(&given.shape), Ok);
@@ -32,7 +29,7 @@ impl Import<'_> {
         let shared = self.by_storage.get(&given.storage).filter(|_| given.numel() > 0);
         if let Some(&storage) = shared {
             // A second input of one storage: its elements are copied into the storage.
-            if self.storages[storage.0].dtype != given.dtype {
+            if self.storages[storage.0].dtype.part() != given.dtype.part() {
                 return Err(unsupported("two inputs of one storage have different dtypes"));
             }
             let spec = given.spec(&strides, 0)?;
@@ -67,12 +64,10 @@ impl Import<'_> {
             return Err(Refusal::Wrong(format!("no node returns the output {}", given.brief())));
         };
         self.check_known(val, 0)?;
+        let val = self.evaluated(val)?;
         let (mut probe, mut tolerance) = (None, self.notes.tolerance);
         let expected = match (self.notes.tensor(name), self.notes.probe(name)) {
-            (Ok(sidecar), _) => {
-                self.check_sidecar(&sidecar, given)?;
-                Some(Data::File(sidecar))
-            }
+            (Ok(sidecar), _) => Some(Data::File(self.check_sidecar(sidecar, given)?)),
             (Err(_), Some((known, bound))) => {
                 (probe, tolerance) = (Some(known), bound);
                 None
@@ -107,11 +102,12 @@ impl Import<'_> {
 
     pub(super) fn check_sidecar(
         &self,
-        sidecar: &Sidecar,
+        sidecar: Sidecar,
         given: &Recorded,
-    ) -> Result<(), ValueError> {
+    ) -> Result<Sidecar, ValueError> {
+        let sidecar = sidecar.expected_as(given.dtype);
         if (sidecar.dtype(), sidecar.shape()) == (given.dtype, &*given.shape) {
-            return Ok(());
+            return Ok(sidecar);
         }
         let kept = format!("{}{:?}", sidecar.dtype(), sidecar.shape());
         Err(format!("tensors.safetensors has {kept}, and the trace {}", given.brief()))
@@ -141,7 +137,7 @@ impl Import<'_> {
 
     /// Returns synthetic elements for a tensor with unknown ones.
     pub(super) fn made_up(&self, dtype: DType) -> Data {
-        match dtype.is_float() && !self.notes.bound {
+        match dtype.is_inexact() && !self.notes.bound {
             true => Data::Random {
                 seed: self.tensors.len() as u64,
                 distribution: Distribution::Uniform { low: -1.0, high: 1.0 },

@@ -6,6 +6,7 @@ use millstream_types::{AttrValue, Attrs, DType, Layout};
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::value::Arg;
 
 /// Lowers a creation op to `full`. `out` is the dtype of the tensor that the result is written to.
 pub(super) fn create(
@@ -20,7 +21,12 @@ pub(super) fn create(
         false => None,
     };
     let of = of.map(|val| import.spec(val).clone());
+    let complex = match ["fill_value", "s"].into_iter().find_map(|name| given.get(name)) {
+        Some((at, Arg::Opaque)) => Some(import.complex_constant(at)?),
+        _ => None,
+    };
     let value = match base {
+        _ if complex.is_some() => AttrValue::Int(0),
         "ones" | "new_ones" | "ones_like" => AttrValue::Int(1),
         "full" | "new_full" | "full_like" => given
             .scalar("fill_value")?
@@ -32,6 +38,7 @@ pub(super) fn create(
     };
     let default = match (&of, &value, base) {
         (Some(of), ..) => of.dtype,
+        (None, ..) if complex.is_some() => DType::C64,
         (None, AttrValue::Bool(_), "full") => DType::Bool,
         (None, AttrValue::Int(_), "full" | "randint") => DType::I64,
         _ => DType::F32,
@@ -60,6 +67,9 @@ pub(super) fn create(
         None => one_call(import, "full", &[], attrs.with("shape", shape))?,
         Some(strides) => with_strides(import, shape, strides, attrs)?,
     };
+    if let Some(value) = complex {
+        import.call("copy_", &[made, value], Attrs::new())?;
+    }
     if base.contains("empty") {
         import.leave_unknown(made);
     }

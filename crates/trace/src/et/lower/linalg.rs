@@ -2,6 +2,7 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
+use super::complex::conjugate;
 use super::functions::{apply, by, cast};
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
@@ -80,7 +81,8 @@ fn transposed(import: &mut Import<'_>, x: Val) -> Lowered<Val> {
 
 /// Returns the adjoint: of real matrices, the transpose.
 fn adjoint(import: &mut Import<'_>, x: Val) -> Lowered<Val> {
-    transposed(import, x)
+    let transposed = transposed(import, x)?;
+    conjugate(import, transposed)
 }
 
 fn unsqueezed(import: &mut Import<'_>, x: Val, dim: i64) -> Lowered<Val> {
@@ -215,7 +217,8 @@ fn triangular(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Val>
 fn bound(import: &mut Import<'_>, given: &NodeArgs<'_>, a: Val, most: Val) -> Lowered<Val> {
     let spec = import.spec(a);
     let longest = spec.shape().iter().rev().take(2).copied().max().unwrap_or(0) as f64;
-    let epsilon = if spec.dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let epsilon =
+        if spec.dtype.part() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
     let is_given = |name: &str| matches!(given.get(name), Some((_, Arg::Tensor(_))));
     let absolute = match is_given("atol") {
         true => Some(given.tensor(import, "atol")?),

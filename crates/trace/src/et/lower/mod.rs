@@ -1,7 +1,10 @@
 //! Lowers PyTorch's ops to calls of Millstream's ops. Most become the op of the same name, with
 //! arguments named as in PyTorch's schema. This module handles the exceptions.
+//!
+//! Long because it has a line for each exception.
 
 mod columns;
+mod complex;
 mod composed;
 mod create;
 mod distances;
@@ -32,6 +35,7 @@ use millstream_types::Attrs;
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::lower::complex::complex;
 use crate::et::lower::composed::composed;
 use crate::et::lower::create::{arange, create, resize};
 use crate::et::lower::distances::distance;
@@ -53,7 +57,7 @@ use crate::et::lower::resampled::resampled;
 use crate::et::lower::segments::segments;
 use crate::et::lower::special::{
     cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
-    plain_convolution, reversed_sub, scalar_first, to_copy,
+    plain_convolution, read_both, reversed_sub, scalar_first, to_copy,
 };
 use crate::et::lower::special_functions::special_function;
 use crate::et::lower::views::{copied_view, scattered_view};
@@ -76,6 +80,8 @@ const RENAMED: &[(&str, &str)] = &[
     ("_native_batch_norm_legit", "native_batch_norm"),
     ("_convolution", "convolution"),
     ("vdot", "matmul"),
+    ("_conj", "alias"),
+    ("_conj_physical", "clone"),
     ("bitwise_left_shift", "__lshift__"),
     ("bitwise_right_shift", "__rshift__"),
     ("sgn", "sign"),
@@ -159,7 +165,7 @@ fn lower(
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let name = given.signature.name.as_str();
-    if name.starts_with("c10d::") {
+    if name.starts_with("c10d::") || name == collective::WAIT {
         return collective::lower(import, given);
     }
     if !name.starts_with("aten::") {
@@ -176,6 +182,9 @@ fn lower(
         return Ok(Vec::new());
     }
     if given.signature.params.iter().any(|p| p.out) {
+        if let Some(made) = complex::written(import, base, given)? {
+            return Ok(made);
+        }
         return with_outs(import, given, results);
     }
     match base.strip_prefix("_foreach_") {
@@ -207,19 +216,14 @@ fn one(
         "arange" => return arange(import, given, None),
         "_to_copy" => return to_copy(import, given),
         "resize_" | "resize_as_" => return resize(import, given),
-        "conj_physical_" | "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
+        "conj_physical_" => return complex::conjugate_in_place(import, given),
+        "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
         "_local_scalar_dense" => {
             let val = given.tensor(import, "self")?;
             import.read(val)?;
             return Ok(Vec::new());
         }
-        "equal" => {
-            for name in ["self", "other"] {
-                let val = given.tensor(import, name)?;
-                import.read(val)?;
-            }
-            return Ok(Vec::new());
-        }
+        "equal" | "allclose" => return read_both(import, given),
         // A dimension of length 0 has no elements to return.
         "unbind" if results.is_empty() => return Ok(Vec::new()),
         "zero_" | "fill_" => return fill(import, given),
@@ -301,6 +305,9 @@ fn several(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Option<Made>> {
+    if let Some(made) = complex(import, name, given)? {
+        return Ok(Some(made));
+    }
     if let Some(made) = composed(import, name, given, results)? {
         return Ok(Some(made));
     }
@@ -358,7 +365,12 @@ fn write_back(import: &mut Import<'_>, given: &NodeArgs<'_>, made: Made) -> Lowe
 }
 
 /// Appends a call with one result.
-fn one_call(import: &mut Import<'_>, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<Val> {
+pub(crate) fn one_call(
+    import: &mut Import<'_>,
+    op: &str,
+    inputs: &[Val],
+    attrs: Attrs,
+) -> Lowered<Val> {
     let made = import.call(op, inputs, attrs)?;
     made.first().copied().ok_or_else(|| unsupported(format!("'{op}' returns no tensor")))
 }

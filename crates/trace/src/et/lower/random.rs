@@ -271,8 +271,8 @@ fn beyond(dtype: DType) -> i64 {
         DType::I64 => i64::MAX,
         DType::F16 => (1 << 11) + 1,
         DType::BF16 => (1 << 8) + 1,
-        DType::F32 => (1 << 24) + 1,
-        DType::F64 => (1 << 53) + 1,
+        DType::F32 | DType::C64 => (1 << 24) + 1,
+        DType::F64 | DType::C128 => (1 << 53) + 1,
     }
 }
 

@@ -27,6 +27,15 @@ pub(super) fn to_copy(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<
     Ok(made.into_iter().map(Some).collect())
 }
 
+/// Reads the operands of a question whose answer is no tensor.
+pub(super) fn read_both(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
+    for name in ["self", "other"] {
+        let val = given.tensor(import, name)?;
+        import.read(val)?;
+    }
+    Ok(Vec::new())
+}
+
 /// Lowers `fill_` and `zero_`.
 pub(super) fn fill(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
     let target = given.tensor(import, "self")?;
@@ -65,6 +74,11 @@ fn fill_target(import: &mut Import<'_>, given: &NodeArgs<'_>, target: Val) -> Lo
                 return Ok(vec![Some(target)]);
             }
             args::number_attr(import.lost_number(at)?)?
+        }
+        Some((at, Arg::Opaque)) => {
+            let value = import.complex_constant(at)?;
+            import.call("copy_", &[target, value], Attrs::new())?;
+            return Ok(vec![Some(target)]);
         }
         Some(_) => given
             .scalar("value")?

@@ -28,9 +28,8 @@ enum Slot {
 }
 
 struct TensorInner {
-    machine: Machine,
     slot: Slot,
-    spec: TensorSpec,
+    spec: Arc<TensorSpec>,
     device: DeviceId,
     made_on: Stream,
     origin: Origin,
@@ -42,14 +41,14 @@ impl Drop for TensorInner {
         let tensor = match &self.slot {
             Slot::Made(tensor) => *tensor,
             Slot::Deferred(deferred) => return deferred.drop_handle(),
-            Slot::Recorded(tensor) => return function::ended(&self.machine, *tensor),
+            Slot::Recorded(tensor) => return function::ended(&self.made_on.machine, *tensor),
         };
         let origin = std::mem::take(&mut self.origin);
         if capture::is_active() {
-            capture::ended(&self.machine, tensor);
+            capture::ended(&self.made_on.machine, tensor);
         }
-        self.machine.note_end(tensor);
-        self.machine.shared.release(Release::Tensor(tensor, origin));
+        self.made_on.machine.note_end(tensor);
+        self.made_on.machine.shared.release(Release::Tensor(tensor, origin));
     }
 }
 
@@ -64,16 +63,10 @@ pub(crate) type WeakTensor = Weak<dyn Send + Sync>;
 pub struct Tensor(Arc<TensorInner>);
 
 impl Tensor {
-    pub(crate) fn new(
-        machine: Machine,
-        made: MadeTensor,
-        made_on: Stream,
-        origin: Origin,
-    ) -> Tensor {
+    pub(crate) fn new(made: MadeTensor, made_on: Stream, origin: Origin) -> Tensor {
         let MadeTensor { tensor, spec, device } = made;
         let slot = Slot::Made(tensor);
         Tensor(Arc::new(TensorInner {
-            machine,
             slot,
             spec,
             device,
@@ -91,12 +84,11 @@ impl Tensor {
         device: DeviceId,
         origin: Origin,
     ) -> Tensor {
-        let (machine, made_on) = (made_on.machine.of_handle(), made_on.clone());
+        let made_on = made_on.clone();
         let slot = Slot::Deferred(deferred);
         Tensor(Arc::new(TensorInner {
-            machine,
             slot,
-            spec,
+            spec: Arc::new(spec),
             device,
             made_on,
             origin,
@@ -112,9 +104,9 @@ impl Tensor {
         device: DeviceId,
         origin: Origin,
     ) -> Tensor {
-        let (machine, made_on) = (made_on.machine.of_handle(), made_on.clone());
+        let made_on = made_on.clone();
         let (slot, leaf) = (Slot::Recorded(tensor), LeafSlot::default());
-        Tensor(Arc::new(TensorInner { machine, slot, spec, device, made_on, origin, leaf }))
+        Tensor(Arc::new(TensorInner { slot, spec: Arc::new(spec), device, made_on, origin, leaf }))
     }
 
     /// Returns the tensor of a function that is being recorded, if this is one.
@@ -175,7 +167,7 @@ impl Tensor {
             return None;
         }
         let tensor = self.resolved().ok()?;
-        let emission = self.0.machine.shared.lock().ok()?;
+        let emission = self.0.made_on.machine.shared.lock().ok()?;
         emission.router.slot(tensor.id).map(|slot| slot.storage)
     }
 
@@ -185,7 +177,7 @@ impl Tensor {
 
     /// Returns the machine.
     pub fn machine(&self) -> &Machine {
-        &self.0.machine
+        &self.0.made_on.machine
     }
 
     /// Returns the tensor's slot, for prepared calls. A tensor whose call was held by automatic
@@ -220,7 +212,7 @@ impl Tensor {
     #[track_caller]
     pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
         let origin = origin::caller();
-        let machine = &self.0.machine;
+        let machine = &self.0.made_on.machine;
         if capture::is_active() {
             capture::refuse(machine, "it releases a tensor by hand", &origin);
         }
@@ -252,7 +244,7 @@ impl Tensor {
     }
 
     pub(crate) fn view_at(&self, spec: TensorSpec, origin: Origin) -> Result<Tensor> {
-        let machine = &self.0.machine;
+        let machine = &self.0.made_on.machine;
         if let Some(made) = function::view(self, &spec, &origin) {
             return made.inspect(|made| gradient::note_view(self, made, &origin));
         }
@@ -296,7 +288,7 @@ impl Tensor {
     /// panicked.
     #[track_caller]
     pub fn completion(&self) -> Result<Completion> {
-        let (machine, origin) = (&self.0.machine, origin::caller());
+        let (machine, origin) = (&self.0.made_on.machine, origin::caller());
         let at = |e: millstream_types::Error| e.at(&origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
         let tensor = self.resolved().map_err(at)?;
@@ -331,7 +323,7 @@ impl Tensor {
         }
         if section.is_some() {
             let reason = "it reads a tensor within a critical section";
-            capture::refuse(&self.0.machine, reason, &origin);
+            capture::refuse(&self.0.made_on.machine, reason, &origin);
         }
         if let Some(known) = capture::replayed_read(self, &origin)? {
             return Ok(known);
@@ -345,7 +337,7 @@ impl Tensor {
     }
 
     fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
-        let machine = &self.0.machine;
+        let machine = &self.0.made_on.machine;
         crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
         let section = machine.own_section(section).map_err(|e| e.at(origin))?;
@@ -372,7 +364,7 @@ impl Tensor {
         section: Option<SectionId>,
         origin: &Origin,
     ) -> Result<Vec<u8>> {
-        let machine = &self.0.machine;
+        let machine = &self.0.made_on.machine;
         let host = &machine.shared.tables.host;
         let tensor = self.resolved().map_err(|e| e.at(origin))?;
         let read = host.add_read();

@@ -1,6 +1,6 @@
 //! Calls of ops.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
@@ -18,6 +18,12 @@ use crate::lowering;
 
 use super::Machine;
 use super::auto_capture::{Begun, Making};
+
+/// The results of a call. Most have one.
+type Results = SmallVec<[Tensor; 1]>;
+
+/// The arguments of a call without any.
+static NO_ATTRS: LazyLock<Arc<Attrs>> = LazyLock::new(Arc::default);
 
 /// A call of an op, under construction.
 #[must_use = "a call does nothing until it is made on a stream"]
@@ -98,23 +104,41 @@ impl<'a> CallBuilder<'a> {
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of the call that makes it.
     pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        self.make(stream).map(SmallVec::into_vec)
+    }
+
+    /// Makes the call on a stream, as [`CallBuilder::on`], and returns its first result. It costs
+    /// less where there is but one.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`], or the op has no results.
+    pub fn one(self, stream: &Stream) -> Result<Tensor> {
+        let name = self.name;
+        self.make(stream)?.into_iter().next().ok_or_else(|| {
+            let message = "expected a result, and the op has none".to_owned();
+            Error::Op { op: name.to_owned(), message }
+        })
+    }
+
+    fn make(self, stream: &Stream) -> Result<Results> {
         if function::is_running() {
-            return self.record(stream);
+            return self.record(stream).map(Results::from_vec);
         }
         let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
         let at = |e: Error| e.at(&origin);
         machine.own_stream(stream).map_err(at)?;
-        let attrs = Arc::new(attrs);
-        let taped = gradient::begin_call(machine, name, &inputs, &attrs, out.as_deref(), &origin);
-        let taped = taped.map_err(at)?;
-        let step = Step::Call {
-            name,
-            inputs: &inputs,
-            out: out.as_deref(),
-            attrs: &attrs,
-            stream,
-            priority,
+        let own;
+        let attrs = match attrs.is_empty() {
+            true => &*NO_ATTRS,
+            false => {
+                own = Arc::new(attrs);
+                &own
+            }
         };
+        let taped = gradient::begin_call(machine, name, &inputs, attrs, out.as_deref(), &origin);
+        let taped = taped.map_err(at)?;
+        let step =
+            Step::Call { name, inputs: &inputs, out: out.as_deref(), attrs, stream, priority };
         if section.is_some() && capture::is_active() {
             capture::refuse(machine, "it makes a call within a critical section", &origin);
         }
@@ -128,14 +152,19 @@ impl<'a> CallBuilder<'a> {
                     if let Some(taped) = taped {
                         taped.end(name, &inputs, &results, &origin);
                     }
-                    return Ok(results);
+                    return Ok(Results::from_vec(results));
                 }
                 Begun::Make(making) => making,
             }
         };
         let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor]| -> Result<SmallVec<[TensorRef; 4]>> {
-            tensors.iter().map(|t| machine.owns(t)).collect()
+            // A loop, as collecting results costs more.
+            let mut refs = SmallVec::new();
+            for tensor in tensors {
+                refs.push(machine.owns(tensor)?);
+            }
+            Ok(refs)
         };
         let given = refs(&inputs).map_err(at)?;
         let targets = out.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
@@ -143,7 +172,7 @@ impl<'a> CallBuilder<'a> {
             op,
             inputs: &given,
             into: targets.as_deref(),
-            attrs: &attrs,
+            attrs,
             stream: stream.id,
             priority,
             section: machine.own_section(section).map_err(at)?,
@@ -158,7 +187,7 @@ impl<'a> CallBuilder<'a> {
                 Outcome::Need(need) => Ok(Outcome::Need(need)),
             }
         })?;
-        let mut results = Vec::with_capacity(outputs.len());
+        let mut results = Results::new();
         for (k, output) in outputs.into_iter().enumerate() {
             results.push(match output {
                 CallResult::Input(input) => inputs[input].clone(),
@@ -217,17 +246,18 @@ enum CallResult {
 impl Emission {
     /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
     fn results(&self, outputs: Outputs, new: bool) -> Result<SmallVec<[CallResult; 2]>> {
-        let described = outputs.into_iter().map(|output| {
-            Ok(match output {
+        let mut described = SmallVec::new();
+        for output in outputs {
+            described.push(match output {
                 Output::Same(input) => CallResult::Input(input),
                 Output::Tensor(_) if !new => CallResult::Given,
                 Output::Tensor(made) => CallResult::New(self.made(made)?),
                 Output::Bounded { data, count } => {
                     CallResult::Bounded { data: self.made(data)?, count: self.made(count)? }
                 }
-            })
-        });
-        described.collect()
+            });
+        }
+        Ok(described)
     }
 }
 
@@ -238,7 +268,7 @@ impl Machine {
         CallBuilder {
             machine: self,
             name,
-            inputs: inputs.iter().copied().collect(),
+            inputs: SmallVec::from_slice(inputs),
             out: None,
             attrs: Attrs::new(),
             priority: Priority::default(),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use millstream_comm::{Communicator, SingleRank};
 use millstream_ep::{Registry, cpu::CpuBackend};
 use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::KernelRegistry;
@@ -14,7 +15,6 @@ use millstream_types::DeviceId;
 
 use crate::capture::CaptureLimits;
 use crate::driver::Simulation;
-use crate::tables::{RankBarrier, SingleRank};
 
 /// The driver that runs a machine's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,8 +85,9 @@ pub struct MachineConfig {
     pub policies: Vec<Arc<dyn StreamPolicy>>,
     /// Whether recorded lists say why each wait was emitted or elided.
     pub annotations: bool,
-    /// The barrier between the program's ranks.
-    pub rank_barrier: Arc<dyn RankBarrier>,
+    /// The connection to the program's other ranks, for collectives and `GlobalSync`. If it detects
+    /// ranks that wait for one another, one thread makes all calls and waits of the machine.
+    pub communicator: Arc<dyn Communicator>,
 }
 
 /// Returns how many threads can run at once. Asked once, as the system reads files to answer.
@@ -128,7 +129,7 @@ impl MachineConfig {
             devices,
             policies: Vec::new(),
             annotations: true,
-            rank_barrier: Arc::new(SingleRank),
+            communicator: Arc::new(SingleRank),
         }
     }
 
@@ -265,10 +266,10 @@ impl MachineConfig {
         self
     }
 
-    /// Sets [`MachineConfig::rank_barrier`].
+    /// Sets [`MachineConfig::communicator`].
     #[must_use]
-    pub fn rank_barrier(mut self, rank_barrier: Arc<dyn RankBarrier>) -> MachineConfig {
-        self.rank_barrier = rank_barrier;
+    pub fn communicator(mut self, communicator: Arc<dyn Communicator>) -> MachineConfig {
+        self.communicator = communicator;
         self
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_instructions::Protection;
-use millstream_instructions::builder::Stats;
+use millstream_instructions::builder::{InferenceStats, Stats};
 use millstream_instructions::planner::ArenaUse;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::overdue::StreamProgress;
@@ -20,6 +20,15 @@ impl Machine {
     /// An earlier emission panicked.
     pub fn stats(&self) -> Result<Stats> {
         Ok(self.lock()?.builder.stats().clone())
+    }
+
+    /// Returns how many calls were emitted without asking their schema, because an equal call had
+    /// asked it before, and how many were not.
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn inference_stats(&self) -> Result<InferenceStats> {
+        Ok(self.lock()?.builder.inference_stats())
     }
 
     /// Returns the use of each device's memory: how much, by which tensors, and how it was found.

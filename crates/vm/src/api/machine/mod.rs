@@ -39,6 +39,7 @@ use smallvec::SmallVec;
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Builder, BuilderConfig, Outcome, Protection, TensorRef};
 use millstream_kernels::Threads;
+use millstream_ops::collective;
 use millstream_stream_policy::{ArenaMemory, Catalog, PolicyTable};
 use millstream_types::{
     DeviceId, Error, OpId, Origin, Point, Result, StreamId, StreamKey, StreamMode, StreamType,
@@ -48,15 +49,17 @@ use crate::api::handle::{Completion, Section, Stream, Tensor};
 use crate::capture::{self, Step};
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
-use crate::emission::call_numbers::CallNumbers;
+use crate::emission::closure_calls::ClosureCalls;
 use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::router::Router;
 use crate::emission::{Emission, Release};
+use crate::engine;
 use crate::host::{HostTable, HostWorkers};
 use crate::profile::recording::ActiveRecording;
 use crate::sync::points::PointTable;
 use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering, spins};
+use crate::tables::functions::{FunctionPlaces, FunctionTable};
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
 use crate::tables::{Backlog, Tables};
@@ -120,6 +123,7 @@ impl Machine {
         // Relaxed: only uniqueness is wanted.
         let machine = MACHINES.fetch_add(1, Ordering::Relaxed);
         let mut policies = PolicyTable::standard(config.devices.clone());
+        engine::policies().into_iter().for_each(|policy| policies.register(policy));
         for policy in config.policies {
             policies.register(policy);
         }
@@ -132,6 +136,7 @@ impl Machine {
             slots: Slots::new(),
             storage_roots: Slots::new(),
             calls: Slots::new(),
+            functions: FunctionTable::new(&ops),
             poison: Poison::default(),
             failures: FailureLog::default(),
             host: HostTable::default(),
@@ -145,7 +150,9 @@ impl Machine {
                 config.threads,
                 Arc::new(move || reentrancy::mark_thread(machine)),
             ),
-            rank_barrier: config.rank_barrier,
+            collectives: ops.iter().map(|op| collective::is(op.name())).collect(),
+            communicator: config.communicator,
+            next_barrier: crate::sync::AtomicU64::new(0),
             backlog: Backlog::default(),
             has_priorities: AtomicBool::new(false),
             steps_at_once: match config.driver {
@@ -175,13 +182,14 @@ impl Machine {
             builder.check_memory()?;
         }
         let mut router = Router::new(tables.clone(), driver, config.annotations);
-        let watched = config.watchdog.filter(|_| config.driver == DriverKind::Threaded);
+        let watched = config.watchdog.filter(|_| config.driver != DriverKind::Simulated);
         let watchdog = watched.map(|limit| Watchdog::start(tables.clone(), limit)).transpose()?;
         router.watchdog.clone_from(&watchdog);
         let emission = Emission {
             builder,
             router,
-            calls: CallNumbers::default(),
+            functions: FunctionPlaces::default(),
+            closures: ClosureCalls::default(),
             next_list: 0,
             entries: 0,
             is_broken: false,

@@ -135,19 +135,21 @@ impl Profiling {
         shared.recording.set(None);
         let mut emission = shared.lock()?;
         let times = emission.router.finish_times();
+        let opened = emission.router.workers();
         // The inline driver runs the streams' last tasks here.
         shared.leave(emission);
         let _ = self.machine.settle();
         shared.tables.backlog.wait(0, PATIENCE);
         let Some(TimesRecorder { issued, points, has_list, .. }) = times else { return Ok(None) };
+        let workers = (&opened[..], shared.host_workers);
         if has_list {
             let places: Vec<Place> = (0..list.streams.len()).map(Place::same).collect();
-            return Ok(Some(self.recording.times(list, &issued, &places)));
+            return Ok(Some(self.recording.times(list, &issued, &places, workers)));
         }
         let keys: Vec<StreamKey> =
             shared.lock()?.builder.streams().map(|decl| decl.key.clone()).collect();
         let Some((issued, places)) = matched(&list, &keys, &points) else { return Ok(None) };
-        Ok(Some(self.recording.times(list, &issued, &places)))
+        Ok(Some(self.recording.times(list, &issued, &places, workers)))
     }
 }
 

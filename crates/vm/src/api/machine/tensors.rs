@@ -20,7 +20,7 @@ impl Machine {
     }
 
     pub(crate) fn tensor(&self, made: MadeTensor, made_on: &Stream, origin: &Origin) -> Tensor {
-        Tensor::new(self.of_handle(), made, made_on.clone(), origin.clone())
+        Tensor::new(made, made_on.clone(), origin.clone())
     }
 
     /// Ends a tensor, whatever automatic capture holds.

@@ -32,6 +32,16 @@ impl Machine {
     }
 
     pub(crate) fn synchronize_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
+        self.wait_for_submitted(timeout, origin)?;
+        self.first_failure()
+    }
+
+    /// Blocks until all submitted instructions have completed, however they ended.
+    pub(crate) fn wait_for_submitted(
+        &self,
+        timeout: Option<Duration>,
+        origin: Origin,
+    ) -> Result<()> {
         reentrancy::check(self.shared.tables.machine, "waiting").map_err(|e| e.at(&origin))?;
         let tails = self.lock()?.router.tails();
         self.wait_for_all(&tails, timeout)?;
@@ -46,8 +56,7 @@ impl Machine {
                 builder.live_tensors().filter_map(|t| Some(router.slot(t)?.storage)).collect();
             poison.retain(|storage| live.contains(&storage));
         }
-        drop(emission);
-        self.first_failure()
+        Ok(())
     }
 
     /// Returns a completion of all instructions submitted so far, to be awaited as a future or
@@ -84,6 +93,21 @@ impl Machine {
 
     fn first_failure(&self) -> Result<()> {
         self.shared.tables.failures.first().map_or(Ok(()), |f| Err(Error::of(f)))
+    }
+
+    /// Returns free memory to the devices: the memory that the machine keeps for later tensors.
+    /// Waits until its last uses have completed. Returns the number of bytes. OneFlow's
+    /// `ShrinkAllMem`; PyTorch's `empty_cache`.
+    ///
+    /// # Errors
+    /// Asked from within the machine's own work, or the machine has been shut down.
+    #[track_caller]
+    pub fn empty_cache(&self) -> Result<u64> {
+        let origin = origin::caller();
+        let at = |e: Error| e.at(&origin);
+        reentrancy::check(self.shared.tables.machine, "waiting").map_err(at)?;
+        self.end_sequence().map_err(at)?;
+        self.shared.return_free_memory(&origin).map_err(at)
     }
 
     /// Returns the failures since they were last cleared: the first ones in full, and their count.

@@ -17,6 +17,7 @@ use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
     Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
 };
+use millstream_ops::collective::{self, Channel, Numbering};
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::{
     Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
@@ -24,11 +25,13 @@ use millstream_types::{
 
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
+use crate::emission::call_numbers::CallNumbers;
 use crate::emission::cancel::{self, CancelScope};
 use crate::sync::Ordering;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
-use crate::tables::slots::TensorSlot;
+use crate::tables::functions::FunctionId;
+use crate::tables::slots::{CallSlot, TensorSlot};
 use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
 
 use launch::TapeStreams;
@@ -71,6 +74,10 @@ pub(crate) struct Router {
     pub(crate) times: Option<TimesRecorder>,
     pub(crate) annotated: bool,
     next_storage: u64,
+    /// The numbers of the stored calls.
+    calls: CallNumbers,
+    /// The numbers of the collectives.
+    numbering: Numbering,
     /// The host worker that gets the next host stream.
     next_host_worker: usize,
 }
@@ -89,6 +96,8 @@ impl Router {
             times: None,
             annotated,
             next_storage: 0,
+            calls: CallNumbers::default(),
+            numbering: Numbering::default(),
             next_host_worker: 0,
         }
     }
@@ -117,9 +126,14 @@ impl Router {
     }
 
     /// Returns each stream of the program that has a worker, with its worker.
-    fn workers(&self) -> Vec<(StreamId, usize)> {
+    pub(crate) fn workers(&self) -> Vec<(StreamId, usize)> {
         let open = self.streams.iter().filter(|stream| stream.worker != UNOPENED);
         open.map(|stream| (stream.id, stream.worker)).collect()
+    }
+
+    /// Returns whether all barriers so far have completed.
+    pub(crate) fn has_passed_barriers(&self) -> bool {
+        self.last_barrier.is_none_or(|at| self.tables.points.reached(at, Milestone::Completed))
     }
 
     /// Returns the last point of each stream that was given anything.
@@ -133,8 +147,10 @@ impl Router {
         let policy = self.tables.policies.policy(key)?;
         let group = policy.worker_group(key);
         let worker = match group {
-            WorkerGroup::Host if decl.mode == StreamMode::Pool && policy.runs_in_any_order() => {
-                self.driver.pool(&self.tables)?
+            WorkerGroup::Host | WorkerGroup::Dedicated(_)
+                if decl.mode == StreamMode::Pool && policy.runs_in_any_order() =>
+            {
+                self.driver.pool(&self.tables, group)?
             }
             WorkerGroup::Host => {
                 self.next_host_worker += 1;
@@ -183,20 +199,24 @@ impl Router {
     }
 
     /// Publishes a new tensor to the workers.
-    pub(crate) fn begin_tensor(&mut self, id: TensorId, spec: &TensorSpec, place: &Placement) {
+    pub(crate) fn publish_tensor(
+        &mut self,
+        id: TensorId,
+        spec: Arc<TensorSpec>,
+        place: &Placement,
+    ) {
         // The builder learns of an arena's growth only after the memory exists.
-        let Ok(base) = self.tables.memory.resolve(place) else { return };
+        let Ok((base, on_host)) = self.tables.memory.locate(place) else { return };
         let storage = self.new_storage();
-        let on_host = self.tables.memory.is_host_accessible(place.arena);
-        let slot = TensorSlot { base, spec: spec.clone(), storage, on_host };
+        let slot = TensorSlot { base, spec, storage, on_host };
         self.set_slot(id, slot);
         self.set_root(id, id.0);
     }
 
     /// Publishes a view.
-    pub(crate) fn begin_view(&self, id: TensorId, of: TensorId, spec: &TensorSpec) {
-        if let Some(whole) = self.slot(of).cloned() {
-            self.set_slot(id, TensorSlot { spec: spec.clone(), ..whole });
+    pub(crate) fn publish_view(&self, id: TensorId, of: TensorId, spec: Arc<TensorSpec>) {
+        if let Some(&TensorSlot { base, storage, on_host, .. }) = self.slot(of) {
+            self.set_slot(id, TensorSlot { base, spec, storage, on_host });
         }
         self.share_root(id, of);
     }
@@ -244,13 +264,15 @@ impl Router {
         self.push(worker, task);
     }
 
-    fn route(&mut self, instruction: Instruction) {
+    fn route(&mut self, mut instruction: Instruction) {
         match &instruction.body {
             Body::AllocateTensor { tensor, spec, placement, .. } => {
-                self.begin_tensor(*tensor, spec, placement);
+                self.publish_tensor(*tensor, Arc::new((**spec).clone()), placement);
                 return;
             }
-            Body::ViewTensor { tensor, of, spec } => return self.begin_view(*tensor, *of, spec),
+            Body::ViewTensor { tensor, of, spec } => {
+                return self.publish_view(*tensor, *of, Arc::new((**spec).clone()));
+            }
             // The tasks of a launch follow: they need more than the instruction says.
             Body::ReleaseTensor { .. }
             | Body::SoftSyncStream { .. }
@@ -262,7 +284,12 @@ impl Router {
                 let half = Task::RecordForWait { until: *until, event: *event, origin };
                 self.submit(until.stream, until.seq, half);
             }
-            Body::OpCall { priority, .. } => self.note_priority(*priority),
+            Body::OpCall { priority, op, .. } => {
+                self.note_priority(*priority);
+                if self.tables.is_collective(*op) {
+                    self.number(&mut instruction);
+                }
+            }
             Body::TouchTensors { .. }
             | Body::RecordEvent { .. }
             | Body::StreamWaitEvent { .. }
@@ -274,6 +301,42 @@ impl Router {
         }
         if let Some(at) = instruction.body.at() {
             self.submit(at.stream, at.seq, Task::run(instruction));
+        }
+    }
+
+    /// Takes the next `count` numbers of a channel and returns the first. The emission's lock makes
+    /// it the order of the program.
+    pub(crate) fn take_numbers(&mut self, channel: &Channel, count: u64) -> u64 {
+        self.numbering.take(channel.clone(), count)
+    }
+
+    /// Gives a collective its number. Its kernel refuses arguments that name no channel.
+    fn number(&mut self, instruction: &mut Instruction) {
+        let Body::OpCall { op, attrs, .. } = &mut instruction.body else { return };
+        let Some(op) = self.tables.ops.get(*op) else { return };
+        let mut numbered = attrs.as_deref().cloned().unwrap_or_default();
+        let ranks = self.tables.communicator.ranks();
+        if let Ok(Some(channel)) = Channel::of(op.name(), &numbered, ranks) {
+            numbered.set(collective::NUMBER, self.numbering.take(channel, 1) as i64);
+            *attrs = Some(Arc::new(numbered));
+        }
+    }
+
+    /// Adds an instruction to the list that is recorded, if one is.
+    #[inline]
+    fn record(&mut self, origin: &Origin, body: impl FnOnce() -> Body) {
+        if self.recorder.is_some() {
+            self.record_now(&Instruction { body: body(), origin: origin.clone() });
+        }
+    }
+
+    #[cold]
+    fn record_now(&mut self, instruction: &Instruction) {
+        if let Some(times) = &mut self.times {
+            times.issued();
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.push(instruction);
         }
     }
 
@@ -306,13 +369,30 @@ impl Router {
     }
 }
 
+impl Router {
+    /// Emits a prepared call that is not stored.
+    #[cold]
+    fn emit_in_full(
+        &mut self,
+        at: Point,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) {
+        let mut instruction = call.instruction(at, tensors, origin);
+        // Without the function's number, which depends on the moments of completions.
+        self.record_now(&instruction);
+        if let Body::OpCall { attrs, .. } = &mut instruction.body {
+            *attrs = FunctionId::of(call.function).named_in(attrs.take());
+        }
+        self.route(instruction);
+    }
+}
+
 impl Sink for Router {
     fn emit(&mut self, instruction: Instruction) {
-        if let Some(recorder) = &mut self.recorder {
-            if let Some(times) = &mut self.times {
-                times.issued();
-            }
-            recorder.push(&instruction);
+        if self.recorder.is_some() {
+            self.record_now(&instruction);
         }
         self.route(instruction);
     }
@@ -325,22 +405,16 @@ impl Sink for Router {
         tensors: &[TensorRef],
         origin: &Origin,
     ) {
-        let from = match origin {
-            Origin::Unknown => Some(None),
-            Origin::Code(from) => Some(Some(*from)),
-            Origin::Trace(..) | Origin::Text(_) => None,
-        };
         let seen = self.recorder.is_some() || self.watchdog.is_some();
-        let (Some(number), Some(from), false) = (call.number, from, seen) else {
-            return self.emit(call.instruction(at, tensors, origin));
+        let (Some(number), false) = (call.number, seen) else {
+            return self.emit_in_full(at, call, tensors, origin);
         };
-        if tensors.len() > MAX_TENSORS {
-            return self.emit(call.instruction(at, tensors, origin));
-        }
+        let function = FunctionId::of(call.function);
         let stored = || {
-            let name = |k: usize| tensors.get(k).map_or(TensorId(0), |t| t.id);
-            let tensors = [name(0), name(1), name(2), name(3)];
-            Task::Call(StoredCall { stream: at.stream, number, seq: at.seq, from, tensors })
+            let mut names = [TensorId(0); MAX_TENSORS];
+            names.iter_mut().zip(tensors).for_each(|(name, tensor)| *name = tensor.id);
+            let (stream, seq, origin, tensors) = (at.stream, at.seq, origin.clone(), names);
+            Task::Call(StoredCall { stream, number, seq, origin, tensors, function })
         };
         let stream = &mut self.streams[at.stream.index()];
         let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
@@ -356,6 +430,56 @@ impl Sink for Router {
         } else {
             self.submit(at.stream, at.seq, stored());
         }
+    }
+
+    #[inline]
+    fn begin_tensor(
+        &mut self,
+        on: StreamId,
+        tensor: TensorId,
+        spec: &Arc<TensorSpec>,
+        placement: Placement,
+        origin: &Origin,
+    ) {
+        self.record(origin, || {
+            let (spec, placement) = (Box::new((**spec).clone()), Box::new(placement));
+            Body::AllocateTensor { on, tensor, spec, placement }
+        });
+        self.publish_tensor(tensor, spec.clone(), &placement);
+    }
+
+    #[inline]
+    fn begin_view(
+        &mut self,
+        tensor: TensorId,
+        of: TensorId,
+        spec: &Arc<TensorSpec>,
+        origin: &Origin,
+    ) {
+        self.record(origin, || {
+            let spec = Box::new((**spec).clone());
+            Body::ViewTensor { tensor, of, spec }
+        });
+        self.publish_view(tensor, of, spec.clone());
+    }
+
+    #[inline]
+    fn end_tensor(&mut self, tensor: TensorId, origin: &Origin) {
+        self.record(origin, || Body::ReleaseTensor { tensor });
+    }
+
+    fn store_call(
+        &mut self,
+        call: &PreparedCall,
+        operands: SmallVec<[Arc<TensorSpec>; 4]>,
+    ) -> Option<u32> {
+        // The calls of a collective differ by their numbers.
+        let storable = operands.len() <= MAX_TENSORS && !self.tables.is_collective(call.op());
+        storable.then(|| self.calls.insert(&self.tables, CallSlot::new(call, operands)))
+    }
+
+    fn forget_call(&mut self, number: u32) {
+        self.calls.release(number, self.tails());
     }
 
     fn emit_wait(&mut self, at: Point, until: Point, via: Via, origin: &Origin) {

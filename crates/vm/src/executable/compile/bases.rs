@@ -41,6 +41,13 @@ impl Compiler<'_> {
         let has_graphs =
             |device: &DeviceId| devices.capabilities(device).is_ok_and(|can| can.graphs);
         let graphs = graphs::plan(&tapes, has_graphs);
-        Compiled { tapes, graphs, memory, events: self.next_event, reads: self.reads }
+        Compiled {
+            tapes,
+            graphs,
+            memory,
+            events: self.next_event,
+            reads: self.reads,
+            channels: self.channels,
+        }
     }
 }

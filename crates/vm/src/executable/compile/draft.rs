@@ -129,6 +129,7 @@ impl Draft {
             attrs: None,
             workspace: None,
             origin: origin.clone(),
+            number: None,
         })
     }
 }

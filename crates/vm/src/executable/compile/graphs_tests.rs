@@ -34,6 +34,7 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
         attrs: None,
         workspace: None,
         origin: Origin::Unknown,
+        number: None,
     };
     let action = |step: &Do| match *step {
         Do::Call => Action::Call { kernel: None, first: 0, count: 0, call: 0 },

@@ -17,12 +17,14 @@
 //! | `draft` | tapes under construction |
 //! | `bases` | the bases of a launch, once all arenas are known |
 //! | `graphs` | the tapes that are launched as graphs |
+//! | `numbers` | the numbers of collectives |
 
 mod bases;
 mod draft;
 mod graphs;
 #[cfg(test)]
 mod graphs_tests;
+mod numbers;
 mod scope;
 mod streams;
 
@@ -34,6 +36,7 @@ use smallvec::SmallVec;
 use millstream_instructions::passes::arena_bytes;
 use millstream_instructions::{Body, Instruction, InstructionList, Operand, Via};
 use millstream_kernels::{KernelSpec, PreparedKernel};
+use millstream_ops::collective::Channel;
 use millstream_types::{Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec};
 
 use crate::tables::Tables;
@@ -59,6 +62,7 @@ pub(crate) struct Compiled {
     pub(crate) memory: Vec<(DeviceId, u64)>,
     pub(crate) events: u16,
     pub(crate) reads: Vec<ReadId>,
+    pub(crate) channels: Vec<(Channel, u64)>,
 }
 
 /// Compiles a checked list. `formals` are its externals in order; their accesses and extents are
@@ -106,6 +110,8 @@ struct Compiler<'a> {
     next_event: u16,
     storages: u32,
     reads: Vec<ReadId>,
+    /// The channels of the collectives, each with the number of its calls so far.
+    channels: Vec<(Channel, u64)>,
     /// The index of the instruction that is compiled, in the outermost list.
     source: u32,
 }
@@ -129,6 +135,7 @@ impl<'a> Compiler<'a> {
             host_tapes: 0,
             next_event: 0,
             reads: Vec::new(),
+            channels: Vec::new(),
             source: 0,
         }
     }
@@ -242,6 +249,7 @@ impl<'a> Compiler<'a> {
                     attrs: attrs.clone(),
                     workspace: workspace.transpose()?,
                     origin: origin.clone(),
+                    number: self.number(op, attrs.as_deref())?,
                 };
                 let at = scope.point(*at);
                 let tape = self.ready(at.stream)?;
@@ -359,6 +367,7 @@ impl<'a> Compiler<'a> {
             attrs: None,
             workspace: None,
             origin: origin.clone(),
+            number: None,
         })
     }
 
@@ -375,6 +384,7 @@ impl<'a> Compiler<'a> {
             call.operands.iter().map(|o| o.spec.clone()).collect();
         let none = Attrs::new();
         let attrs = call.attrs.as_deref().unwrap_or(&none);
-        kernel.prepare(KernelSpec { operands: &operands, attrs })
+        let workspace = call.workspace.map_or(0, |(_, bytes)| bytes as usize);
+        kernel.prepare(KernelSpec { operands: &operands, attrs, workspace })
     }
 }

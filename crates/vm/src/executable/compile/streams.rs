@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use millstream_instructions::{Body, InstructionList, Kind, Via};
+use millstream_instructions::{Body, Instruction, InstructionList, Kind, Via};
+use millstream_ops::collective;
 use millstream_types::{Error, EventId, Origin, Point, Result, StreamId, WorkKind};
 
 use crate::executable::tape::Action;
@@ -27,26 +28,24 @@ impl Compiler<'_> {
         shared: &mut SharedTapes,
     ) -> Result<Vec<Option<u16>>> {
         // A stream that only orders others has a tape if it meets other ranks.
-        let syncs: HashSet<StreamId> = list
-            .instructions
-            .iter()
-            .filter_map(|i| match i.body {
-                Body::GlobalSync { at } => Some(at.stream),
-                _ => None,
-            })
-            .collect();
+        let meets = |i: &Instruction| match &i.body {
+            Body::GlobalSync { at } => Some(at.stream),
+            Body::OpCall { at, op, .. } => collective::is(list.ops.name(*op)).then_some(at.stream),
+            _ => None,
+        };
+        let meets: HashSet<StreamId> = list.instructions.iter().filter_map(meets).collect();
         let mut tapes = Vec::with_capacity(list.streams.len());
         for (k, decl) in list.streams.iter().enumerate() {
             let policy = self.tables.policies.policy(&decl.key)?;
-            let syncs = syncs.contains(&StreamId(k as u16));
-            if !policy.runs_native() && !syncs {
+            let meets = meets.contains(&StreamId(k as u16));
+            if !policy.runs_native() && !meets {
                 tapes.push(None);
                 continue;
             }
             let is_asynchronous = policy.runs_native()
                 && self.tables.policies.devices().capabilities(&decl.key.device)?.asynchronous;
             // A collective holds its tape until the other ranks have come, and a rank barrier too.
-            let can_share = !is_asynchronous && !syncs && !decl.work.contains(WorkKind::Collective);
+            let can_share = !is_asynchronous && !meets && !decl.work.contains(WorkKind::Collective);
             if can_share && shared.tapes.len() == shared.most {
                 tapes.push(Some(shared.tapes[shared.next % shared.most]));
                 shared.next += 1;

@@ -9,6 +9,35 @@ use millstream_types::{Attrs, Result};
 use crate::api::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
+/// Options of [`Tensor::allgather_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Allgather {
+    attrs: Attrs,
+}
+
+impl Allgather {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> Allgather {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> Allgather {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+
+    /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    #[must_use]
+    pub fn splits(mut self, splits: impl Ints) -> Allgather {
+        self.attrs.set("splits", splits.to_ints());
+        self
+    }
+}
+
 /// Options of [`Tensor::allreduce_with_`].
 #[derive(Clone, Debug, Default)]
 pub struct Allreduce {
@@ -16,6 +45,20 @@ pub struct Allreduce {
 }
 
 impl Allreduce {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> Allreduce {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> Allreduce {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
     #[must_use]
     pub fn op(mut self, op: &str) -> Allreduce {
@@ -24,13 +67,27 @@ impl Allreduce {
     }
 }
 
-/// Options of [`Tensor::alltoall_with_`].
+/// Options of [`Tensor::alltoall_`].
 #[derive(Clone, Debug, Default)]
 pub struct Alltoall {
     attrs: Attrs,
 }
 
 impl Alltoall {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> Alltoall {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> Alltoall {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+
     /// Sets `input_splits`: rows sent to each rank; default equal parts.
     #[must_use]
     pub fn input_splits(mut self, input_splits: impl Ints) -> Alltoall {
@@ -42,6 +99,88 @@ impl Alltoall {
     #[must_use]
     pub fn output_splits(mut self, output_splits: impl Ints) -> Alltoall {
         self.attrs.set("output_splits", output_splits.to_ints());
+        self
+    }
+}
+
+/// Options of [`Tensor::barrier_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Barrier {
+    attrs: Attrs,
+}
+
+impl Barrier {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> Barrier {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> Barrier {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+}
+
+/// Options of [`Tensor::broadcast_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Broadcast {
+    attrs: Attrs,
+}
+
+impl Broadcast {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> Broadcast {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> Broadcast {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+}
+
+/// Options of [`Tensor::gather_to_`].
+#[derive(Clone, Debug, Default)]
+pub struct GatherTo<'a> {
+    out: Option<&'a Tensor>,
+    attrs: Attrs,
+}
+
+impl<'a> GatherTo<'a> {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> GatherTo<'a> {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> GatherTo<'a> {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+
+    /// Gives the tensor `out`: x's dtype, without overlapping elements; overwritten; on the root
+    /// alone.
+    #[must_use]
+    pub fn out(mut self, out: &'a Tensor) -> GatherTo<'a> {
+        self.out = Some(out);
+        self
+    }
+
+    /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    #[must_use]
+    pub fn splits(mut self, splits: impl Ints) -> GatherTo<'a> {
+        self.attrs.set("splits", splits.to_ints());
         self
     }
 }
@@ -61,17 +200,104 @@ impl Recv {
     }
 }
 
-/// Options of [`Tensor::reduce_scatter_with_`].
+/// Options of [`Tensor::reduce_with_`].
+#[derive(Clone, Debug, Default)]
+pub struct Reduce {
+    attrs: Attrs,
+}
+
+impl Reduce {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> Reduce {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> Reduce {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+
+    /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
+    #[must_use]
+    pub fn op(mut self, op: &str) -> Reduce {
+        self.attrs.set("op", op);
+        self
+    }
+}
+
+/// Options of [`Tensor::reduce_scatter_`].
 #[derive(Clone, Debug, Default)]
 pub struct ReduceScatter {
     attrs: Attrs,
 }
 
 impl ReduceScatter {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> ReduceScatter {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> ReduceScatter {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
     #[must_use]
     pub fn op(mut self, op: &str) -> ReduceScatter {
         self.attrs.set("op", op);
+        self
+    }
+
+    /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    #[must_use]
+    pub fn splits(mut self, splits: impl Ints) -> ReduceScatter {
+        self.attrs.set("splits", splits.to_ints());
+        self
+    }
+}
+
+/// Options of [`Tensor::scatter_from_`].
+#[derive(Clone, Debug, Default)]
+pub struct ScatterFrom<'a> {
+    x: Option<&'a Tensor>,
+    attrs: Attrs,
+}
+
+impl<'a> ScatterFrom<'a> {
+    /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    #[must_use]
+    pub fn group(mut self, group: impl Ints) -> ScatterFrom<'a> {
+        self.attrs.set("group", group.to_ints());
+        self
+    }
+
+    /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    #[must_use]
+    pub fn group_index(mut self, group_index: impl Int) -> ScatterFrom<'a> {
+        self.attrs.set("group_index", group_index.to_int());
+        self
+    }
+
+    /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    #[must_use]
+    pub fn splits(mut self, splits: impl Ints) -> ScatterFrom<'a> {
+        self.attrs.set("splits", splits.to_ints());
+        self
+    }
+
+    /// Gives the tensor `x`: out's dtype; on the root alone.
+    #[must_use]
+    pub fn x(mut self, x: &'a Tensor) -> ScatterFrom<'a> {
+        self.x = Some(x);
         self
     }
 }
@@ -95,25 +321,21 @@ impl Tensor {
     /// Replaces each tensor by its reduction over all ranks, in rank order.
     ///
     /// - `x`: any shape, without overlapping elements; overwritten; any number of them
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
     ///
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn allreduce_(x: &[&Tensor], round: impl Int) -> Result<()> {
+    pub fn allreduce_(x: &[&Tensor]) -> Result<()> {
         let mut given = Vec::new();
-        let mut attrs = Attrs::new();
         given.extend(x.iter().copied());
-        attrs.set("round", round.to_int());
-        call::changed("allreduce_", &given, attrs)
+        call::changed("allreduce_", &given, Attrs::new())
     }
 
     /// Replaces each tensor by its reduction over all ranks, in rank order.
     ///
     /// - `x`: any shape, without overlapping elements; overwritten; any number of them
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
     /// - `options`: [`struct@Allreduce`], which has defaults
     ///
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
@@ -121,31 +343,83 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn allreduce_with_(x: &[&Tensor], round: impl Int, options: Allreduce) -> Result<()> {
+    pub fn allreduce_with_(x: &[&Tensor], options: Allreduce) -> Result<()> {
+        let mut given = Vec::new();
+        given.extend(x.iter().copied());
+        call::changed("allreduce_", &given, options.attrs)
+    }
+
+    /// Replaces each tensor of the root by its reduction over all ranks, in rank order.
+    ///
+    /// - `x`: any shape, without overlapping elements; overwritten; any number of them
+    /// - `root`: the rank that gets the reductions
+    ///
+    /// PyTorch: `aten::reduce_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn reduce_(x: &[&Tensor], root: impl Int) -> Result<()> {
+        let mut given = Vec::new();
+        let mut attrs = Attrs::new();
+        given.extend(x.iter().copied());
+        attrs.set("root", root.to_int());
+        call::changed("reduce_", &given, attrs)
+    }
+
+    /// Replaces each tensor of the root by its reduction over all ranks, in rank order.
+    ///
+    /// - `x`: any shape, without overlapping elements; overwritten; any number of them
+    /// - `root`: the rank that gets the reductions
+    /// - `options`: [`struct@Reduce`], which has defaults
+    ///
+    /// PyTorch: `aten::reduce_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn reduce_with_(x: &[&Tensor], root: impl Int, options: Reduce) -> Result<()> {
         let mut given = Vec::new();
         let mut attrs = options.attrs;
         given.extend(x.iter().copied());
-        attrs.set("round", round.to_int());
-        call::changed("allreduce_", &given, attrs)
+        attrs.set("root", root.to_int());
+        call::changed("reduce_", &given, attrs)
     }
 
     /// Replaces the tensors of all ranks by those of the root.
     ///
     /// - `x`: any shape, without overlapping elements; overwritten; any number of them
     /// - `root`: the rank whose tensors are sent
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
     ///
     /// The op `broadcast_`, which PyTorch has under another name or not at all.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn broadcast_(x: &[&Tensor], root: impl Int, round: impl Int) -> Result<()> {
+    pub fn broadcast_(x: &[&Tensor], root: impl Int) -> Result<()> {
         let mut given = Vec::new();
         let mut attrs = Attrs::new();
         given.extend(x.iter().copied());
         attrs.set("root", root.to_int());
-        attrs.set("round", round.to_int());
+        call::changed("broadcast_", &given, attrs)
+    }
+
+    /// Replaces the tensors of all ranks by those of the root.
+    ///
+    /// - `x`: any shape, without overlapping elements; overwritten; any number of them
+    /// - `root`: the rank whose tensors are sent
+    /// - `options`: [`struct@Broadcast`], which has defaults
+    ///
+    /// The op `broadcast_`, which PyTorch has under another name or not at all.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn broadcast_with_(x: &[&Tensor], root: impl Int, options: Broadcast) -> Result<()> {
+        let mut given = Vec::new();
+        let mut attrs = options.attrs;
+        given.extend(x.iter().copied());
+        attrs.set("root", root.to_int());
         call::changed("broadcast_", &given, attrs)
     }
 
@@ -153,39 +427,34 @@ impl Tensor {
     ///
     /// - `out`, this tensor: without overlapping elements; overwritten
     /// - `x`: out's dtype; the same shape on all ranks
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
     ///
     /// The op `allgather_`, which PyTorch has under another name or not at all.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn allgather_(&self, x: &Tensor, round: impl Int) -> Result<&Tensor> {
+    pub fn allgather_(&self, x: &Tensor) -> Result<&Tensor> {
         let mut given = vec![self];
-        let mut attrs = Attrs::new();
         given.push(x);
-        attrs.set("round", round.to_int());
-        call::changed("allgather_", &given, attrs)?;
+        call::changed("allgather_", &given, Attrs::new())?;
         Ok(self)
     }
 
-    /// Reduces the tensors of all ranks and writes this rank's part to out.
+    /// Concatenates the tensors of all ranks into out, in rank order.
     ///
     /// - `out`, this tensor: without overlapping elements; overwritten
     /// - `x`: out's dtype; the same shape on all ranks
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
+    /// - `options`: [`struct@Allgather`], which has defaults
     ///
-    /// The op `reduce_scatter_`, which PyTorch has under another name or not at all.
+    /// The op `allgather_`, which PyTorch has under another name or not at all.
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn reduce_scatter_(&self, x: &Tensor, round: impl Int) -> Result<&Tensor> {
+    pub fn allgather_with_(&self, x: &Tensor, options: Allgather) -> Result<&Tensor> {
         let mut given = vec![self];
-        let mut attrs = Attrs::new();
         given.push(x);
-        attrs.set("round", round.to_int());
-        call::changed("reduce_scatter_", &given, attrs)?;
+        call::changed("allgather_", &given, options.attrs)?;
         Ok(self)
     }
 
@@ -193,7 +462,6 @@ impl Tensor {
     ///
     /// - `out`, this tensor: without overlapping elements; overwritten
     /// - `x`: out's dtype; the same shape on all ranks
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
     /// - `options`: [`struct@ReduceScatter`], which has defaults
     ///
     /// The op `reduce_scatter_`, which PyTorch has under another name or not at all.
@@ -201,17 +469,10 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn reduce_scatter_with_(
-        &self,
-        x: &Tensor,
-        round: impl Int,
-        options: ReduceScatter,
-    ) -> Result<&Tensor> {
+    pub fn reduce_scatter_(&self, x: &Tensor, options: ReduceScatter) -> Result<&Tensor> {
         let mut given = vec![self];
-        let mut attrs = options.attrs;
         given.push(x);
-        attrs.set("round", round.to_int());
-        call::changed("reduce_scatter_", &given, attrs)?;
+        call::changed("reduce_scatter_", &given, options.attrs)?;
         Ok(self)
     }
 
@@ -219,27 +480,6 @@ impl Tensor {
     ///
     /// - `out`, this tensor: without overlapping elements; overwritten
     /// - `x`: out's dtype; the same shape on all ranks
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
-    ///
-    /// The op `alltoall_`, which PyTorch has under another name or not at all.
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
-    #[track_caller]
-    pub fn alltoall_(&self, x: &Tensor, round: impl Int) -> Result<&Tensor> {
-        let mut given = vec![self];
-        let mut attrs = Attrs::new();
-        given.push(x);
-        attrs.set("round", round.to_int());
-        call::changed("alltoall_", &given, attrs)?;
-        Ok(self)
-    }
-
-    /// Sends part k of x to rank k, along the first dimension.
-    ///
-    /// - `out`, this tensor: without overlapping elements; overwritten
-    /// - `x`: out's dtype; the same shape on all ranks
-    /// - `round`: the number of this collective in program order, from 0; the same on all ranks
     /// - `options`: [`struct@Alltoall`], which has defaults
     ///
     /// The op `alltoall_`, which PyTorch has under another name or not at all.
@@ -247,18 +487,82 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn alltoall_with_(
-        &self,
-        x: &Tensor,
-        round: impl Int,
-        options: Alltoall,
-    ) -> Result<&Tensor> {
+    pub fn alltoall_(&self, x: &Tensor, options: Alltoall) -> Result<&Tensor> {
+        let mut given = vec![self];
+        given.push(x);
+        call::changed("alltoall_", &given, options.attrs)?;
+        Ok(self)
+    }
+
+    /// Concatenates the tensors of all ranks into out of the root, in rank order.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `root`: the rank that gets the tensors
+    /// - `options`: [`struct@GatherTo`], which has defaults
+    ///
+    /// PyTorch: `aten::gather_to_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn gather_to_(&self, root: impl Int, options: GatherTo<'_>) -> Result<&Tensor> {
         let mut given = vec![self];
         let mut attrs = options.attrs;
-        given.push(x);
-        attrs.set("round", round.to_int());
-        call::changed("alltoall_", &given, attrs)?;
+        attrs.set("root", root.to_int());
+        call::optional(&[options.out], &mut given, &mut attrs);
+        call::changed("gather_to_", &given, attrs)?;
         Ok(self)
+    }
+
+    /// Returns writes this rank's part of the root's tensor to out.
+    ///
+    /// - `out`, this tensor: without overlapping elements; overwritten
+    /// - `root`: the rank whose tensor is cut
+    /// - `options`: [`struct@ScatterFrom`], which has defaults
+    ///
+    /// PyTorch: `aten::scatter_from_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn scatter_from_(&self, root: impl Int, options: ScatterFrom<'_>) -> Result<&Tensor> {
+        let mut given = vec![self];
+        let mut attrs = options.attrs;
+        attrs.set("root", root.to_int());
+        call::optional(&[options.x], &mut given, &mut attrs);
+        call::changed("scatter_from_", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Waits until every rank of the group has got here; what uses the tensors waits too.
+    ///
+    /// - `x`: any shape; any number of them; unchanged
+    ///
+    /// PyTorch: `aten::barrier_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn barrier_(x: &[&Tensor]) -> Result<()> {
+        let mut given = Vec::new();
+        given.extend(x.iter().copied());
+        call::changed("barrier_", &given, Attrs::new())
+    }
+
+    /// Waits until every rank of the group has got here; what uses the tensors waits too.
+    ///
+    /// - `x`: any shape; any number of them; unchanged
+    /// - `options`: [`struct@Barrier`], which has defaults
+    ///
+    /// PyTorch: `aten::barrier_`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn barrier_with_(x: &[&Tensor], options: Barrier) -> Result<()> {
+        let mut given = Vec::new();
+        given.extend(x.iter().copied());
+        call::changed("barrier_", &given, options.attrs)
     }
 
     /// Sends tensors to another rank without waiting for their receipt.

@@ -31,6 +31,21 @@ impl LinalgCholeskyEx {
     }
 }
 
+/// Options of [`Tensor::linalg_eig_with`].
+#[derive(Clone, Debug, Default)]
+pub struct LinalgEig {
+    attrs: Attrs,
+}
+
+impl LinalgEig {
+    /// Sets `compute_v`: whether to return the eigenvectors; default true.
+    #[must_use]
+    pub fn compute_v(mut self, compute_v: bool) -> LinalgEig {
+        self.attrs.set("compute_v", compute_v);
+        self
+    }
+}
+
 /// Options of [`Tensor::linalg_eigh_with`].
 #[derive(Clone, Debug, Default)]
 pub struct LinalgEigh {
@@ -285,7 +300,7 @@ impl Ormqr {
 impl Tensor {
     /// Returns the Cholesky factor of A, and info.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_cholesky_ex`.
     ///
@@ -299,7 +314,7 @@ impl Tensor {
 
     /// Returns the Cholesky factor of A, and info.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     /// - `options`: [`struct@LinalgCholeskyEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_cholesky_ex`.
@@ -314,7 +329,7 @@ impl Tensor {
 
     /// Returns the packed LU factors of A, the pivots from 1, and info.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_lu_factor_ex`.
     ///
@@ -328,7 +343,7 @@ impl Tensor {
 
     /// Returns the packed LU factors of A, the pivots from 1, and info.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `options`: [`struct@LinalgLuFactorEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_lu_factor_ex`.
@@ -427,7 +442,7 @@ impl Tensor {
 
     /// Returns the solution X of A X = B with a triangle of A.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     /// - `b`: \[..,n,k\]
     ///
     /// PyTorch: `aten::linalg_solve_triangular`.
@@ -443,7 +458,7 @@ impl Tensor {
 
     /// Returns the solution X of A X = B with a triangle of A.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     /// - `b`: \[..,n,k\]
     /// - `options`: [`struct@LinalgSolveTriangular`], which has defaults
     ///
@@ -464,7 +479,7 @@ impl Tensor {
 
     /// Returns the inverse of A, and info.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_inv_ex`.
     ///
@@ -478,7 +493,7 @@ impl Tensor {
 
     /// Returns the inverse of A, and info.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     /// - `options`: [`struct@LinalgInvEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_inv_ex`.
@@ -493,7 +508,7 @@ impl Tensor {
 
     /// Returns Q and R with A = Q R.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_qr`.
     ///
@@ -507,7 +522,7 @@ impl Tensor {
 
     /// Returns Q and R with A = Q R.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `options`: [`struct@LinalgQr`], which has defaults
     ///
     /// PyTorch: `aten::linalg_qr`.
@@ -522,7 +537,7 @@ impl Tensor {
 
     /// Returns the packed QR factors of A, and the factors of the reflections.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::geqrf`.
     ///
@@ -536,7 +551,7 @@ impl Tensor {
 
     /// Returns the first columns of the Q of packed factors.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `tau`: \[..,k\]
     ///
     /// PyTorch: `aten::linalg_householder_product`.
@@ -552,7 +567,7 @@ impl Tensor {
 
     /// Returns the product of the Q of packed factors with a matrix.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `tau`: \[..,k\]
     /// - `other`: \[..,m,k\]
     ///
@@ -570,7 +585,7 @@ impl Tensor {
 
     /// Returns the product of the Q of packed factors with a matrix.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `tau`: \[..,k\]
     /// - `other`: \[..,m,k\]
     /// - `options`: [`struct@Ormqr`], which has defaults
@@ -589,7 +604,7 @@ impl Tensor {
 
     /// Returns U, the singular values, and the adjoint of V, with A = U S Vᴴ.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::_linalg_svd`.
     ///
@@ -603,7 +618,7 @@ impl Tensor {
 
     /// Returns U, the singular values, and the adjoint of V, with A = U S Vᴴ.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `options`: [`struct@LinalgSvd`], which has defaults
     ///
     /// PyTorch: `aten::_linalg_svd`.
@@ -618,7 +633,7 @@ impl Tensor {
 
     /// Returns the eigenvalues of a symmetric A, ascending, and the eigenvectors.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::_linalg_eigh`.
     ///
@@ -632,7 +647,7 @@ impl Tensor {
 
     /// Returns the eigenvalues of a symmetric A, ascending, and the eigenvectors.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     /// - `options`: [`struct@LinalgEigh`], which has defaults
     ///
     /// PyTorch: `aten::_linalg_eigh`.
@@ -642,6 +657,35 @@ impl Tensor {
     #[track_caller]
     pub fn linalg_eigh_with(&self, options: LinalgEigh) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("_linalg_eigh", &[self], options.attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the complex eigenvalues of A, and the eigenvectors of length 1.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
+    ///
+    /// PyTorch: `aten::linalg_eig`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_eig(&self) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_eig", &[self], Attrs::new())?;
+        Ok((a, b))
+    }
+
+    /// Returns the complex eigenvalues of A, and the eigenvectors of length 1.
+    ///
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
+    /// - `options`: [`struct@LinalgEig`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_eig`.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_eig_with(&self, options: LinalgEig) -> Result<(Tensor, Tensor)> {
+        let [a, b] = call::first_of("linalg_eig", &[self], options.attrs)?;
         Ok((a, b))
     }
 
@@ -660,7 +704,7 @@ impl Tensor {
 
     /// Returns the packed L D Lᵀ factors of a symmetric A, the pivots, and info.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_ldl_factor_ex`.
     ///
@@ -674,7 +718,7 @@ impl Tensor {
 
     /// Returns the packed L D Lᵀ factors of a symmetric A, the pivots, and info.
     ///
-    /// - `A`, this tensor: \[..,n,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     /// - `options`: [`struct@LinalgLdlFactorEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_ldl_factor_ex`.
@@ -734,7 +778,7 @@ impl Tensor {
 
     /// Returns the least squares solution of A X = B, with residuals, ranks and singular values.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `b`: \[..,m,k\] or \[..,m\]
     ///
     /// PyTorch: `aten::linalg_lstsq`.
@@ -751,7 +795,7 @@ impl Tensor {
 
     /// Returns the least squares solution of A X = B, with residuals, ranks and singular values.
     ///
-    /// - `A`, this tensor: \[..,m,n\]; f32 or f64
+    /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     /// - `b`: \[..,m,k\] or \[..,m\]
     /// - `options`: [`struct@LinalgLstsq`], which has defaults
     ///

@@ -6,6 +6,7 @@
 mod arithmetic;
 mod collectives;
 mod comparison;
+mod complex;
 mod concatenation;
 mod convolution;
 mod copies;
@@ -13,6 +14,7 @@ mod counting;
 mod dropout;
 mod embedding;
 mod flips;
+mod fourier;
 mod fused;
 mod grids;
 mod indexing;
@@ -29,18 +31,23 @@ mod ternary;
 mod views;
 
 pub use arithmetic::{Add, Div, Sub};
-pub use collectives::{Allreduce, Alltoall, Recv, ReduceScatter, Send};
+pub use collectives::{
+    Allgather, Allreduce, Alltoall, Barrier, Broadcast, GatherTo, Recv, Reduce, ReduceScatter,
+    ScatterFrom, Send,
+};
 pub use convolution::{AvgPool2d, Conv1d, Conv2d, Conv3d, Convolution, MaxPool2d};
 pub use copies::{Cast, Copy};
 pub use counting::{Histc, Mode, NonzeroStatic, Searchsorted, Unique};
 pub use dropout::Dropout;
 pub use embedding::{Embedding, ScaledDotProductAttention};
 pub use flips::ConstantPadNd;
+pub use fourier::{FftC2c, FftC2r, FftR2c};
 pub use grids::{CtcLoss, GridSampler2d, GridSampler3d, SegmentReduce};
 pub use indexing::{IndexAdd, IndexPut, ScatterReduce};
 pub use linear::{
-    LinalgCholeskyEx, LinalgEigh, LinalgInvEx, LinalgLdlFactorEx, LinalgLdlSolve, LinalgLstsq,
-    LinalgLuFactorEx, LinalgLuSolve, LinalgQr, LinalgSolveTriangular, LinalgSvd, LuUnpack, Ormqr,
+    LinalgCholeskyEx, LinalgEig, LinalgEigh, LinalgInvEx, LinalgLdlFactorEx, LinalgLdlSolve,
+    LinalgLstsq, LinalgLuFactorEx, LinalgLuSolve, LinalgQr, LinalgSolveTriangular, LinalgSvd,
+    LuUnpack, Ormqr,
 };
 pub use matrix::{Addmm, Baddbmm};
 pub use normalisation::{BatchNorm, LayerNorm};

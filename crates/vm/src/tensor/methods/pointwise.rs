@@ -200,7 +200,7 @@ impl Tensor {
         call::one("abs", &[self], Attrs::new())
     }
 
-    /// Returns -1, 0 or 1 for negative, zero and positive x.
+    /// Returns -1, 0 or 1 for negative, zero and positive x; x / abs(x) of a complex number.
     ///
     /// - `x`, this tensor: any shape
     ///
@@ -922,7 +922,8 @@ impl Tensor {
         Ok(self)
     }
 
-    /// Sets this tensor to -1, 0 or 1 for negative, zero and positive x.
+    /// Sets this tensor to -1, 0 or 1 for negative, zero and positive x; x / abs(x) of a complex
+    /// number.
     ///
     /// - `x`, this tensor: any shape
     ///

@@ -1,0 +1,69 @@
+//! Runs the programs of several ranks under many seeds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use millstream_explore::ranks::RankSimulator;
+use millstream_runner::{Loading, RunError, RunOptions, load};
+use millstream_terminal::outputs::Outputs;
+use millstream_trace::{Entry, LoadOptions, Program, expand};
+
+use super::arguments::Arguments;
+use super::{problem, report, seeds};
+use crate::show::snippet;
+
+/// Returns the ranks of a path that is a program of several.
+pub(super) fn ranks_of(path: &Path) -> Result<Option<Vec<PathBuf>>, RunError> {
+    match expand(&[path.to_owned()])?.as_mut_slice() {
+        [Entry::Ranks { ranks, .. }] => Ok(Some(std::mem::take(ranks))),
+        _ => Ok(None),
+    }
+}
+
+/// Runs the programs of all ranks under many seeds.
+pub(super) fn run(
+    arguments: &Arguments,
+    path: &Path,
+    ranks: &[PathBuf],
+    options: &RunOptions,
+    outputs: &Outputs,
+) -> Result<bool, RunError> {
+    let others = [
+        ("--log", arguments.log.is_some()),
+        ("--model", arguments.model.is_some()),
+        ("--without", arguments.without.is_some()),
+        ("--inputs", arguments.inputs.is_some()),
+    ];
+    if let Some((name, _)) = others.iter().find(|(_, given)| *given) {
+        let message = format!("{name} is for programs of one rank");
+        return Err(problem(format!("{message}, and {} has {}", path.display(), ranks.len())));
+    }
+    let assign = arguments.assign.clone();
+    let loading = Loading { trace: LoadOptions::default(), inputs: None, assign };
+    let programs = ranks.iter().map(|rank| load(rank, &loading, options).map(Arc::new));
+    let programs: Vec<Arc<Program>> = programs.collect::<Result<_, _>>()?;
+    for program in &programs {
+        outputs.refuse(program.files()).map_err(problem)?;
+    }
+    let simulator = RankSimulator::new(&programs, options)?;
+    for inline in simulator.inline() {
+        inline.failures.iter().for_each(snippet::print);
+    }
+    let is_right = simulator.inline().iter().all(|inline| inline.ok());
+    let (tried, seconds) = seeds(arguments, |seed| match arguments.faults {
+        true => simulator.seed_with_fault(seed),
+        false => simulator.seed(seed),
+    })?;
+    report(arguments, &path.display().to_string(), &tried, seconds, outputs)?;
+    if let Some((seed, finding)) = tried.found {
+        eprintln!("seed {seed}: {finding}");
+        return Ok(false);
+    }
+    let line = format!(
+        "the {} ranks are proven to meet; certificate of their lists:\n{}\n",
+        ranks.len(),
+        simulator.certificate()
+    );
+    outputs.show(|out, _| out.write_all(line.as_bytes())).map_err(problem)?;
+    Ok(is_right)
+}

@@ -1,0 +1,231 @@
+//! `what-if`: predicts what a recorded run would take if something about it were different.
+//!
+//! Exit status 0: it was predicted. 2: bad input.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use millstream_explore::predict::Model;
+use millstream_explore::what_if::{
+    Changes, Gain, Kernels, OpChange, Scaling, gains, numbered_waits, what_if,
+};
+use millstream_profile::model::Source;
+use millstream_profile::summary::{self, time};
+use millstream_profile::{Profile, file};
+use millstream_terminal::outputs as terminal;
+use millstream_terminal::table::{align_right, new_table};
+use millstream_trace::{Assignment, LoadOptions};
+
+use crate::BAD_INPUT;
+use crate::profile::{Outputs, some_rows};
+
+/// The most rows of each table of gains.
+const ROWS: usize = 8;
+
+/// The arguments of `millstream what-if`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    millstream what-if run.pftrace\n  \
+    millstream what-if run.pftrace --without-wait 1\n  \
+    millstream what-if run.pftrace --compute-streams 4 --op matmul=x0.5 --html predicted.html")]
+pub(crate) struct Arguments {
+    /// A file that --profile or --html has written
+    #[arg(value_name = "PROFILE")]
+    path: PathBuf,
+    /// Spread the ops over N compute streams, in turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    compute_streams: Option<u32>,
+    /// Give ops the streams that FILE assigns to them (docs/run-trace.md)
+    #[arg(long, value_name = "FILE")]
+    assign: Option<PathBuf>,
+    /// Number of worker threads that the host's streams share
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Give each call of an op another time, as in matmul=12us, or a factor of its own, as in
+    /// matmul=x0.5; may be repeated
+    #[arg(long, value_name = "NAME=TIME")]
+    op: Vec<OpChange>,
+    /// Leave out the waits of this number in the table of waits; may be repeated
+    #[arg(long, value_name = "N")]
+    without_wait: Vec<usize>,
+    /// Time from the moment at which an instruction could run until it does, as in 2us or x0.5
+    #[arg(long, value_name = "TIME")]
+    launch: Option<Scaling>,
+    /// Take the times of kernels from this cost model (docs/simulate.md)
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// With --model: the cost model of the device that was measured. Measured times are then
+    /// changed in the ratio of the two models
+    #[arg(long, value_name = "FILE", requires = "model")]
+    measured_on: Option<PathBuf>,
+    /// With --model: the kind of the model's devices that the kernels go to, as in sim
+    #[arg(long, value_name = "KIND", requires = "model")]
+    device: Option<String>,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+impl Arguments {
+    fn changes(&self) -> Result<Changes, String> {
+        let model = |path: &Path| {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+            Model::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
+        };
+        let measured_on = self.measured_on.as_deref().map(model).transpose()?;
+        let kernels = self.model.as_deref().map(model).transpose()?;
+        let kernels = kernels.map(|m| Kernels::new(m, measured_on).on(self.device.clone()));
+        let assignment = self
+            .assign
+            .as_deref()
+            .map(|path| Assignment::read(path, &LoadOptions::default()).map_err(|e| e.to_string()));
+        Ok(Changes {
+            ops: self.op.clone(),
+            without_waits: self.without_wait.clone(),
+            launch: self.launch,
+            compute_streams: self.compute_streams,
+            assignment: assignment.transpose()?,
+            threads: self.threads,
+            model: kernels,
+        })
+    }
+}
+
+/// Predicts a run.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match shown(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+fn shown(arguments: &Arguments) -> Result<(), String> {
+    let outputs = terminal::Outputs::new(arguments.outputs.files())?;
+    let read = [&arguments.assign, &arguments.model, &arguments.measured_on];
+    let read = read.into_iter().flatten().map(PathBuf::as_path);
+    outputs.refuse(std::iter::once(arguments.path.as_path()).chain(read))?;
+    let changes = arguments.changes()?;
+    let at = arguments.path.display();
+    let profile = file::read(&arguments.path)?;
+    let named = |message: String| format!("{at}: {message}");
+    let unchanged = what_if(&profile, &Changes::default()).map_err(named)?;
+    let made = what_if(&profile, &changes).map_err(named)?;
+    arguments.outputs.write(&made)?;
+    let gained = match arguments.outputs.any() || !changes.is_empty() {
+        true => None,
+        false => Some(gains(&profile, &changes, ROWS).map_err(named)?),
+    };
+    outputs.show(|out, terminal| {
+        print(&profile, &unchanged, (&made, &changes), out)?;
+        if arguments.outputs.has_summary() {
+            return arguments.outputs.print_summary(&made, out, terminal);
+        }
+        let Some([waits, ops]) = &gained else {
+            return summary::write_path(&made, some_rows(terminal), out);
+        };
+        let parts = summary::PathParts::of(&made, &summary::path(&made));
+        writeln!(out, "critical path: {parts}")?;
+        print_waits(&profile, &made, waits, terminal, out)?;
+        print_ops(&made, ops, terminal, out)
+    })
+}
+
+fn percent(part: i64, whole: u64) -> String {
+    format!("{:+.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+/// Prints the measured and the predicted times.
+fn print(
+    profile: &Profile,
+    unchanged: &Profile,
+    (made, changes): (&Profile, &Changes),
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let source = match profile.source {
+        Source::Predicted => "predicted before",
+        other => other.name(),
+    };
+    let off = percent(unchanged.total as i64 - profile.total as i64, profile.total);
+    writeln!(out, "{source}: {}", time(profile.total))?;
+    writeln!(out, "predicted without a change: {} ({off})", time(unchanged.total))?;
+    if !changes.is_empty() {
+        let gain = percent(made.total as i64 - unchanged.total as i64, unchanged.total);
+        writeln!(
+            out,
+            "predicted {}: {} ({gain})",
+            changes.describe().join(", "),
+            time(made.total)
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints what the removal of waits would gain.
+fn print_waits(
+    profile: &Profile,
+    made: &Profile,
+    gains: &[Gain],
+    terminal: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all = numbered_waits(profile);
+    if gains.is_empty() {
+        return Ok(());
+    }
+    let names = summary::ShortNames::of(profile);
+    let header = ["wait", "waits for", "by", "at", "blocked", "without it", "gain"];
+    let mut table = new_table(terminal, &header);
+    for gain in gains {
+        let Some(&number) = gain.changes.without_waits.last() else { continue };
+        let Some(wait) = all.get(number - 1) else { continue };
+        table.add_row([
+            number.to_string(),
+            format!("{} on {}", wait.until, names.stream(wait.source)),
+            format!("{} on {}", wait.user, names.stream(wait.stream)),
+            names.place(&wait.place),
+            time(wait.blocked),
+            time(gain.total),
+            gained(made, gain),
+        ]);
+    }
+    [0, 4, 5, 6].into_iter().for_each(|column| align_right(&mut table, column));
+    writeln!(out, "{table}")?;
+    more(out, all.len(), gains.len())
+}
+
+/// Prints what faster ops would gain.
+fn print_ops(
+    made: &Profile,
+    gains: &[Gain],
+    terminal: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let all = summary::ops(made);
+    let header = ["op", "calls", "time", "in half the time", "gain"];
+    let mut table = new_table(terminal, &header);
+    for gain in gains {
+        let Some(change) = gain.changes.ops.last() else { continue };
+        let Some(op) = all.iter().find(|op| op.name == change.name) else { continue };
+        let calls = op.count.to_string();
+        let cells = [op.name.clone(), calls, time(op.total), time(gain.total), gained(made, gain)];
+        table.add_row(cells);
+    }
+    (1..5).for_each(|column| align_right(&mut table, column));
+    writeln!(out, "{table}")?;
+    more(out, all.len(), gains.len())
+}
+
+fn gained(made: &Profile, gain: &Gain) -> String {
+    percent(gain.total as i64 - made.total as i64, made.total)
+}
+
+fn more(out: &mut dyn Write, all: usize, shown: usize) -> io::Result<()> {
+    match all.saturating_sub(shown) {
+        0 => Ok(()),
+        left => writeln!(out, "and {left} more"),
+    }
+}

@@ -1,0 +1,140 @@
+//! `mpirun -n 2 millstream run`, under each launcher that is found. Without one the test says so;
+//! `MILLSTREAM_REQUIRE_MPI=1` makes that a failure.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The launchers, each with the arguments that let it start more processes than there are cores, as
+/// any user.
+const LAUNCHERS: &[(&str, &[&str])] =
+    &[("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"]), ("mpirun.mpich", &[])];
+
+/// Returns the launchers that are there.
+fn launchers() -> Vec<(&'static str, &'static [&'static str])> {
+    let is_there = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    let found: Vec<_> = LAUNCHERS.iter().copied().filter(|(name, _)| is_there(name)).collect();
+    for (name, _) in LAUNCHERS {
+        if found.iter().all(|(other, _)| other != name) {
+            println!("skipped: there is no {name}");
+        }
+    }
+    let is_required = std::env::var_os("MILLSTREAM_REQUIRE_MPI").is_some();
+    assert!(!found.is_empty() || !is_required, "no launcher of MPI was found");
+    found
+}
+
+fn run((launcher, arguments): (&str, &[&str]), ranks: &str, more: &[&str]) -> Output {
+    let mut command = Command::new(launcher);
+    command.args(arguments).args(["-n", ranks]).arg(env!("CARGO_BIN_EXE_millstream"));
+    command.arg("run").args(more).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Writes a program of two ranks, which add `values` up, and returns its folder.
+fn program(folder: &Path, reductions: [&str; 2], expected: [&str; 2]) -> String {
+    for (rank, (reduction, expected)) in reductions.iter().zip(expected).enumerate() {
+        let value = rank + 1;
+        let trace = format!(
+            r#"{{"millstream": 1, "streams": {{"a": {{"type": "ccl"}}}},
+"tensors": {{"x": {{"dtype": "bf16", "values": [{value}, 10]}}}},
+"program": [{{"op": "allreduce_", "in": "x", "stream": "a", "attrs": {{"op": "{reduction}"}}}},
+{{"global_sync": true}}],
+"outputs": {{"x": {{"values": {expected}}}}}}}"#
+        );
+        fs::write(folder.join(format!("rank{rank}.json")), trace).unwrap();
+    }
+    folder.display().to_string()
+}
+
+#[test]
+fn each_process_runs_its_ranks_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path(), ["sum", "sum"], ["[3, 20]", "[3, 20]"]);
+    let report = folder.path().join("report.jsonl").display().to_string();
+    for launcher in launchers() {
+        let output = run(launcher, "2", &[&path, "--report", &report]);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{launcher:?}: {out}{err}");
+        assert!(out.contains("rank0/x") && !out.contains("rank1/x"), "the first prints: {out}");
+        assert_eq!(fs::read_to_string(&report).unwrap().lines().count(), 1, "the first writes");
+        // Two programs, one after the other: the numbers of their collectives begin anew.
+        let output = run(launcher, "2", &[&path, &path]);
+        assert_eq!(output.status.code(), Some(0), "{launcher:?}: {}", text(&output.stderr));
+        // A single process is one rank; the ranks of a folder are its threads.
+        let output = run(launcher, "1", &[&path]);
+        assert_eq!(output.status.code(), Some(0), "{launcher:?}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("rank1/x"));
+    }
+}
+
+/// The programs of several ranks that PyTorch recorded, as processes: its results on every rank.
+#[test]
+fn recorded_programs_run_as_processes() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces");
+    let programs = [
+        ("2", "pytorch/ddp_mlp_2rank"),
+        ("3", "pytorch/pipeline_3rank"),
+        ("4", "pytorch/tp_mlp_4rank"),
+        ("4", "own/process_groups"),
+    ];
+    for launcher in launchers() {
+        for (ranks, program) in programs {
+            let path = traces.join(program).display().to_string();
+            let output = run(launcher, ranks, &[&path, "--threads", "1"]);
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            assert_eq!(output.status.code(), Some(0), "{launcher:?}: {program}: {out}{err}");
+        }
+    }
+}
+
+#[test]
+fn the_worst_status_is_that_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path(), ["sum", "sum"], ["[3, 20]", "[4, 20]"]);
+    for launcher in launchers() {
+        let output = run(launcher, "2", &[&path]);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{launcher:?}: {out}{err}");
+        assert!(err.contains("rank1/x"), "the second says what differs: {err}");
+    }
+    let path = program(folder.path(), ["sum", "max"], ["[3, 20]", "[3, 20]"]);
+    for launcher in launchers() {
+        let output = run(launcher, "2", &[&path]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{launcher:?}: {err}");
+        assert!(err.contains("allreduce_(bf16[2]; sum) at") && err.contains("; max) at"), "{err}");
+        assert!(err.contains("none has run"), "{err}");
+        // Without comparison each rank reduces in its own way.
+        let output = run(launcher, "2", &[&path, "--unchecked-collectives"]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{launcher:?}: {err}");
+        assert!(err.contains("rank1/x") && !err.contains("rank 0 calls"), "{err}");
+        let output = run(launcher, "3", &[&path]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{launcher:?}: {err}");
+        assert!(err.contains("the program has 2 ranks, and the launcher has started 3"), "{err}");
+    }
+    // A mistake on one rank: no rank runs.
+    let path = program(folder.path(), ["sum", "summ"], ["[3, 20]", "[3, 20]"]);
+    for launcher in launchers() {
+        let output = run(launcher, "2", &[&path]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{launcher:?}: {err}");
+        assert!(err.contains("did you mean 'sum'?"), "{err}");
+        assert!(err.contains("another rank's program has a mistake"), "{err}");
+    }
+}
+
+#[test]
+fn an_absent_library_is_named() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    command.env("PMI_SIZE", "2").env("MILLSTREAM_MPI", "libabsent.so.1");
+    let output = command.args(["run", "x.json"]).output().unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("no MPI library: looked for libabsent.so.1"), "{err}");
+}

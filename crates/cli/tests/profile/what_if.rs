@@ -1,0 +1,161 @@
+//! Predictions from recorded runs, and the tutorial's way from a wait to a better assignment.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{examples, millstream, succeeds, transformer};
+
+/// Returns the rows of the first table whose header begins with this cell.
+fn table(text: &str, first: &str) -> Vec<Vec<String>> {
+    let cells = |line: &str| -> Vec<String> {
+        let line = line.trim_matches('│');
+        line.split('┆').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let rows = text.lines().map(|line| if line.starts_with('│') { cells(line) } else { vec![] });
+    let mut rows = rows.skip_while(|row| row.first().is_none_or(|cell| cell != first));
+    rows.next();
+    rows.next();
+    rows.take_while(|row| !row.is_empty()).collect()
+}
+
+/// Returns by how many percent the prediction without a change differs from the profile.
+fn unchanged(text: &str) -> f64 {
+    let line = text.lines().find(|line| line.starts_with("predicted without a change")).unwrap();
+    let (_, off) = line.split_once('(').unwrap();
+    off.trim_end_matches(" %)").parse().unwrap()
+}
+
+#[test]
+fn a_recorded_run_without_a_change_is_predicted_as_it_was() {
+    const CASES: [&str; 10] = [
+        "dtypes_mixed",
+        "gpt_block_infer",
+        "gpt_train_adamw",
+        "kv_cache_decode",
+        "lstm_gru_infer",
+        "mlp_train_3steps_foreach",
+        "mlp_train_sgd",
+        "resnet_block_train",
+        "transformer_encoder_infer",
+        "views_inplace_alias",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let recorded = CASES.map(|case| examples().join("../tests/traces/pytorch").join(case));
+    let recorded = recorded.iter().map(|path| path.to_str().unwrap().to_owned());
+    for program in recorded.chain([transformer()]) {
+        for streams in ["1", "4"] {
+            let all = ["run", &program, "--compute-streams", streams];
+            succeeds(folder.path(), &[&all[..], &["--profile", "run.pftrace"]].concat());
+            let text = succeeds(folder.path(), &["what-if", "run.pftrace"]);
+            assert!(unchanged(&text).abs() <= 5.0, "{program}\n{text}");
+            assert!(!table(&text, "op").is_empty(), "{program}\n{text}");
+        }
+    }
+}
+
+/// As the tutorial says: the costliest wait, what its removal would gain, its call on the stream of
+/// what it waits for, the prediction of that, and the run.
+#[test]
+fn a_changed_assignment_gives_the_predicted_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let program = transformer();
+    let all = ["run", &program, "--compute-streams", "4", "--repeat", "3"];
+    let files = ["--profile", "run.pftrace", "--emit-assign", "streams.json"];
+    succeeds(at, &[&all[..], &files].concat());
+    let text = succeeds_wide(at, &["what-if", "run.pftrace"]);
+    let wait = table(&text, "wait").swap_remove(0);
+    let [number, waits_for, place] = [&wait[0], &wait[1], &wait[3]];
+    let text = succeeds(at, &["what-if", "run.pftrace", "--without-wait", number]);
+    assert!(text.contains(&format!("predicted without wait {number}: ")), "{text}");
+    // `copy on compute 2`; `node 41`.
+    let stream: u64 = waits_for.rsplit(' ').next().unwrap().parse().unwrap();
+    let node: u64 = place.rsplit(' ').next().unwrap().parse().unwrap();
+    let path = at.join("streams.json");
+    let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let rules = file["assign"].as_array_mut().unwrap();
+    let rule = rules.iter_mut().find(|rule| rule["at"] == node).unwrap();
+    assert_ne!(rule["stream"], stream);
+    rule["stream"] = stream.into();
+    std::fs::write(&path, file.to_string()).unwrap();
+    let predict = ["what-if", "run.pftrace", "--assign", "streams.json"];
+    succeeds(at, &[&predict[..], &["--profile", "predicted.pftrace"]].concat());
+    let again = ["run", &program, "--assign", "streams.json", "--compute-streams", "4"];
+    succeeds(at, &[&again[..], &["--profile", "again.pftrace"]].concat());
+    let text = succeeds(at, &["compare", "predicted.pftrace", "again.pftrace"]);
+    assert!(text.contains("the same instructions on the same streams\n"), "{text}");
+    let text = succeeds(at, &["compare", "run.pftrace", "again.pftrace"]);
+    assert!(!text.contains("the same waits\n"), "{text}");
+}
+
+/// Runs the command with room for whole names.
+#[track_caller]
+fn succeeds_wide(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"));
+    let output =
+        command.current_dir(folder).args(arguments).env_remove("COLUMNS").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn wrong_requests_say_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = examples().join("traces/diamond.json");
+    succeeds(folder.path(), &["run", trace.to_str().unwrap(), "--profile", "run.pftrace"]);
+    let refused = |arguments: &[&str], says: &str| {
+        let all = [&["what-if", "run.pftrace"], arguments].concat();
+        let output = millstream(folder.path(), &all);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{all:?}\n{error}");
+        assert!(error.contains(says), "{all:?}\n{error}");
+    };
+    refused(&["--op", "matmull=x2"], "did you mean 'matmul'?");
+    refused(&["--op", "matmul"], "matmul=x0.5");
+    refused(&["--without-wait", "99"], "there is no wait 99");
+    refused(&["--launch", "2"], "as in 12us");
+    refused(&["--profile", "run.pftrace"], "would overwrite a file that is read");
+    refused(&["--assign", "none.json"], "none.json");
+    let output = millstream(folder.path(), &["what-if", trace.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// A profile of a program of several ranks has the streams of all.
+#[test]
+fn ranks_are_in_one_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let ranks = examples().join("../tests/traces/pytorch/ddp_mlp_2rank");
+    succeeds(folder.path(), &["run", ranks.to_str().unwrap(), "--profile", "run.pftrace"]);
+    let text = succeeds(folder.path(), &["profile", "run.pftrace", "--summary"]);
+    for rank in ["rank 0: ", "rank 1: "] {
+        assert!(text.contains(rank), "{text}");
+    }
+    let text = succeeds(folder.path(), &["what-if", "run.pftrace"]);
+    assert!(unchanged(&text).abs() <= 5.0, "{text}");
+    let all = ["what-if", "run.pftrace", "--compute-streams", "2"];
+    let output = millstream(folder.path(), &all);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("record a run of a single one"));
+}
+
+/// The names of the program are in lists, tables and pictures.
+#[test]
+fn streams_and_tensors_have_the_programs_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = examples().join("traces/sim-pipeline.json");
+    let files = ["--profile", "run.pftrace", "--emit", "list.txt", "--dot", "run.dot"];
+    let program = ["run", trace.to_str().unwrap()];
+    succeeds(folder.path(), &[&program[..], &files].concat());
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let (list, graph) = (read("list.txt"), read("run.dot"));
+    let text: Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+    let (name, _) = text["streams"].as_object().unwrap().iter().next().unwrap();
+    assert!(list.contains(&format!("is \"{name}\"\n")), "{list}");
+    assert!(list.contains("# tensor %"), "{list}");
+    assert!(graph.contains(&format!("{name} (")), "{graph}");
+    let summary = succeeds(folder.path(), &["profile", "run.pftrace", "--summary"]);
+    assert!(summary.contains(&format!("{name} (")), "{summary}");
+    // The list with its remarks runs.
+    succeeds(folder.path(), &["run", "list.txt", "--inputs", trace.to_str().unwrap()]);
+}

@@ -1,0 +1,63 @@
+//! The trait of communicators.
+
+use crate::call::{Call, Slot};
+use crate::error::CommError;
+use crate::request::Request;
+
+/// One rank's connection to all ranks of its program.
+///
+/// Nothing here blocks, but [`Communicator::wait_for_delivery`].
+pub trait Communicator: Send + Sync {
+    /// Returns the name of the backend: `single`, `local`, `mpi`.
+    fn kind(&self) -> &'static str;
+
+    /// Returns this rank's number, from 0.
+    fn rank(&self) -> usize;
+
+    /// Returns the number of ranks.
+    fn ranks(&self) -> usize;
+
+    /// Starts this rank's part of a collective. The request completes once all ranks of the channel
+    /// have started or skipped the call of the same number; a send completes at once. The calls of
+    /// one rank may be started in any order.
+    ///
+    /// The request fails if the ranks call different things, one of them skips the call, or ends,
+    /// or all of them wait for one another.
+    fn start(&self, call: Call) -> Request;
+
+    /// Tells the other ranks that this one does not make a call, since its operands are invalid.
+    /// Their requests fail with this cause. Does nothing if this rank has started the call.
+    fn skip(&self, slot: Slot, op: &str, cause: &str);
+
+    /// Fails all requests of all ranks, and all later ones, with this cause.
+    fn abort(&self, cause: &str);
+
+    /// Returns the error because of which no more requests can succeed, if there is one.
+    fn error(&self) -> Option<CommError>;
+
+    /// Decides whether later calls of this rank are compared with those of the other ranks, which
+    /// they are by default. Of calls that are not, the data decides what happens.
+    fn compare_calls(&self, compared: bool) {
+        let _ = compared;
+    }
+
+    /// Returns how many outcomes this rank's requests were given so far; none if the communicator
+    /// does not detect ranks that wait for one another.
+    fn deliveries(&self) -> Option<u64> {
+        None
+    }
+
+    /// Reports that nothing can run on this rank before one of its requests completes, seen after
+    /// so many deliveries. Ignored if there were more since. If all ranks that could help have
+    /// reported the same, the requests fail: they wait for one another.
+    fn report_stall(&self, deliveries: u64) {
+        let _ = deliveries;
+    }
+
+    /// Blocks until there were more than so many deliveries. Returns false at once if no request of
+    /// this rank is pending.
+    fn wait_for_delivery(&self, deliveries: u64) -> bool {
+        let _ = deliveries;
+        false
+    }
+}

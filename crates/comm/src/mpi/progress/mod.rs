@@ -1,0 +1,392 @@
+//! The thread that makes all calls of the library: it passes messages on, matches calls on rank 0,
+//! and polls the operations.
+//!
+//! # Rules
+//! 1. A call's data is exchanged only once rank 0 has said that all ranks have made the call. So no
+//!    operation of the library waits for a rank that will not come, and the ranks' mistakes are
+//!    found before data moves.
+//! 2. Rank 0's messages reach each rank in the order of its decisions. So all ranks start the
+//!    operations of a communicator, and create communicators, in one order.
+//! 3. The thread ends once all ranks have left. Until then it serves the calls of the others.
+//! 4. A rank that is lost ends the work of all: nothing can be expected of an
+//!    operation in which it takes part, and MPI does not say which these are.
+//! 5. While operations are under way the thread polls and yields; then it sleeps in short and
+//!    growing steps, up to a millisecond. A command wakes it.
+
+mod loss;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use millstream_ops::collective::{Channel, ProcessGroup};
+
+use crate::call::Call;
+use crate::error::CommError;
+use crate::matching::{Event, Matching, Notice};
+use crate::request::{Completer, Outcome};
+
+use crate::mpi::command::{Command, Counters};
+use crate::mpi::control::{Control, WireSlot, brief, buffer, decode, encode, nothing};
+use crate::mpi::exchange::Exchange;
+use crate::mpi::library::{Comm, Library, Operation, Started, WORLD};
+use crate::mpi::presence::Presence;
+
+/// How often the thread polls in vain before it sleeps.
+const POLLS: u32 = 2000;
+
+/// The first and the longest sleep.
+const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
+
+/// A call that waits for the decision of rank 0.
+type Waiting = (Call, Option<Completer>);
+
+pub(in crate::mpi) struct Progress {
+    library: Box<dyn Library>,
+    commands: Receiver<Command>,
+    counters: Arc<Counters>,
+    rank: usize,
+    ranks: usize,
+    /// The calls of all ranks, on rank 0: each with its rank's number for it.
+    matching: Option<Matching<u64>>,
+    /// Messages of this rank to itself.
+    own: VecDeque<Control>,
+    /// The receipt of the next message.
+    incoming: Option<Box<dyn Started>>,
+    /// Messages on their way.
+    outgoing: Vec<Box<dyn Started>>,
+    waiting: HashMap<u64, Waiting>,
+    next_call: u64,
+    exchanges: Vec<(Exchange, Option<Completer>)>,
+    /// The communicators of each group.
+    groups: HashMap<ProcessGroup, [Comm; 2]>,
+    /// The communicator of messages and of all ranks' barriers.
+    data: Comm,
+    presence: Presence,
+    has_left: bool,
+    is_over: bool,
+    failed: Option<CommError>,
+}
+
+impl Progress {
+    /// # Errors
+    /// The library refuses.
+    pub(in crate::mpi) fn new(
+        mut library: Box<dyn Library>,
+        commands: Receiver<Command>,
+        counters: Arc<Counters>,
+    ) -> Result<Progress, CommError> {
+        let (rank, ranks) = (library.rank(), library.ranks());
+        let all: Vec<usize> = (0..ranks).collect();
+        let data = library.create(&all)?;
+        let group = [library.create(&all)?, library.create(&all)?];
+        let presence = Presence::new(rank, loss::addresses(&mut *library, data)?);
+        Ok(Progress {
+            library,
+            commands,
+            counters,
+            rank,
+            ranks,
+            matching: (rank == 0).then(|| Matching::new(ranks)),
+            own: VecDeque::new(),
+            incoming: None,
+            outgoing: Vec::new(),
+            waiting: HashMap::new(),
+            next_call: 0,
+            exchanges: Vec::new(),
+            groups: HashMap::from([(ProcessGroup::all(ranks), group)]),
+            data,
+            presence,
+            has_left: false,
+            is_over: false,
+            failed: None,
+        })
+    }
+
+    /// Runs until all ranks have left, then ends the use of the library.
+    pub(in crate::mpi) fn run(mut self) {
+        let (mut idle, mut nap) = (0, NAPS.0);
+        while !self.is_finished() {
+            if self.step() {
+                (idle, nap) = (0, NAPS.0);
+                continue;
+            }
+            idle += 1;
+            if idle < POLLS && !self.exchanges.is_empty() {
+                thread::yield_now();
+                continue;
+            }
+            match self.commands.recv_timeout(nap) {
+                Ok(command) => {
+                    self.take(command);
+                    (idle, nap) = (0, NAPS.0);
+                }
+                Err(RecvTimeoutError::Timeout) => nap = (nap * 2).min(NAPS.1),
+                // The rank's machine is gone without a word.
+                Err(RecvTimeoutError::Disconnected) => self.leave(),
+            }
+        }
+        // After a failure the other processes may not get to the end.
+        match self.failed {
+            None => self.library.finalize(),
+            Some(_) => self.send_last(),
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            self.take(command);
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        let is_quiet = self.outgoing.is_empty() && self.incoming.is_none();
+        // After a failure what is under way may never end.
+        self.failed.is_some() || (self.is_over && is_quiet && self.exchanges.is_empty())
+    }
+
+    /// Does what can be done at once. Returns whether there was anything.
+    fn step(&mut self) -> bool {
+        let mut moved = false;
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.take(command),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    self.leave();
+                    break;
+                }
+            }
+            moved = true;
+        }
+        match self.communicate() {
+            Ok(received) => moved |= received | self.advance(),
+            // The loss of a rank explains what the library reports.
+            Err(error) => match self.presence.look(self.longest_pause(), true) {
+                Some((lost, message)) => self.fail_by_loss(lost, message),
+                None => self.fail(&error),
+            },
+        }
+        self.look_for_lost_ranks();
+        moved
+    }
+
+    /// Takes a command of the rank's machine.
+    fn take(&mut self, command: Command) {
+        let rank = self.rank;
+        match command {
+            Command::Start { call, completer, compared } => {
+                if let Some(error) = self.failed.clone() {
+                    self.complete(completer, Err(error));
+                    return;
+                }
+                let (number, slot) = (self.next_call, WireSlot::of(&call.slot));
+                self.next_call += 1;
+                let notice = Notice::of(&call, compared);
+                self.waiting.insert(number, (*call, completer));
+                self.tell(0, Control::Start { rank, slot, call: number, notice });
+            }
+            Command::Skip(slot, error) => {
+                let (slot, error) = (WireSlot::of(&slot), brief(&error));
+                self.tell(0, Control::Skip { rank, slot, error });
+            }
+            Command::Abort(error) => self.tell(0, Control::Abort { error: brief(&error) }),
+            Command::Stall(resolved) => self.tell(0, Control::Stall { rank, resolved }),
+            Command::EndProgram(epoch) => self.tell(0, Control::Leave { rank, epoch }),
+            Command::Leave => self.leave(),
+        }
+    }
+
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.has_left, true) {
+            self.tell(0, Control::Leave { rank: self.rank, epoch: u64::MAX });
+        }
+    }
+
+    /// Sends a message to a rank, perhaps this one.
+    fn tell(&mut self, to: usize, control: Control) {
+        match to == self.rank {
+            true => self.own.push_back(control),
+            false => self.send(to, &control),
+        }
+    }
+
+    fn send(&mut self, to: usize, control: &Control) {
+        let sent = encode(control).and_then(|message| {
+            self.library.start(WORLD, &Operation::Send { to }, message, nothing()?)
+        });
+        match sent {
+            Ok(sent) => self.outgoing.push(sent),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Passes messages on. Returns whether there were any.
+    fn communicate(&mut self) -> Result<bool, CommError> {
+        let mut moved = false;
+        while let Some(control) = self.own.pop_front() {
+            self.handle(control)?;
+            moved = true;
+        }
+        let mut on_their_way = Vec::new();
+        for mut message in std::mem::take(&mut self.outgoing) {
+            match message.test()? {
+                Some(_) => moved = true,
+                None => on_their_way.push(message),
+            }
+        }
+        self.outgoing.append(&mut on_their_way);
+        while self.ranks > 1 {
+            let mut incoming = match self.incoming.take() {
+                Some(incoming) => incoming,
+                None if self.is_over => break,
+                None => {
+                    let operation = Operation::Receive { from: None };
+                    self.library.start(WORLD, &operation, nothing()?, buffer()?)?
+                }
+            };
+            match incoming.test()? {
+                Some(message) => self.handle(decode(&message)?)?,
+                None => {
+                    self.incoming = Some(incoming);
+                    break;
+                }
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    fn handle(&mut self, control: Control) -> Result<(), CommError> {
+        let mut events = Vec::new();
+        let program = self.ranks;
+        match (control, &mut self.matching) {
+            (Control::Start { rank, slot, call, notice }, Some(matching)) => {
+                matching.start(rank, &slot.slot(program)?, notice, call, &mut events);
+            }
+            (Control::Skip { rank, slot, error }, Some(matching)) => {
+                let error = CommError::new(error);
+                matching.skip(rank, &slot.slot(program)?, error, &mut events);
+            }
+            (Control::Stall { rank, resolved }, Some(matching)) => {
+                matching.report_stall(rank, resolved, &mut events);
+            }
+            (Control::Leave { rank, epoch }, Some(matching)) => {
+                matching.leave(rank, epoch, &mut events);
+                if matching.is_over() {
+                    self.is_over = true;
+                    (1..program).for_each(|to| self.tell(to, Control::Over));
+                    // The receipt that is under way ends by a message as well.
+                    if self.incoming.is_some() {
+                        self.send(self.rank, &Control::Over);
+                    }
+                }
+            }
+            (Control::Abort { error }, Some(matching)) => {
+                matching.abort(CommError::new(error), &mut events);
+            }
+            (Control::Matched { call }, _) => self.exchange(call)?,
+            (Control::Failed { call, error }, _) => {
+                if let Some((_, completer)) = self.waiting.remove(&call) {
+                    self.complete(completer, Err(CommError::new(error)));
+                }
+            }
+            (Control::Over, _) => self.is_over = true,
+            (Control::Heartbeat { rank }, _) => self.presence.note(rank),
+            (Control::Lost { error }, _) => return Err(CommError::new(error)),
+            (other, None) => {
+                return Err(CommError::new(format!("rank 0 alone matches calls: {other:?}")));
+            }
+        }
+        for event in events {
+            match event {
+                Event::Failed { rank, payload: call, error } => {
+                    self.tell(rank, Control::Failed { call, error: brief(&error) });
+                }
+                Event::Matched { calls, .. } => {
+                    for (rank, call) in calls {
+                        self.tell(rank, Control::Matched { call });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the exchange of a call's data.
+    fn exchange(&mut self, call: u64) -> Result<(), CommError> {
+        let Some((call, completer)) = self.waiting.remove(&call) else { return Ok(()) };
+        let (rank, ranks) = (self.rank, self.ranks);
+        let started = match call.slot.channel.clone() {
+            Channel::Barriers => {
+                Exchange::start(&mut *self.library, call, [self.data; 2], (rank, ranks))
+            }
+            Channel::Send { to, .. } => {
+                Exchange::message(&mut *self.library, call, self.data, (rank, to))
+            }
+            Channel::Receive { from, .. } => {
+                Exchange::message(&mut *self.library, call, self.data, (from, rank))
+            }
+            Channel::Collectives(group) => {
+                let comms = match self.groups.get(&group) {
+                    Some(comms) => *comms,
+                    None => {
+                        let mut create = || self.library.create(group.ranks());
+                        let comms = [create()?, create()?];
+                        self.groups.insert(group.clone(), comms);
+                        comms
+                    }
+                };
+                let position = group.position(rank).unwrap_or_default();
+                let at = (position, group.size());
+                Exchange::start(&mut *self.library, call, comms, at)
+            }
+        };
+        match started {
+            Ok(exchange) => self.exchanges.push((exchange, completer)),
+            Err(error) => {
+                self.complete(completer, Err(error.clone()));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Polls the exchanges. Returns whether one has completed.
+    fn advance(&mut self) -> bool {
+        let mut moved = false;
+        let mut under_way = Vec::with_capacity(self.exchanges.len());
+        // The communicators on which an earlier call has not begun its second stage.
+        let mut held: Vec<Comm> = Vec::new();
+        for (mut exchange, completer) in std::mem::take(&mut self.exchanges) {
+            let comm = exchange.comm();
+            match exchange.advance(&mut *self.library, !held.contains(&comm)) {
+                Ok(None) => {
+                    if exchange.is_first_of_two() {
+                        held.push(comm);
+                    }
+                    under_way.push((exchange, completer));
+                }
+                Ok(Some(received)) => {
+                    self.complete(completer, Ok(received));
+                    moved = true;
+                }
+                Err(error) => {
+                    self.complete(completer, Err(error));
+                    moved = true;
+                }
+            }
+        }
+        under_way.append(&mut self.exchanges);
+        self.exchanges = under_way;
+        moved
+    }
+
+    fn complete(&self, completer: Option<Completer>, outcome: Outcome) {
+        let Some(completer) = completer else { return };
+        completer.complete(outcome);
+        // SeqCst: whoever sees the delivery sees what its function has done.
+        self.counters.pending.fetch_sub(1, Ordering::SeqCst);
+        self.counters.deliveries.fetch_add(1, Ordering::SeqCst);
+    }
+}

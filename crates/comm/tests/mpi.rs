@@ -1,0 +1,400 @@
+//! The MPI backend under `mpirun`: this program starts itself as 2 and as 4 processes, under each
+//! MPI that it finds, and every process makes the same calls over MPI and in one process. The bits
+//! have to be equal, also if each operation is cut into pieces. A process that is killed is an
+//! error at the others.
+//!
+//! Without a launcher the test is skipped with a message; `MILLSTREAM_REQUIRE_MPI=1` makes that a
+//! failure.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millstream_comm::{
+    Buffer, Call, Channel, Collective, Communicator, Elements, LocalGroup, MpiCommunicator,
+    Outcome, ProcessGroup, ReduceOp, Slot,
+};
+use millstream_types::{DType, Origin};
+
+/// How long an outcome may take: far longer than it does, unless it never comes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Set for the processes that the launcher starts.
+const CHILD: &str = "MILLSTREAM_MPI_TEST";
+/// Names the folder in which processes that outlive another one leave a file.
+const FOLDER: &str = "MILLSTREAM_MPI_TEST_FOLDER";
+
+/// A launcher, its library, the arguments that let it start more processes than there are cores, as
+/// any user, and those with which it leaves the other processes alone if one is killed.
+type Launcher = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
+const LAUNCHERS: &[Launcher] = &[
+    (
+        "mpirun.openmpi",
+        "libmpi.so.40",
+        &["--allow-run-as-root", "--oversubscribe"],
+        &["--mca", "orte_enable_recovery", "1", "--mca", "orte_abort_on_non_zero_status", "0"],
+    ),
+    ("mpirun.mpich", "libmpich.so.12", &[], &["-disable-auto-cleanup"]),
+];
+
+fn main() {
+    match env::var(CHILD).as_deref() {
+        Ok("is killed") => return survivor(),
+        Ok(_) => return child(),
+        Err(_) => {}
+    }
+    let mut found = 0;
+    for (launcher, library, arguments, survives) in LAUNCHERS {
+        if Command::new(launcher).arg("--version").output().is_err() {
+            println!("skipped: there is no {launcher}");
+            continue;
+        }
+        found += 1;
+        for ranks in ["2", "4"] {
+            let mut command = Command::new(launcher);
+            command.args(*arguments).args(["-n", ranks]).arg(env::current_exe().unwrap());
+            let output = command.env(CHILD, "1").env("MILLSTREAM_MPI", library).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{launcher} -n {ranks}: {text}{errors}");
+            assert_eq!(text.matches("equal").count().to_string(), ranks, "{text}{errors}");
+            println!("{launcher} -n {ranks}: {}", text.lines().next().unwrap_or_default());
+        }
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("{library}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let run = |kind: &str, ranks: &str, more: &[&str], most: &str| {
+            let mut command = Command::new(launcher);
+            command.env(FOLDER, &folder);
+            command.args(*arguments).args(more).args(["-n", ranks]);
+            // The launchers end the other processes if one is killed. They watch the shells.
+            if kind == "is killed" {
+                command.args(["sh", "-c", "trap '' USR1; \"$0\"; true"]);
+            }
+            command.arg(env::current_exe().unwrap());
+            command.env(CHILD, kind).env("MILLSTREAM_MPI", library);
+            let output = command.env("MILLSTREAM_MPI_MOST_BYTES", most).output().unwrap();
+            let both = [output.stdout, output.stderr].concat();
+            (output.status, String::from_utf8_lossy(&both).into_owned())
+        };
+        let (status, text) = run("calls", "3", &[], "1000");
+        assert!(status.success() && text.matches("equal").count() == 3, "in pieces: {text}");
+        let (_, text) = run("is killed", "3", survives, "");
+        // MPICH's launcher passes nothing on once a process was killed, and does not wait.
+        let begun = Instant::now();
+        while fs::read_dir(&folder).unwrap().count() < 2 {
+            assert!(begun.elapsed() < LONG, "{launcher}: {text}");
+            thread::yield_now();
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    let is_required = env::var_os("MILLSTREAM_REQUIRE_MPI").is_some();
+    assert!(found > 0 || !is_required, "no launcher of MPI was found");
+}
+
+/// Returns the elements of a rank: different from one another, and none exact in the sums.
+fn values(dtype: DType, numel: usize, rank: usize) -> Buffer {
+    let mut buffer = Buffer::zeros(Elements { dtype, numel }).unwrap();
+    let mut state = 0x9e37_79b9_u32.wrapping_mul(rank as u32 + 1);
+    for (k, element) in buffer.bytes_mut().chunks_exact_mut(dtype.size()).enumerate() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223 + k as u32);
+        let small = (state >> 8) as f32 / (1 << 24) as f32 + 0.5;
+        match dtype {
+            DType::F32 => element.copy_from_slice(&small.to_ne_bytes()),
+            DType::F64 => element.copy_from_slice(&f64::from(small).to_ne_bytes()),
+            DType::F16 => element.copy_from_slice(&half::f16::from_f32(small).to_ne_bytes()),
+            DType::BF16 => element.copy_from_slice(&half::bf16::from_f32(small).to_ne_bytes()),
+            DType::Bool => element[0] = (state >> 31) as u8,
+            _ => element.iter_mut().zip(state.to_ne_bytes()).for_each(|(to, byte)| *to = byte),
+        }
+    }
+    buffer
+}
+
+/// The calls of one rank, without their numbers.
+struct Calls {
+    rank: usize,
+    ranks: usize,
+    made: Vec<Call>,
+}
+
+impl Calls {
+    fn add(
+        &mut self,
+        channel: Channel,
+        op: &'static str,
+        collective: Collective,
+        given: Vec<Buffer>,
+        expected: Vec<Elements>,
+    ) {
+        let number = self.made.iter().filter(|call| call.slot.channel == channel).count() as u64;
+        let slot = Slot { channel, number };
+        let origin = Origin::Unknown;
+        self.made.push(Call { slot, collective, op, given, expected, origin });
+    }
+}
+
+fn calls(rank: usize, ranks: usize) -> Vec<Call> {
+    let mut calls = Calls { rank, ranks, made: Vec::new() };
+    let all = Channel::Collectives(ProcessGroup::all(ranks));
+    for dtype in DType::REAL {
+        for numel in [1, 7, 5000] {
+            let x = values(dtype, numel, rank);
+            let of_x = x.elements();
+            let of = |numel| Elements { dtype, numel };
+            let reductions = match dtype {
+                DType::Bool => vec![ReduceOp::Min, ReduceOp::Max],
+                _ if dtype.is_float() => ReduceOp::ALL.to_vec(),
+                _ => vec![ReduceOp::Sum, ReduceOp::Product, ReduceOp::Min, ReduceOp::Max],
+            };
+            for reduction in reductions {
+                let twice = vec![x.clone(), x.clone()];
+                calls.add(
+                    all.clone(),
+                    "allreduce_",
+                    Collective::AllReduce(reduction),
+                    twice,
+                    vec![of_x; 2],
+                );
+                let collective = Collective::Reduce { reduction, root: ranks - 1 };
+                calls.add(all.clone(), "reduce_", collective, vec![x.clone()], vec![of_x]);
+                // Uneven parts, one of them empty.
+                let mut counts: Vec<usize> =
+                    (0..ranks).map(|r| if r == 1 { 0 } else { numel / ranks }).collect();
+                counts[0] += numel - counts.iter().sum::<usize>();
+                let own = of(counts[rank]);
+                let collective = Collective::ReduceScatter { reduction, counts };
+                calls.add(all.clone(), "reduce_scatter_", collective, vec![x.clone()], vec![own]);
+            }
+            let given = if rank == 0 { vec![x.clone()] } else { Vec::new() };
+            let expected = if rank == 0 { Vec::new() } else { vec![of_x] };
+            calls.add(
+                all.clone(),
+                "broadcast_",
+                Collective::Broadcast { root: 0 },
+                given,
+                expected,
+            );
+            let counts: Vec<usize> = (0..ranks).map(|r| numel * r).collect();
+            let total = of(counts.iter().sum());
+            let part = values(dtype, counts[rank], rank);
+            calls.add(
+                all.clone(),
+                "allgather_",
+                Collective::AllGather { counts: counts.clone() },
+                vec![part.clone()],
+                vec![total],
+            );
+            let root = 1;
+            let expected = if rank == root { vec![total] } else { Vec::new() };
+            calls.add(
+                all.clone(),
+                "gather_to_",
+                Collective::Gather { root, counts: counts.clone() },
+                vec![part],
+                expected,
+            );
+            let given =
+                if rank == root { vec![values(dtype, total.numel, rank)] } else { Vec::new() };
+            calls.add(
+                all.clone(),
+                "scatter_from_",
+                Collective::Scatter { root, counts: counts.clone() },
+                given,
+                vec![of(counts[rank])],
+            );
+            // Rank r gives numel · (r + to) elements to rank `to`.
+            let sent: Vec<usize> = (0..ranks).map(|to| numel * (rank + to)).collect();
+            let given = vec![values(dtype, sent.iter().sum(), rank)];
+            let expected = vec![of(sent.iter().sum())];
+            calls.add(
+                all.clone(),
+                "alltoall_",
+                Collective::AllToAll { received: sent.clone(), sent },
+                given,
+                expected,
+            );
+            // Rank 0 takes no part but its call: Open MPI 4.1 confused the next operations then.
+            let of_pair = |a: usize, b: usize| if a == 0 || b == 0 { 0 } else { numel + a };
+            let sent: Vec<usize> = (0..ranks).map(|to| of_pair(rank, to)).collect();
+            let received: Vec<usize> = (0..ranks).map(|from| of_pair(from, rank)).collect();
+            let given = vec![values(dtype, sent.iter().sum(), rank)];
+            let expected = vec![of(received.iter().sum())];
+            let collective = Collective::AllToAll { sent, received };
+            calls.add(all.clone(), "alltoall_", collective, given, expected);
+            let (to, from) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+            calls.add(
+                Channel::Receive { from, tag: 3 },
+                "recv_",
+                Collective::Receive,
+                Vec::new(),
+                vec![of_x],
+            );
+            calls.add(
+                Channel::Send { to, tag: 3 },
+                "send",
+                Collective::Send,
+                vec![x.clone()],
+                Vec::new(),
+            );
+            calls.add(
+                Channel::Barriers,
+                "global_sync",
+                Collective::Barrier,
+                Vec::new(),
+                Vec::new(),
+            );
+            for index in 0..2 {
+                let group = ProcessGroup::new(&[0, ranks - 1], index, ranks).unwrap();
+                if group.position(rank).is_some() {
+                    let channel = Channel::Collectives(group);
+                    calls.add(
+                        channel,
+                        "allreduce_",
+                        Collective::AllReduce(ReduceOp::Sum),
+                        vec![x.clone()],
+                        vec![of_x],
+                    );
+                }
+            }
+        }
+    }
+    let Calls { rank, ranks, mut made } = calls;
+    // Each rank starts its calls in an order of its own.
+    assert!(rank < ranks);
+    let half = made.len() / 2;
+    made.rotate_left(half * rank / ranks);
+    made
+}
+
+fn bytes(outcome: &Outcome) -> Result<Vec<Vec<u8>>, String> {
+    let buffers = outcome.as_ref().map_err(ToString::to_string)?;
+    Ok(buffers.iter().map(|buffer| buffer.bytes().to_vec()).collect())
+}
+
+fn child() {
+    let mpi = MpiCommunicator::connect().unwrap();
+    let (rank, ranks) = (mpi.rank(), mpi.ranks());
+    let local = LocalGroup::communicators(ranks);
+    let own: Vec<Call> = calls(rank, ranks);
+    let requests: Vec<_> = own.iter().map(|call| mpi.start(call.clone())).collect();
+    let mut expected = Vec::new();
+    for (other, communicator) in local.iter().enumerate() {
+        let started = calls(other, ranks).into_iter().map(|call| communicator.start(call));
+        let started: Vec<_> = started.collect();
+        if other == rank {
+            expected = started;
+        }
+    }
+    let (sender, outcomes) = mpsc::channel();
+    for (k, request) in requests.into_iter().enumerate() {
+        let sender = sender.clone();
+        request.then(move |outcome| drop(sender.send((k, outcome))));
+    }
+    for _ in &own {
+        let (k, outcome) = outcomes.recv_timeout(LONG).expect("an outcome");
+        let wanted = bytes(&expected[k].test().expect("all ranks have called")).unwrap();
+        let call = &own[k];
+        let bytes = bytes(&outcome).unwrap_or_else(|e| panic!("rank {rank}: {call}: {e}"));
+        assert!(bytes == wanted, "rank {rank}: {call}: other bytes");
+    }
+    failures(&*mpi);
+    mpi.finish();
+    println!("equal: rank {rank} of {ranks}, {} calls, {}", own.len(), mpi.version());
+}
+
+/// Rank 1 is killed amid the calls; the others get an error that names it, now and later.
+fn survivor() {
+    let mpi = MpiCommunicator::connect().unwrap();
+    let rank = mpi.rank();
+    let sum = |number| {
+        let x = values(DType::F32, 100_000, rank);
+        let started = mpi.start(Call {
+            slot: Slot { channel: Channel::Collectives(ProcessGroup::all(mpi.ranks())), number },
+            collective: Collective::AllReduce(ReduceOp::Sum),
+            op: "allreduce_",
+            expected: vec![x.elements()],
+            given: vec![x],
+            origin: Origin::Unknown,
+        });
+        let (sender, outcome) = mpsc::channel();
+        started.then(move |outcome| drop(sender.send(outcome)));
+        outcome.recv_timeout(LONG).expect("an outcome")
+    };
+    sum(0).expect("no rank is lost");
+    if rank == 1 {
+        let own = std::process::id().to_string();
+        Command::new("kill").args(["-9", &own]).status().unwrap();
+        unreachable!("it is killed");
+    }
+    for number in 1..3 {
+        let error = sum(number).expect_err("rank 1 is lost").to_string();
+        assert!(error.contains("rank 1 is lost: its process"), "rank {rank}: {error}");
+    }
+    assert!(mpi.error().is_some());
+    mpi.finish();
+    fs::write(Path::new(&env::var_os(FOLDER).unwrap()).join(rank.to_string()), "").unwrap();
+    // Without the end of MPI's use, in which the killed process cannot take part.
+    std::process::exit(1);
+}
+
+/// Mistakes are found before data moves, on every rank.
+fn failures(mpi: &dyn Communicator) {
+    let (rank, ranks) = (mpi.rank(), mpi.ranks());
+    let group = ProcessGroup::new(&(0..ranks).collect::<Vec<_>>(), 7, ranks).unwrap();
+    let all = Channel::Collectives(group);
+    let slot = |number| Slot { channel: all.clone(), number };
+    let x = values(DType::F32, 3, rank);
+    let call = |number, collective| Call {
+        slot: slot(number),
+        collective,
+        op: "allreduce_",
+        given: vec![x.clone()],
+        expected: vec![x.elements()],
+        origin: Origin::Unknown,
+    };
+    let fails = |started: millstream_comm::Request, text: &str| {
+        let (sender, outcome) = mpsc::channel();
+        started.then(move |outcome| drop(sender.send(outcome)));
+        let begun = Instant::now();
+        let outcome = loop {
+            // A machine reports this once nothing can run on it.
+            mpi.report_stall(mpi.deliveries().expect("ranks that wait are found"));
+            if let Ok(outcome) = outcome.recv_timeout(Duration::from_millis(5)) {
+                break outcome;
+            }
+            assert!(begun.elapsed() < LONG, "rank {rank}: no outcome with {text}");
+        };
+        let error = outcome.expect_err(text).to_string();
+        assert!(error.contains(text), "rank {rank}: {error}");
+    };
+    let reduction = if rank == 0 { ReduceOp::Max } else { ReduceOp::Sum };
+    fails(mpi.start(call(0, Collective::AllReduce(reduction))), "rank 0 calls allreduce_");
+    if rank == 1 {
+        mpi.skip(slot(1), "allreduce_", "no operand");
+    } else {
+        let sum = mpi.start(call(1, Collective::AllReduce(ReduceOp::Sum)));
+        fails(sum, "rank 1 has skipped allreduce_: no operand");
+    }
+    // Each rank waits for the next one.
+    let from = (rank + 1) % ranks;
+    let receive = Call {
+        slot: Slot { channel: Channel::Receive { from, tag: 9 }, number: 0 },
+        collective: Collective::Receive,
+        op: "recv_",
+        given: Vec::new(),
+        expected: vec![x.elements()],
+        origin: Origin::Unknown,
+    };
+    fails(mpi.start(receive), "the ranks wait for one another: rank 0 for rank 1 in recv_(f32[3])");
+    // All but rank 0 end before the last call.
+    if rank == 0 {
+        let sum = mpi.start(call(2, Collective::AllReduce(ReduceOp::Sum)));
+        fails(sum, "has ended before allreduce_");
+    }
+}

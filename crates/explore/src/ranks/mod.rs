@@ -1,0 +1,288 @@
+//! Runs the programs of several ranks under many schedules, with faults of ranks and of calls.
+//!
+//! # Contract
+//! - The same programs with the same seed take the same steps, over all ranks. The hash of the log
+//!   proves it.
+//! - Under every seed each rank's results equal those of its inline run, its list is the same, the
+//!   checker accepts it, and the ranks' lists are proven to meet.
+//! - With a fault every output is right or missing, and a failure on another rank names the rank of
+//!   the fault. No rank waits for ever.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `turns` | ranks that take turns, late outcomes, faults |
+
+mod turns;
+
+use std::sync::Arc;
+use std::thread;
+
+use millstream_instructions::InstructionList;
+use millstream_runner::{
+    Prepared, RunError, RunOptions, RunReport, Steps, certificate, prepare, run_ranks,
+};
+use millstream_trace::{Program, TraceError};
+use millstream_verify::verify_ranks;
+use millstream_vm::{Cancellation, DriverKind, MachineConfig, Schedule};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::simulate::{Finding, Trial};
+
+use turns::{Fault, Seen, Turns};
+
+/// The memory of each device unless the options set one.
+const MEMORY: u64 = 1 << 30;
+
+/// The programs of several ranks with the results of their inline run.
+pub struct RankSimulator {
+    prepared: Vec<Prepared>,
+    options: RunOptions,
+    inline: Vec<RunReport>,
+    refused: Option<Finding>,
+}
+
+/// What goes wrong in a run.
+#[derive(Clone, Copy, Debug)]
+enum Wrong {
+    Fault(Fault),
+    /// The statements of a rank are cancelled before a step.
+    Cancelled {
+        rank: usize,
+        step: u64,
+    },
+}
+
+impl Wrong {
+    fn rank(self) -> usize {
+        match self {
+            Wrong::Fault(Fault::Lost { rank, .. } | Fault::Fails { rank, .. })
+            | Wrong::Cancelled { rank, .. } => rank,
+        }
+    }
+}
+
+/// The reports of a run, one for each rank that could be run, and what was seen of the turns.
+struct Ran {
+    reports: Vec<Result<RunReport, RunError>>,
+    seen: Seen,
+}
+
+impl RankSimulator {
+    /// Checks the programs and runs them inline.
+    ///
+    /// # Errors
+    /// A mistake in one of the programs, or in their collectives.
+    pub fn new(programs: &[Arc<Program>], options: &RunOptions) -> Result<RankSimulator, RunError> {
+        let limit = options.memory_limit.or(Some(MEMORY));
+        let options = options.clone().emit(true).repeat(1).memory_limit(limit);
+        let inline = options.clone().threads(1);
+        let inline = inline.machine(|config| config.driver(DriverKind::Inline));
+        let (_, communicators) = Turns::communicators(programs.len(), 0, None);
+        let prepared = programs.iter().zip(&communicators).map(|(program, communicator)| {
+            let own = |config: MachineConfig| config.communicator(communicator.clone());
+            prepare(program.clone(), &inline.clone().machine(own))
+        });
+        let prepared = prepared.collect::<Result<_, _>>()?;
+        let inline = run_ranks(programs.to_vec(), &inline)?;
+        let refused = refused(inline.iter().filter_map(|report| report.list.as_ref()));
+        Ok(RankSimulator { prepared, options, inline, refused })
+    }
+
+    /// Returns the reports of the inline run.
+    pub fn inline(&self) -> &[RunReport] {
+        &self.inline
+    }
+
+    /// Returns the certificate of the lists of all ranks.
+    pub fn certificate(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for report in &self.inline {
+            let of_rank = report.list.as_ref().map(certificate);
+            hasher.update(of_rank.unwrap_or_default().as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// Runs the programs with the schedule that the seed chooses, and compares the results.
+    ///
+    /// # Errors
+    /// No thread for a rank.
+    pub fn seed(&self, seed: u64) -> Result<Trial, RunError> {
+        let ran = self.run(seed, None)?;
+        let finding = self.refused.clone().or_else(|| self.compare(&ran));
+        Ok(Trial { schedule: Some(ran.schedule()), finding })
+    }
+
+    /// Runs the programs with the schedule and the fault that the seed chooses: a rank that is lost
+    /// at one of its calls, a call that fails, or a rank that is cancelled.
+    ///
+    /// # Errors
+    /// As [`RankSimulator::seed`].
+    pub fn seed_with_fault(&self, seed: u64) -> Result<Trial, RunError> {
+        let healthy = self.run(seed, None)?;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        // Differs from the generator streams of the schedules and of the turns.
+        rng.set_stream(2);
+        let rank = rng.next_u32() as usize % self.prepared.len();
+        let calls = healthy.seen.calls[rank];
+        let wrong = match rng.next_u32() % 3 {
+            kind @ (0 | 1) if calls > 0 => {
+                let call = 1 + u64::from(rng.next_u32()) % calls;
+                let is_lost = kind == 0;
+                Wrong::Fault(if is_lost {
+                    Fault::Lost { rank, call }
+                } else {
+                    Fault::Fails { rank, call }
+                })
+            }
+            _ => {
+                let steps = healthy.reports[rank].as_ref().ok();
+                let steps = steps.and_then(|report| report.schedule.as_ref());
+                let steps = steps.map_or(0, |schedule| schedule.steps);
+                Wrong::Cancelled { rank, step: 1 + u64::from(rng.next_u32()) % (steps + 1) }
+            }
+        };
+        let ran = self.run(seed, Some(wrong))?;
+        let finding = self.check(&ran, wrong);
+        let finding = finding.map(|found| Finding::Fault(format!("{wrong:?}: {found}")));
+        Ok(Trial { schedule: Some(ran.schedule()), finding })
+    }
+
+    fn run(&self, seed: u64, wrong: Option<Wrong>) -> Result<Ran, RunError> {
+        let fault = match wrong {
+            Some(Wrong::Fault(fault)) => Some(fault),
+            Some(Wrong::Cancelled { .. }) | None => None,
+        };
+        let ranks = self.prepared.len();
+        let (turns, communicators) = Turns::communicators(ranks, seed, fault);
+        let reports = thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (rank, communicator) in communicators.iter().enumerate() {
+                let (mut steps, mut cancellation) = (Steps::default(), None);
+                // Each rank has a schedule of its own.
+                steps.seed = seed.wrapping_mul(ranks as u64).wrapping_add(rank as u64);
+                if let Some(Wrong::Cancelled { rank: chosen, step }) = wrong
+                    && chosen == rank
+                {
+                    (steps.cancel_at, cancellation) = (Some(step), Some(Cancellation::new()));
+                }
+                let mut options = self.options.clone().simulation(steps);
+                options.cancellation = cancellation;
+                let options = options.machine(|config| {
+                    config.driver(DriverKind::Simulated).communicator(communicator.clone())
+                });
+                let prepared = &self.prepared[rank];
+                threads.push(scope.spawn(move || {
+                    let _leaving = Leaving(communicator);
+                    communicator.enter();
+                    prepared.run_with(&options)
+                }));
+            }
+            turns.begin();
+            let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join();
+            threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+        });
+        let panicked = |_| TraceError::of_file("simulate", "a rank panicked".to_owned());
+        Ok(Ran { reports: reports.map_err(panicked)?, seen: turns.seen() })
+    }
+
+    /// Compares a run without a fault with the inline one.
+    fn compare(&self, ran: &Ran) -> Option<Finding> {
+        for (rank, (ran, inline)) in ran.reports.iter().zip(&self.inline).enumerate() {
+            let at = |text: &str| format!("rank{rank}/{text}");
+            let ran = match ran {
+                Ok(ran) => ran,
+                Err(error) => return Some(Finding::Failed(at(&error.to_string()))),
+            };
+            if let Some(failure) = ran.failures.first()
+                && inline.failures.is_empty()
+            {
+                return Some(Finding::Failed(at(&failure.to_string())));
+            }
+            for (output, inline) in ran.outputs.iter().zip(&inline.outputs) {
+                if (&output.spec, &output.bytes) != (&inline.spec, &inline.bytes) {
+                    return Some(Finding::Differs(at(&output.name)));
+                }
+            }
+            if ran.certificate() != inline.certificate() {
+                let message = at("the list is not the one that the inline driver was given");
+                return Some(Finding::List(message));
+            }
+        }
+        None
+    }
+
+    /// Checks a run with a fault.
+    fn check(&self, ran: &Ran, wrong: Wrong) -> Option<String> {
+        let culprit = format!("rank {}", wrong.rank());
+        for (rank, (ran, inline)) in ran.reports.iter().zip(&self.inline).enumerate() {
+            // A host read that fails may end the program.
+            let Ok(ran) = ran else { continue };
+            for (output, inline) in ran.outputs.iter().zip(&inline.outputs) {
+                let is_right = (&output.spec, &output.bytes) == (&inline.spec, &inline.bytes);
+                if output.spec.is_some() && !is_right {
+                    return Some(format!(
+                        "rank{rank}/{} is wrong and passes as right",
+                        output.name
+                    ));
+                }
+                if output.spec.is_none() && inline.spec.is_some() && ran.failures.is_empty() {
+                    return Some(format!(
+                        "rank{rank}/{} is missing, and nothing failed",
+                        output.name
+                    ));
+                }
+            }
+            let is_other = rank != wrong.rank() && inline.failures.is_empty();
+            let unnamed = ran.failures.iter().find(|failure| {
+                let text = failure.to_string();
+                is_other && !text.contains(&culprit)
+            });
+            if let Some(failure) = unnamed {
+                return Some(format!("rank {rank} is not told of {culprit}: {failure}"));
+            }
+            if ran.list.as_ref().is_some_and(|list| millstream_verify::check(list.clone()).is_err())
+            {
+                return Some(format!("the checker refuses the list of rank {rank}"));
+            }
+        }
+        None
+    }
+}
+
+impl Ran {
+    /// Returns the steps of all ranks, and the hash of their logs and of the turns.
+    fn schedule(&self) -> Schedule {
+        let (mut steps, mut hasher) = (self.seen.steps, blake3::Hasher::new());
+        hasher.update(self.seen.hash.as_bytes());
+        for schedule in self.reports.iter().flatten().filter_map(|r| r.schedule.as_ref()) {
+            steps += schedule.steps;
+            hasher.update(schedule.hash.as_bytes());
+        }
+        Schedule { steps, hash: hasher.finalize().to_hex().to_string(), log: None }
+    }
+}
+
+/// Ends a rank's part when its thread ends, also by a panic.
+struct Leaving<'a>(&'a turns::SteppedCommunicator);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// Returns the first objection to the lists of all ranks.
+fn refused<'a>(lists: impl Iterator<Item = &'a InstructionList>) -> Option<Finding> {
+    let lists: Vec<&InstructionList> = lists.collect();
+    for (rank, list) in lists.iter().enumerate() {
+        if let Err(violations) = millstream_verify::check((*list).clone()) {
+            let first = violations.first().map_or_else(String::new, ToString::to_string);
+            return Some(Finding::List(format!("the list of rank {rank} is refused: {first}")));
+        }
+    }
+    let verdict = verify_ranks(&lists);
+    let first = verdict.violations.first()?;
+    Some(Finding::List(format!("the ranks are not proven to meet: {first}")))
+}

@@ -1,0 +1,219 @@
+//! Calls moved to other streams.
+
+use std::collections::HashMap;
+
+use millstream_profile::Profile;
+use millstream_profile::model::{Instruction, NONE, Role, Source, Stream};
+use millstream_trace::assignment::Target;
+use millstream_types::nearest::did_you_mean;
+use millstream_types::{StreamKey, StreamType};
+
+use super::change::Changes;
+use super::costs::{Cost, Costs};
+use super::waits::Rebuilding;
+
+/// Returns the profile with its calls on other streams, or with another number of workers.
+pub(super) fn moved(
+    profile: &Profile,
+    mut costs: Costs,
+    changes: &Changes,
+) -> Result<(Profile, Costs), String> {
+    costs.instructions.iter_mut().for_each(Cost::release);
+    let mut made = profile.clone();
+    if let Some(threads) = changes.threads {
+        if profile.source == Source::Imported {
+            return Err("the number of threads: the profile is not of a machine of ours".into());
+        }
+        made.host_workers = threads;
+    }
+    let of_call = match (changes.compute_streams, &changes.assignment) {
+        (None, None) => {
+            share_workers(&mut made);
+            return Ok((made, costs));
+        }
+        _ => streams_of_calls(&mut made, changes)?,
+    };
+    let (mut made, costs) = Rebuilding::new(&made, of_call).run(costs);
+    share_workers(&mut made);
+    Ok((made, costs))
+}
+
+/// Gives the host's streams their workers, in the order of their first instructions.
+fn share_workers(profile: &mut Profile) {
+    if profile.host_workers == 0 {
+        return;
+    }
+    let mut next = 0;
+    let mut is_open = vec![false; profile.streams.len()];
+    let own = profile.instructions.iter().filter(|i| i.stream != NONE && i.parent == NONE);
+    for stream in own.map(|i| i.stream as usize) {
+        let decl = &mut profile.streams[stream];
+        if std::mem::replace(&mut is_open[stream], true) || decl.pool {
+            continue;
+        }
+        // Streams of other devices have no worker, whatever they are given here.
+        if decl.device.starts_with("cpu:") {
+            decl.worker = Some(next % profile.host_workers);
+            next += 1;
+        }
+    }
+}
+
+/// Returns the key of a stream of ours.
+fn key(stream: &Stream) -> Option<StreamKey> {
+    let mut words = stream.key().split(' ');
+    let device = words.next()?.parse().ok()?;
+    let (ty, index) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(StreamKey::new(device, ty, index))
+}
+
+/// Returns the number of a stream, which is added if the profile does not have it.
+fn stream_number(profile: &mut Profile, key: &StreamKey) -> u32 {
+    let name = key.to_string();
+    let known = profile.streams.iter().position(|stream| stream.key() == name);
+    known.unwrap_or_else(|| {
+        let device = key.device.to_string();
+        profile.streams.push(Stream { name, device, ..Stream::default() });
+        profile.streams.len() - 1
+    }) as u32
+}
+
+/// Returns the line or node of a place: `step.json:12`, `et.json node 12`.
+fn number(place: &str) -> u32 {
+    let digits = place.rfind([':', ' ']).map_or(place, |at| &place[at + 1..]);
+    digits.parse().unwrap_or(0)
+}
+
+/// Returns the stream of each instruction.
+fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>, String> {
+    let keys: Vec<Option<StreamKey>> = profile.streams.iter().map(key).collect();
+    let is_compute = |stream: u32| {
+        let key = keys.get(stream as usize).and_then(Option::as_ref);
+        key.is_some_and(|key| key.ty == StreamType::COMPUTE)
+    };
+    let is_call =
+        |i: &Instruction| i.role == Role::Work && is_compute(i.stream) && i.parent == NONE;
+    if profile.streams.iter().any(|stream| stream.rank > 0) {
+        return Err("the streams of one rank: record a run of a single one".to_owned());
+    }
+    let calls = profile.instructions.iter().filter(|i| is_call(i));
+    let Some(first) = calls.clone().next() else {
+        return Err(
+            "the profile has no calls on compute streams of ours, which could go to others"
+                .to_owned(),
+        );
+    };
+    if calls.clone().all(|i| profile.operands_of(i).is_empty()) {
+        return Err(
+            "the profile does not know which tensors its calls use, so the waits of other \
+                    streams cannot be found"
+                .to_owned(),
+        );
+    }
+    let device = keys[first.stream as usize].as_ref().map(|key| key.device.clone());
+    let Some(device) = device else { return Err("the calls' device is not known".to_owned()) };
+    let mut streams: Vec<u32> = profile.instructions.iter().map(|i| i.stream).collect();
+    if let Some(count) = changes.compute_streams {
+        let of_turn: Vec<u32> = (0..count)
+            .map(|k| stream_number(profile, &StreamKey::compute(device.clone(), k)))
+            .collect();
+        let mut turn = 0;
+        let mut view: Option<(u32, u32)> = None;
+        for (k, instruction) in profile.instructions.iter().enumerate() {
+            // A call takes a turn, whether it computes or makes views of one tensor.
+            let of = |i: &Instruction| (i.place, storage(profile, i));
+            let is_view = instruction.role == Role::View;
+            let begins_view = is_view && view != Some(of(instruction));
+            view = is_view.then(|| of(instruction)).or(view.filter(|_| !is_call(instruction)));
+            if is_call(instruction) && profile.name_of(instruction) != "SyncRead" {
+                streams[k] = of_turn[turn % of_turn.len()];
+                turn += 1;
+            } else if begins_view {
+                turn += 1;
+            }
+        }
+    }
+    if let Some(assignment) = &changes.assignment {
+        let mut targets = Vec::new();
+        for rule in assignment.rules() {
+            let key = match rule.target() {
+                Target::Compute(index) => StreamKey::compute(device.clone(), *index),
+                Target::Named(name) => named(profile, assignment, name, &device)
+                    .map_err(|message| rule.error(message).to_string())?,
+            };
+            targets.push((stream_number(profile, &key), false));
+        }
+        for (k, instruction) in profile.instructions.iter().enumerate() {
+            if !is_call(instruction) || profile.name_of(instruction) == "SyncRead" {
+                continue;
+            }
+            let place = number(profile.place_of(instruction));
+            let name = profile.name_of(instruction);
+            for (rule, (stream, is_used)) in assignment.rules().iter().zip(&mut targets) {
+                if rule.holds(name, place) {
+                    streams[k] = *stream;
+                    *is_used = true;
+                }
+            }
+        }
+        // A rule may be for a view, or for a call that the recorded run has not made.
+        if targets.iter().all(|(_, is_used)| !is_used) {
+            return Err(format!("{}: no rule holds for a call of the profile", assignment.file()));
+        }
+    }
+    reads_follow_writers(profile, &is_call, &mut streams);
+    Ok(streams)
+}
+
+fn storage(profile: &Profile, instruction: &Instruction) -> u32 {
+    let operand = profile.operands_of(instruction).first();
+    operand.map_or(NONE, |o| profile.tensors[o.tensor as usize].storage)
+}
+
+/// Returns the stream that an assignment names: one of its own, or one of the profile.
+fn named(
+    profile: &Profile,
+    assignment: &millstream_trace::Assignment,
+    name: &str,
+    device: &millstream_types::DeviceId,
+) -> Result<StreamKey, String> {
+    if let Some(stream) = assignment.streams().iter().find(|stream| stream.name == name) {
+        let device = stream.device.clone().unwrap_or_else(|| device.clone());
+        let taken = |index: u32| {
+            let name = StreamKey::new(device.clone(), stream.ty, index).to_string();
+            profile.streams.iter().any(|stream| stream.key() == name)
+        };
+        let index = stream.index.unwrap_or_else(|| (0..).find(|k| !taken(*k)).unwrap_or(0));
+        return Ok(StreamKey::new(device, stream.ty, index));
+    }
+    let known = profile.streams.iter().find(|s| s.own_name() == Some(name) || s.key() == name);
+    known.and_then(key).ok_or_else(|| {
+        let names = profile.streams.iter().map(|s| s.own_name().unwrap_or(s.key()));
+        let help = did_you_mean(name, names);
+        let help = help.map(|help| format!("; {help}")).unwrap_or_default();
+        format!("unknown stream '{name}'{help}")
+    })
+}
+
+/// A read by the host runs on the stream of the last write.
+fn reads_follow_writers(
+    profile: &Profile,
+    is_call: &dyn Fn(&Instruction) -> bool,
+    streams: &mut [u32],
+) {
+    let mut writer: HashMap<u32, u32> = HashMap::new();
+    for (k, instruction) in profile.instructions.iter().enumerate() {
+        if !is_call(instruction) {
+            continue;
+        }
+        if profile.name_of(instruction) == "SyncRead" {
+            if let Some(&written) = writer.get(&storage(profile, instruction)) {
+                streams[k] = written;
+            }
+            continue;
+        }
+        for operand in profile.operands_of(instruction).iter().filter(|o| o.writes) {
+            writer.insert(profile.tensors[operand.tensor as usize].storage, streams[k]);
+        }
+    }
+}

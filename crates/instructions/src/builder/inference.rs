@@ -1,0 +1,392 @@
+//! The inference cache: what schemas said of earlier calls.
+//!
+//! A schema is a function of its operands' dtypes, shapes and layouts and of the call's arguments,
+//! and of nothing else. So a later call of the same op with operands of the same classes and equal
+//! arguments has the same accesses, results and scratch memory, and is emitted without asking the
+//! schema. OneFlow's eager interpreter keeps such a cache for each op.
+//!
+//! The cache has a fixed number of places. A call whose places are taken replaces the older entry.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
+
+use millstream_ops::{OutputSpec, Signature};
+use millstream_types::{Access, Attrs, OpId, Origin, Result, StreamId, TensorSpec};
+
+use crate::builder::memory::Allocations;
+use crate::builder::slot::SpecClass;
+use crate::builder::{
+    Builder, Call, Outcome, Output, Outputs, PreparedCall, Sink, SyncPolicy, TensorRef,
+};
+use crate::instruction::Priority;
+use crate::planner::ArenaId;
+use crate::table::Kind;
+
+/// The number of places, a power of two.
+const PLACES: usize = 4096;
+
+/// The most inputs of a call that the cache keeps.
+const MAX_INPUTS: usize = 8;
+
+/// How often calls were found in the inference cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InferenceStats {
+    /// Calls that were emitted without asking their schema.
+    pub hits: u64,
+    /// Calls that could have been kept, and were not found.
+    pub misses: u64,
+    /// Calls that are never kept: into given tensors, within a critical section, on operands of
+    /// another device's memory, of a result whose size depends on data.
+    pub passed: u64,
+    /// Entries that gave their place to another call.
+    pub replaced: u64,
+}
+
+/// A result of a kept call.
+#[derive(Debug)]
+enum InferredOutput {
+    /// The input of this number, changed in place.
+    Same(usize),
+    /// A new tensor, in a storage of this many bytes.
+    Fresh { spec: Arc<TensorSpec>, bytes: u64, class: SpecClass },
+    /// A view of the input of this number, which reaches this many bytes into the storage.
+    View { of: usize, spec: Arc<TensorSpec>, bytes: u64, class: SpecClass },
+}
+
+/// A kept call.
+#[derive(Debug)]
+pub(super) struct Inferred {
+    hash: u64,
+    /// The call: its inputs, then its new tensors.
+    call: PreparedCall,
+    inputs: usize,
+    outputs: SmallVec<[InferredOutput; 2]>,
+    workspace: u64,
+    /// Whether all results are views, so that no kernel runs.
+    is_view: bool,
+    /// Whether the sink was asked to store the call.
+    is_stored: bool,
+}
+
+/// The key of a call.
+struct Key<'a> {
+    hash: u64,
+    op: OpId,
+    classes: Classes,
+    attrs: &'a Attrs,
+    priority: Priority,
+}
+
+/// The classes of a call's inputs.
+pub(super) type Classes = SmallVec<[SpecClass; MAX_INPUTS]>;
+
+impl Key<'_> {
+    fn is_of(&self, entry: &Inferred) -> bool {
+        entry.hash == self.hash
+            && entry.call.op() == self.op
+            && entry.call.priority == self.priority
+            && entry.inputs == self.classes.len()
+            && entry.call.classes().take(entry.inputs).eq(self.classes.iter().copied())
+            && match entry.call.attrs() {
+                Some(attrs) => **attrs == *self.attrs,
+                None => self.attrs.is_empty(),
+            }
+    }
+}
+
+/// The calls that are kept, each in one of two neighbouring places that its hash names.
+#[derive(Debug, Default)]
+pub(super) struct InferenceCache {
+    places: Vec<Option<Box<Inferred>>>,
+    stats: InferenceStats,
+}
+
+const fn places_of(hash: u64) -> [usize; 2] {
+    // The upper bits are the better ones.
+    let place = (hash >> 32) as usize & (PLACES - 1);
+    [place, place ^ 1]
+}
+
+impl InferenceCache {
+    /// Takes out the entry of a call, to be put back after its use.
+    fn take(&mut self, key: &Key<'_>) -> Option<Box<Inferred>> {
+        if self.places.is_empty() {
+            self.places.resize_with(PLACES, || None);
+        }
+        let has = |place: &usize| self.places[*place].as_ref().is_some_and(|e| key.is_of(e));
+        let place = places_of(key.hash).into_iter().find(has);
+        match place {
+            Some(_) => self.stats.hits += 1,
+            None => self.stats.misses += 1,
+        }
+        self.places[place?].take()
+    }
+
+    /// Puts an entry into its first place, and what was there into the second. Returns the entry
+    /// that gave way, if both were taken.
+    fn put(&mut self, entry: Box<Inferred>) -> Option<Box<Inferred>> {
+        let [first, second] = places_of(entry.hash);
+        let moved = self.places[first].replace(entry)?;
+        let replaced = self.places[second].replace(moved);
+        self.stats.replaced += u64::from(replaced.is_some());
+        replaced
+    }
+}
+
+/// What the cache says of a call.
+pub(super) enum Lookup {
+    Found(Box<Inferred>),
+    /// It is not there, and may be kept by this hash and these classes.
+    Missed(u64, Classes),
+    /// It is never kept.
+    Passed,
+}
+
+impl Builder {
+    /// Returns how often calls were found in the inference cache.
+    pub const fn inference_stats(&self) -> InferenceStats {
+        self.inference.stats
+    }
+
+    /// Looks a call up.
+    pub(super) fn look_up(&mut self, call: &Call<'_>) -> Lookup {
+        let Some(classes) = self.classes_of(call) else {
+            // What is wrong with an operand, if anything is, shows when the schema is asked.
+            self.inference.stats.passed += 1;
+            return Lookup::Passed;
+        };
+        let mut hasher = FxHasher::default();
+        (call.op.0, call.priority.0).hash(&mut hasher);
+        classes.iter().for_each(|class| class.hash(&mut hasher));
+        if !call.attrs.is_empty() {
+            call.attrs.hash(&mut hasher);
+        }
+        let Call { op, attrs, priority, .. } = *call;
+        let key = Key { hash: hasher.finish(), op, classes, attrs, priority };
+        match self.inference.take(&key) {
+            Some(found) => Lookup::Found(found),
+            None => Lookup::Missed(key.hash, key.classes),
+        }
+    }
+
+    /// Returns the classes of the inputs of a call that may be kept. So all inputs are live, in the
+    /// stream's own memory, and not held.
+    #[inline]
+    fn classes_of(&mut self, call: &Call<'_>) -> Option<Classes> {
+        let track = &self.streams[call.stream.index()];
+        if call.into.is_some()
+            || call.section.is_some()
+            || call.inputs.len() > MAX_INPUTS
+            || !track.requested.is_empty()
+        {
+            return None;
+        }
+        let memory = track.memory;
+        let mut classes = Classes::new();
+        for &input in call.inputs {
+            classes.push(self.slots.class_if_free(input, memory)?);
+        }
+        Some(classes)
+    }
+
+    /// Keeps what a schema said of a call that was emitted with these new tensors.
+    pub(super) fn keep_inferred(
+        &mut self,
+        sink: &mut dyn Sink,
+        (hash, classes): (u64, Classes),
+        call: &Call<'_>,
+        signature: &Signature,
+        made: &[TensorRef],
+    ) {
+        let is_view = signature.is_view();
+        let accesses = call.inputs.iter().zip(&signature.accesses);
+        let accesses = accesses.map(|(&input, &access)| match access {
+            Access::Write => self.write_access(input),
+            other => other,
+        });
+        let mut operands: SmallVec<[(SpecClass, Access); 4]> =
+            classes.iter().copied().zip(accesses).collect();
+        let mut made = made.iter();
+        let mut outputs = SmallVec::new();
+        for output in &signature.outputs {
+            outputs.push(match output {
+                OutputSpec::Same(input) => InferredOutput::Same(*input),
+                OutputSpec::Fresh(_) => {
+                    let Some(&tensor) = made.next() else { return };
+                    let Some(class) = self.slots.class_if_known(tensor.id) else { return };
+                    let spec = self.slots.shared_spec(tensor.id).clone();
+                    operands.push((class, Access::Write));
+                    InferredOutput::Fresh { bytes: spec.span_bytes() as u64, spec, class }
+                }
+                OutputSpec::View { of, .. } if is_view => {
+                    let Some(&tensor) = made.next() else { return };
+                    // Whether a view of a part of a storage covers the storage depends on more than
+                    // the part's class.
+                    let whole = self.slots.is_whole_class(classes[*of]);
+                    let class = whole.then(|| self.slots.class_if_known(tensor.id)).flatten();
+                    let class = class.unwrap_or_default();
+                    let spec = self.slots.shared_spec(tensor.id).clone();
+                    let bytes = spec.span_bytes() as u64;
+                    InferredOutput::View { of: *of, spec, bytes, class }
+                }
+                // Rare.
+                OutputSpec::View { .. } | OutputSpec::Bounded(_) => return,
+            });
+        }
+        let attrs = (!call.attrs.is_empty()).then(|| call.attrs.clone());
+        let (workspace, inputs) = (signature.workspace as u64, call.inputs.len());
+        let call = PreparedCall::new(call.op, operands, attrs, call.priority);
+        let is_stored = is_view || workspace > 0;
+        let entry = Inferred { hash, call, inputs, outputs, workspace, is_view, is_stored };
+        let replaced = self.inference.put(Box::new(entry));
+        if let Some(number) = replaced.and_then(|old| old.call.number) {
+            sink.forget_call(number);
+        }
+    }
+
+    /// Emits a call that was found, as [`Builder::call`] would.
+    pub(super) fn call_inferred<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        call: &Call<'_>,
+        mut found: Box<Inferred>,
+    ) -> Result<Outcome<Outputs>> {
+        let outcome = if found.is_view {
+            self.inferred_views(sink, call, &found).map(Outcome::Done)
+        } else {
+            self.emit_inferred(sink, call, &mut found)
+        };
+        // It returns to the place that it left.
+        self.inference.put(found);
+        outcome
+    }
+
+    fn inferred_views(
+        &mut self,
+        sink: &mut impl Sink,
+        call: &Call<'_>,
+        found: &Inferred,
+    ) -> Result<Outputs> {
+        // All views or none: every check comes before the first emission.
+        for output in &found.outputs {
+            if let InferredOutput::View { of, spec, bytes, .. } = output {
+                self.check_view(call.inputs[*of], spec, *bytes)?;
+            }
+        }
+        let views = found.outputs.iter().map(|output| match output {
+            InferredOutput::View { of, spec, class, .. } => Output::Tensor(self.begin_view(
+                sink,
+                call.inputs[*of],
+                spec.clone(),
+                *class,
+                call.origin,
+            )),
+            InferredOutput::Same(input) => Output::Same(*input),
+            InferredOutput::Fresh { .. } => unreachable!("a view makes no storage"),
+        });
+        Ok(views.collect())
+    }
+
+    fn emit_inferred<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        call: &Call<'_>,
+        found: &mut Inferred,
+    ) -> Result<Outcome<Outputs>> {
+        let Call { stream, origin, .. } = *call;
+        let arena = self.streams[stream.index()].memory;
+        // Most calls make one tensor, in memory that their stream has free: nothing is collected.
+        if let [InferredOutput::Fresh { spec, bytes, class }] = &found.outputs[..]
+            && (found.workspace == 0 && found.is_stored && found.inputs < MAX_INPUTS)
+            && let Some(memory) = self.place_idle(stream, arena, *bytes)
+        {
+            let made = self.begin_classified(sink, stream, spec.clone(), *class, memory, origin);
+            let mut tensors = [made; MAX_INPUTS];
+            tensors[..found.inputs].copy_from_slice(call.inputs);
+            self.emit_ordered(sink, stream, &found.call, &tensors[..=found.inputs], origin);
+            let mut outputs = Outputs::new();
+            outputs.push(Output::Tensor(made));
+            return Ok(Outcome::Done(outputs));
+        }
+        let fresh = found.outputs.iter().filter_map(|output| match output {
+            InferredOutput::Fresh { spec, bytes, class } => Some((spec, *bytes, *class)),
+            _ => None,
+        });
+        let mut sizes: SmallVec<[(ArenaId, u64); 4]> =
+            fresh.clone().map(|(_, bytes, _)| (arena, bytes)).collect();
+        if found.workspace > 0 {
+            sizes.push((arena, found.workspace));
+        }
+        let mut memory = Allocations::new();
+        if let [(arena, bytes)] = sizes[..]
+            && let Some(idle) = self.place_idle(stream, arena, bytes)
+        {
+            memory.push(idle);
+        } else if !sizes.is_empty() {
+            let purpose = |builder: &Builder, k: usize| {
+                let name = builder.ops.get(call.op).map_or("?", |op| op.name());
+                match fresh.clone().nth(k) {
+                    Some((spec, ..)) => format!("{}, a result of {name}", spec.brief()),
+                    None => format!("the scratch memory of {name}"),
+                }
+            };
+            memory = match self.place(sink, stream, &sizes, purpose, origin)? {
+                Outcome::Need(need) => return Ok(Outcome::Need(need)),
+                Outcome::Done(memory) => memory,
+            };
+        }
+        let workspace = if found.workspace > 0 { memory.pop() } else { None };
+        let mut tensors: SmallVec<[TensorRef; MAX_INPUTS]> = SmallVec::from_slice(call.inputs);
+        for ((spec, _, class), memory) in fresh.zip(memory) {
+            let made = self.begin_classified(sink, stream, spec.clone(), class, memory, origin);
+            tensors.push(made);
+        }
+        let mut made = tensors[found.inputs..].iter();
+        let outputs = found.outputs.iter().filter_map(|output| match output {
+            InferredOutput::Same(input) => Some(Output::Same(*input)),
+            _ => made.next().map(|tensor| Output::Tensor(*tensor)),
+        });
+        let outputs = outputs.collect();
+        if workspace.is_some() {
+            let operands = found.call.uses(&tensors);
+            self.emit_call(sink, call, operands, found.call.attrs().cloned(), workspace);
+            return Ok(Outcome::Done(outputs));
+        }
+        if !found.is_stored {
+            let specs = tensors.iter().map(|tensor| self.slots.shared_spec(tensor.id).clone());
+            found.call.number = sink.store_call(&found.call, specs.collect());
+            found.is_stored = true;
+        }
+        self.emit_ordered(sink, stream, &found.call, &tensors, origin);
+        Ok(Outcome::Done(outputs))
+    }
+
+    /// Emits a call on live tensors of its classes, none of which is held, with its waits.
+    #[inline]
+    fn emit_ordered(
+        &mut self,
+        sink: &mut impl Sink,
+        stream: StreamId,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) {
+        let uses = tensors.iter().map(|tensor| tensor.id).zip(call.accesses());
+        let track = &self.streams[stream.index()];
+        let plain = track.fence_epoch == self.fence_epoch
+            && self.policy == SyncPolicy::Frontier
+            && uses
+                .clone()
+                .all(|(tensor, access)| self.slots.is_ordered_by(tensor, stream, access.writes()));
+        if !plain {
+            self.wait_for_uses(sink, stream, uses.clone(), origin);
+        }
+        let at = self.next(stream);
+        uses.for_each(|(tensor, access)| self.slots.used(tensor, at, access));
+        self.stats.count(Kind::OpCall);
+        sink.emit_prepared(at, call, tensors, origin);
+    }
+}

@@ -1,0 +1,115 @@
+//! Storages: the memory behind tensors, and its last uses.
+
+use millstream_types::{Access, Point, StreamId};
+
+use crate::builder::region::SectionId;
+use crate::frontier::Frontier;
+use crate::planner::{ArenaId, BlockId};
+
+/// The memory that one or more tensors are views of, and its last uses. The fields that every use
+/// reads come first and fill a cache line.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Storage {
+    pub(super) last_write: Point,
+    /// The newest read since the last write by the stream that was first to read; none if its
+    /// sequence number is 0. A read on a pool stands for everything on the pool up to it.
+    first_read: Point,
+    /// The newest reads by other streams. Few storages are read by several streams between writes.
+    further_reads: Vec<Point>,
+    pub(super) held: Option<SectionId>,
+    /// The last use of any kind, if [`SlotTable::keeps_last_uses`].
+    pub(super) last_use: Point,
+    /// The number of live tensors that are views of it.
+    pub(super) tensors: u32,
+    pub(super) bytes: u64,
+    pub(super) arena: ArenaId,
+    /// None if the planner does not manage the memory, or the storage has no bytes.
+    pub(super) block: Option<BlockId>,
+}
+
+// One cache line for the fields that every use reads, and one for the rest.
+const _: () = assert!(std::mem::offset_of!(Storage, last_use) == 64 && size_of::<Storage>() == 128);
+
+impl Storage {
+    /// Returns a storage that is allocated at the point `allocated` and has no uses.
+    pub(super) fn new(
+        allocated: Point,
+        bytes: u64,
+        arena: ArenaId,
+        block: Option<BlockId>,
+    ) -> Storage {
+        Storage {
+            last_write: allocated,
+            first_read: Point::new(allocated.stream, 0),
+            further_reads: Vec::new(),
+            held: None,
+            last_use: allocated,
+            tensors: 0,
+            bytes,
+            arena,
+            block,
+        }
+    }
+
+    /// Returns the newest read of each stream since the last write.
+    pub(super) fn reads(&self) -> impl Iterator<Item = Point> + '_ {
+        let first = (self.first_read.seq > 0).then_some(self.first_read);
+        first.into_iter().chain(self.further_reads.iter().copied())
+    }
+
+    /// Calls `found` with each of [`Storage::reads`], and perhaps with the start of a stream, which
+    /// has always completed.
+    #[inline]
+    pub(super) fn each_read(&self, mut found: impl FnMut(Point)) {
+        found(self.first_read);
+        self.further_reads.iter().copied().for_each(found);
+    }
+
+    /// Returns the points of all last uses.
+    pub(super) fn last_use_frontier(&self) -> Frontier {
+        let one_stream = self.further_reads.is_empty()
+            && (self.first_read.seq == 0 || self.first_read.stream == self.last_write.stream);
+        if !one_stream {
+            return self.reads().chain([self.last_write]).collect();
+        }
+        let read_last = self.first_read.seq > self.last_write.seq;
+        Frontier::of(if read_last { self.first_read } else { self.last_write })
+    }
+
+    /// Whether all earlier uses that a use on `stream` must come after are on `stream` itself, so
+    /// that the stream's own order suffices.
+    #[inline]
+    pub(super) fn is_ordered_by(&self, stream: StreamId, writes: bool) -> bool {
+        // Branch-free where possible, because the outcomes are hard to predict.
+        let here = |p: Point| (p.stream == stream) | (p.seq == 0);
+        let reads = here(self.first_read) & self.further_reads.is_empty();
+        here(self.last_write) & (reads | !writes)
+    }
+
+    /// Records a use at `point` in the first cache line.
+    #[inline]
+    pub(super) fn used(&mut self, point: Point, access: Access) {
+        if self.last_write == point {
+            // An instruction that both reads and writes a storage counts as a write.
+        } else if access.writes() {
+            self.last_write = point;
+            self.first_read.seq = 0;
+            if !self.further_reads.is_empty() {
+                self.further_reads.clear();
+            }
+        } else if (self.first_read.stream == point.stream) | (self.first_read.seq == 0) {
+            self.first_read = point;
+        } else {
+            self.read_further(point);
+        }
+    }
+
+    #[cold]
+    fn read_further(&mut self, point: Point) {
+        match self.further_reads.iter_mut().find(|r| r.stream == point.stream) {
+            Some(read) => read.seq = point.seq,
+            None => self.further_reads.push(point),
+        }
+    }
+}

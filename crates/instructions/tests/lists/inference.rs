@@ -1,0 +1,171 @@
+//! The inference cache: with it, a builder emits what it emits when it asks each schema anew.
+
+use std::sync::Arc;
+
+use millstream_instructions::builder::{InferenceStats, OfflineCatalog, OfflineSink, Output};
+use millstream_instructions::text;
+use millstream_instructions::{
+    Builder, BuilderConfig, Call, Outcome, Priority, SyncPolicy, TensorRef,
+};
+use millstream_types::{Attrs, DType, DeviceId, Origin, StreamId, StreamKey, TensorSpec};
+use proptest::prelude::*;
+
+/// A step of a program: what to do, two tensors, an argument, a stream.
+type Step = (u8, u8, u8, u8, u8);
+
+struct Program {
+    builder: Builder,
+    sink: OfflineSink,
+    streams: Vec<StreamId>,
+    live: Vec<TensorRef>,
+    /// Whether calls may be found in the cache.
+    cached: bool,
+    /// The results of all steps.
+    notes: Vec<String>,
+}
+
+impl Program {
+    fn new(sync: SyncPolicy, cached: bool) -> Program {
+        let config = BuilderConfig { sync, ..BuilderConfig::default() };
+        let ops = Arc::new(millstream_ops::standard());
+        let mut builder = Builder::new(&config, ops, Box::new(OfflineCatalog));
+        let devices = [DeviceId::cpu(0), DeviceId::cpu(0), DeviceId::new("sim", 0).unwrap()];
+        let keys = devices.into_iter().enumerate();
+        let keys = keys.map(|(k, device)| StreamKey::compute(device, k as u32));
+        let streams: Vec<StreamId> = keys.map(|key| builder.stream(&key).unwrap()).collect();
+        let mut sink = OfflineSink { annotated: true, ..OfflineSink::default() };
+        let mut live = Vec::new();
+        for (stream, shape) in [(0, [4, 6]), (1, [4, 6]), (0, [4, 1]), (2, [4, 6])] {
+            let spec = TensorSpec::contiguous(DType::F32, &shape).unwrap();
+            let made =
+                builder.allocate_offline(&mut sink, streams[stream], &spec, &Origin::Unknown);
+            live.push(made.unwrap());
+        }
+        Program { builder, sink, streams, live, cached, notes: Vec::new() }
+    }
+
+    fn call(&mut self, name: &str, inputs: &[TensorRef], attrs: Attrs, stream: usize) {
+        let attrs = Arc::new(attrs);
+        let call = Call {
+            op: self.builder.ops().id(name).unwrap(),
+            inputs,
+            into: None,
+            attrs: &attrs,
+            stream: self.streams[stream],
+            priority: Priority::default(),
+            section: None,
+            origin: &Origin::Unknown,
+        };
+        let Program { builder, sink, .. } = self;
+        let outputs = if self.cached {
+            loop {
+                match builder.call(sink, &call) {
+                    Ok(Outcome::Done(outputs)) => break Ok(outputs),
+                    Ok(Outcome::Need(need)) => {
+                        builder.assume(sink, need, &Origin::Unknown).unwrap();
+                    }
+                    Err(error) => break Err(error),
+                }
+            }
+        } else {
+            builder.call_offline(sink, &call)
+        };
+        self.notes.push(format!("{outputs:?}"));
+        for output in outputs.into_iter().flatten() {
+            if let Output::Tensor(made) = output {
+                self.live.push(made);
+            }
+        }
+    }
+
+    fn step(&mut self, (kind, a, b, argument, stream): Step) {
+        let pick = |k: u8| self.live[usize::from(k) % self.live.len()];
+        let (a_, b_, stream) = (pick(a), pick(b), usize::from(stream) % self.streams.len());
+        let k = i64::from(argument % 3);
+        match kind % 12 {
+            0 | 1 => self.call("add", &[a_, b_], Attrs::new(), stream),
+            2 => self.call("add", &[a_, b_], Attrs::new().with("alpha", k), stream),
+            3 => self.call("relu", &[a_], Attrs::new(), stream),
+            4 => self.call("mul_", &[a_, b_], Attrs::new(), stream),
+            5 => self.call("select", &[a_], Attrs::new().with("dim", 0).with("index", k), stream),
+            6 => {
+                self.call("transpose", &[a_], Attrs::new().with("dim0", 0).with("dim1", k), stream)
+            }
+            7 => {
+                let attrs = Attrs::new().with("split_size", 1 + k).with("dim", 0);
+                self.call("split", &[a_], attrs, stream);
+            }
+            8 => self.call("sort", &[a_], Attrs::new().with("dim", k), stream),
+            9 => self.call("mse_loss", &[a_, b_], Attrs::new(), stream),
+            10 => self.call("nonzero", &[a_], Attrs::new(), stream),
+            // Sometimes a tensor that was released before.
+            _ => {
+                let Program { builder, sink, .. } = self;
+                let released = builder.release(sink, a_, None, &Origin::Unknown);
+                self.notes.push(format!("{released:?}"));
+                if argument % 4 != 0 {
+                    self.live.retain(|tensor| *tensor != a_);
+                }
+                if self.live.is_empty() {
+                    self.live.push(a_);
+                }
+            }
+        }
+    }
+
+    fn ended(self) -> (String, Vec<String>, InferenceStats) {
+        let stats = self.builder.inference_stats();
+        let counts = format!("{:?}", self.builder.stats());
+        let list = self.builder.finish_list(self.sink.recorder);
+        (format!("{}\n{counts}", text::print_list(&list)), self.notes, stats)
+    }
+}
+
+proptest! {
+    /// The same list, results, errors and counts, whether schemas are asked or remembered.
+    #[test]
+    fn a_remembered_schema_says_what_the_schema_says(
+        steps in proptest::collection::vec(any::<Step>(), 1..80),
+        last_used in any::<bool>(),
+    ) {
+        let sync = if last_used { SyncPolicy::LastUsedStream } else { SyncPolicy::Frontier };
+        let [mut cached, mut asked] = [true, false].map(|cached| Program::new(sync, cached));
+        for step in steps {
+            cached.step(step);
+            asked.step(step);
+        }
+        let (cached, asked) = (cached.ended(), asked.ended());
+        prop_assert_eq!(cached.1, asked.1);
+        prop_assert_eq!(cached.0, asked.0);
+    }
+}
+
+#[test]
+fn a_repeated_call_is_found() {
+    let mut program = Program::new(SyncPolicy::Frontier, true);
+    let [x, y, ..] = program.live[..] else { unreachable!("four tensors are there") };
+    for _ in 0..3 {
+        program.call("add", &[x, y], Attrs::new(), 0);
+        program.call("add", &[x, y], Attrs::new().with("alpha", 2), 0);
+        program.call("select", &[x], Attrs::new().with("dim", 0).with("index", 1), 0);
+        program.call("sort", &[x], Attrs::new().with("dim", 1), 0);
+    }
+    let stats = program.builder.inference_stats();
+    // A call that needs memory first is looked up again.
+    assert!(stats.hits >= 8 && stats.misses <= 8 && stats.replaced == 0, "{stats:?}");
+}
+
+#[test]
+fn the_cache_has_a_bound() {
+    let mut program = Program::new(SyncPolicy::Frontier, true);
+    let x = program.live[0];
+    for k in 0..20_000 {
+        program.call("add", &[x], Attrs::new().with("other", k), 0);
+        let Some(made) = program.live.pop() else { unreachable!("the call made a tensor") };
+        let Program { builder, sink, .. } = &mut program;
+        builder.release(sink, made, None, &Origin::Unknown).unwrap();
+    }
+    let stats = program.builder.inference_stats();
+    assert!(stats.hits == 0 && stats.misses >= 20_000, "{stats:?}");
+    assert!(stats.replaced >= 20_000 - 4096, "{stats:?}");
+}

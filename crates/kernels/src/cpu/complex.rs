@@ -1,0 +1,364 @@
+//! Kernels of the elementwise ops on complex numbers. Sums and products are computed in the dtype
+//! itself, everything else in f64, rounded once.
+//!
+//! Source of the formulas: W. Kahan, "Branch cuts for complex elementary functions", in "The State
+//! of the Art in Numerical Analysis", 1987; the division is that of R. L. Smith, CACM 5 (1962).
+
+use anyhow::Result;
+use millstream_ops::args::{Scalar, choice};
+use millstream_ops::arith::ROUNDING_MODES;
+use num_complex::Complex;
+
+use super::element::{Element, from_scalar};
+use super::elementwise::{Bind, Bound, Call, CallArgs, ElementwiseOp, Input, common_of};
+use super::function::{one, three, two};
+
+type C = Complex<f64>;
+
+const ZERO: C = C::new(0.0, 0.0);
+const ONE: C = C::new(1.0, 0.0);
+
+/// The argument names of two operands, the second of which may be the number `other`.
+const PAIR: [&str; 2] = ["", "other"];
+
+const KERNELS: &[ElementwiseOp] = &[
+    ("add", |args| add(args, false)),
+    ("sub", |args| add(args, true)),
+    ("mul", mul),
+    ("div", div),
+    ("pow", pow),
+    ("neg", |args| of_one(args, |z| -z)),
+    ("eq", |args| of_two(args, PAIR, |x, y| truth(x == y))),
+    ("ne", |args| of_two(args, PAIR, |x, y| truth(x != y))),
+    ("logical_and", |args| of_two(args, [""; 2], |x, y| truth(x != ZERO && y != ZERO))),
+    ("logical_or", |args| of_two(args, [""; 2], |x, y| truth(x != ZERO || y != ZERO))),
+    ("logical_not", |args| of_one(args, |z| truth(z == ZERO))),
+    ("abs", |args| of_one(args, |z| C::new(z.re.hypot(z.im), 0.0))),
+    ("sign", |args| of_one(args, sign)),
+    ("reciprocal", |args| of_one(args, |z| quotient(ONE, z))),
+    ("sqrt", |args| of_one(args, sqrt)),
+    ("rsqrt", |args| of_one(args, |z| quotient(ONE, sqrt(z)))),
+    ("exp", |args| of_one(args, exp)),
+    ("exp2", |args| of_one(args, |z| exp(z * std::f64::consts::LN_2))),
+    ("expm1", |args| of_one(args, expm1)),
+    ("log", |args| of_one(args, log)),
+    ("log2", |args| of_one(args, |z| log(z) / std::f64::consts::LN_2)),
+    ("log10", |args| of_one(args, |z| log(z) / std::f64::consts::LN_10)),
+    ("log1p", |args| of_one(args, log1p)),
+    ("sin", |args| of_one(args, |z| z.sin())),
+    ("cos", |args| of_one(args, |z| z.cos())),
+    ("tan", |args| of_one(args, |z| turned_back(tanh(turned(z))))),
+    ("sinh", |args| of_one(args, |z| z.sinh())),
+    ("cosh", |args| of_one(args, |z| z.cosh())),
+    ("tanh", |args| of_one(args, tanh)),
+    ("asin", |args| of_one(args, asin)),
+    ("acos", |args| of_one(args, acos)),
+    ("atan", |args| of_one(args, |z| turned_back(atanh(turned(z))))),
+    ("asinh", |args| of_one(args, |z| turned_back(asin(turned(z))))),
+    ("acosh", |args| of_one(args, acosh)),
+    ("atanh", |args| of_one(args, atanh)),
+    ("sigmoid", |args| of_one(args, sigmoid)),
+    ("silu", |args| of_one(args, |z| z * sigmoid(z))),
+    ("sinc", |args| of_one(args, sinc)),
+    ("isnan", |args| of_one(args, |z| truth(z.re.is_nan() || z.im.is_nan()))),
+    ("isinf", |args| of_one(args, |z| truth(z.re.is_infinite() || z.im.is_infinite()))),
+    ("tanh_backward", |args| of_two(args, [""; 2], |grad, y| grad * (ONE - y * y).conj())),
+    ("sigmoid_backward", |args| of_two(args, [""; 2], |grad, y| grad * ((ONE - y) * y).conj())),
+    ("where", choose),
+    ("masked_fill", masked_fill),
+    ("lerp", lerp),
+    ("addcmul", |args| combined(args, |a, b| a * b)),
+    ("addcdiv", |args| combined(args, quotient)),
+];
+
+/// Ops that have complex results alone, which the host computes for every device.
+pub(super) const NEW: &[ElementwiseOp] =
+    &[("conj_physical", conjugate), ("complex", parts_to_complex), ("polar", polar_to_complex)];
+
+fn conjugate(args: &CallArgs<'_>) -> Result<Bound> {
+    of_one(args, |z| z.conj())
+}
+
+fn parts_to_complex(args: &CallArgs<'_>) -> Result<Bound> {
+    from_parts(args, C::new)
+}
+
+fn polar_to_complex(args: &CallArgs<'_>) -> Result<Bound> {
+    from_parts(args, |size, angle| C::new(size * angle.cos(), size * angle.sin()))
+}
+
+/// Returns the function that binds the calls of an elementwise op with complex operands.
+pub(super) fn bind_of(op: &str) -> Option<Bind> {
+    KERNELS.iter().chain(NEW).find(|(name, _)| *name == op).map(|(_, bind)| *bind)
+}
+
+/// Evaluates an expression with the type name `$t` bound to the Rust type of a complex dtype. Any
+/// other dtype returns an error from the calling function.
+macro_rules! complex {
+    ($dtype:expr, $t:ident => $body:expr) => {{
+        use millstream_types::DType;
+        match $dtype {
+            DType::C64 => {
+                type $t = Complex<f32>;
+                $body
+            }
+            DType::C128 => {
+                type $t = Complex<f64>;
+                $body
+            }
+            other => anyhow::bail!("expected complex, got {other}: schema and kernel disagree"),
+        }
+    }};
+}
+
+fn truth(v: bool) -> C {
+    if v { ONE } else { ZERO }
+}
+
+fn of_one(args: &CallArgs<'_>, f: fn(C) -> C) -> Result<Bound> {
+    let call = Call::of(args, [""])?;
+    let common = call.common();
+    complex!(common, T => call.bind(common, one(move |z: T| T::from_complex(f(z.carry())))))
+}
+
+fn of_two(args: &CallArgs<'_>, numbers: [&str; 2], f: fn(C, C) -> C) -> Result<Bound> {
+    let call = Call::of(args, numbers)?;
+    let common = call.common();
+    complex!(common, T => {
+        call.rounded(common.part()).bind(common, two(move |x: T, y: T| {
+            T::from_complex(f(x.carry(), y.carry()))
+        }))
+    })
+}
+
+/// `out = x + alpha · y`, or `x - alpha · y` if `negate`.
+fn add(args: &CallArgs<'_>, negate: bool) -> Result<Bound> {
+    let call = Call::of(args, PAIR)?;
+    let alpha = Scalar::of(args.attrs, "alpha")?.unwrap_or(Scalar::Int(1));
+    let common = call.common();
+    complex!(common, T => {
+        let alpha = from_scalar::<T>(alpha).re;
+        let alpha = if negate { -alpha } else { alpha };
+        call.bind(common, two(move |x: T, y: T| x + y * alpha))
+    })
+}
+
+fn mul(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, PAIR)?;
+    let common = call.common();
+    complex!(common, T => call.bind(common, two(|x: T, y: T| x * y)))
+}
+
+fn div(args: &CallArgs<'_>) -> Result<Bound> {
+    if choice(args.attrs, "rounding_mode", ROUNDING_MODES)?.is_some() {
+        anyhow::bail!("a rounded quotient of complex numbers: schema and kernel disagree");
+    }
+    of_two(args, PAIR, quotient)
+}
+
+/// Frequent exponents have their own functions.
+fn pow(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", "exponent"])?;
+    let exponent = match call.inputs[1] {
+        Input::Number(v) => from_scalar::<f64>(v),
+        Input::Tensor(_) => f64::NAN,
+    };
+    let f: fn(C, C) -> C = if exponent == 0.0 {
+        |_, _| ONE
+    } else if exponent == 2.0 {
+        |z, _| z * z
+    } else if exponent == 3.0 {
+        |z, _| z * z * z
+    } else if exponent == 0.5 {
+        |z, _| sqrt(z)
+    } else if exponent == -0.5 {
+        |z, _| quotient(ONE, sqrt(z))
+    } else if exponent == -1.0 {
+        |z, _| quotient(ONE, z)
+    } else if exponent == -2.0 {
+        |z, _| quotient(ONE, z * z)
+    } else {
+        power
+    };
+    let common = call.common();
+    complex!(common, T => {
+        call.bind(common, two(move |x: T, y: T| T::from_complex(f(x.carry(), y.carry()))))
+    })
+}
+
+/// Combines the real values of two tensors to a complex one.
+fn from_parts(args: &CallArgs<'_>, f: fn(f64, f64) -> C) -> Result<Bound> {
+    let call = Call::of(args, [""; 2])?;
+    complex!(call.out, T => {
+        call.bind(call.out, two(move |x: T, y: T| T::from_complex(f(x.carry().re, y.carry().re))))
+    })
+}
+
+fn choose(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", "self", "other"])?;
+    let common = common_of(&call.inputs[1..]);
+    complex!(common, T => {
+        call.bind(common, three(|c: T, x: T, y: T| if c != T::ZERO { x } else { y }))
+    })
+}
+
+fn masked_fill(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", "", "value"])?;
+    let dtype = call.out;
+    complex!(dtype, T => {
+        call.bind(dtype, three(|x: T, mask: T, value: T| if mask != T::ZERO { value } else { x }))
+    })
+}
+
+fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, ["", "", "weight"])?;
+    let common = common_of(&call.inputs[..2]);
+    complex!(common, T => {
+        call.bind(common, three(|x: T, end: T, weight: T| {
+            let (x, end, weight) = (x.carry(), end.carry(), weight.carry());
+            T::from_complex(if weight.norm_sqr() < 0.25 {
+                x + weight * (end - x)
+            } else {
+                end - (end - x) * (ONE - weight)
+            })
+        }))
+    })
+}
+
+/// `out = x + value · f(a, b)`.
+fn combined(args: &CallArgs<'_>, f: fn(C, C) -> C) -> Result<Bound> {
+    let call = Call::of(args, [""; 3])?;
+    let value = Scalar::of(args.attrs, "value")?.unwrap_or(Scalar::Int(1));
+    let common = call.common();
+    complex!(common, T => {
+        let value = from_scalar::<T>(value).carry().re;
+        call.bind(common, three(move |x: T, a: T, b: T| {
+            T::from_complex(x.carry() + f(a.carry(), b.carry()) * value)
+        }))
+    })
+}
+
+/// Returns i · z.
+fn turned(z: C) -> C {
+    C::new(-z.im, z.re)
+}
+
+/// Returns -i · z.
+fn turned_back(z: C) -> C {
+    C::new(z.im, -z.re)
+}
+
+fn quotient(x: C, y: C) -> C {
+    if y.re.abs() >= y.im.abs() {
+        if y.re == 0.0 {
+            return C::new(x.re / y.re.abs(), x.im / y.im.abs());
+        }
+        let ratio = y.im / y.re;
+        let divisor = y.re + y.im * ratio;
+        C::new((x.re + x.im * ratio) / divisor, (x.im - x.re * ratio) / divisor)
+    } else {
+        let ratio = y.re / y.im;
+        let divisor = y.re * ratio + y.im;
+        C::new((x.re * ratio + x.im) / divisor, (x.im * ratio - x.re) / divisor)
+    }
+}
+
+/// Returns z divided by its absolute value; 0 for 0.
+fn sign(z: C) -> C {
+    let size = z.re.hypot(z.im);
+    if size == 0.0 { ZERO } else { z / size }
+}
+
+fn exp(z: C) -> C {
+    if z.im == 0.0 {
+        return C::new(z.re.exp(), z.im);
+    }
+    let size = z.re.exp();
+    C::new(size * z.im.cos(), size * z.im.sin())
+}
+
+fn expm1(z: C) -> C {
+    let half = (z.im / 2.0).sin();
+    C::new(z.re.exp_m1() * z.im.cos() - 2.0 * half * half, z.re.exp() * z.im.sin())
+}
+
+fn log(z: C) -> C {
+    C::new(z.re.hypot(z.im).ln(), z.im.atan2(z.re))
+}
+
+fn log1p(z: C) -> C {
+    let size = if z.re.abs() < 0.5 && z.im.abs() < 0.5 {
+        (z.re * (2.0 + z.re) + z.im * z.im).ln_1p() / 2.0
+    } else {
+        (1.0 + z.re).hypot(z.im).ln()
+    };
+    C::new(size, z.im.atan2(1.0 + z.re))
+}
+
+fn sqrt(z: C) -> C {
+    if z == ZERO {
+        return C::new(0.0, z.im);
+    }
+    let root = ((z.re.abs() + z.re.hypot(z.im)) / 2.0).sqrt();
+    if z.re >= 0.0 {
+        C::new(root, z.im / (2.0 * root))
+    } else {
+        C::new(z.im.abs() / (2.0 * root), root.copysign(z.im))
+    }
+}
+
+/// Powers of 0 are 0 where the real part of the exponent is positive, and NaN where it is zero.
+fn power(z: C, exponent: C) -> C {
+    if exponent == ZERO {
+        ONE
+    } else if z == ZERO {
+        if exponent.re > 0.0 {
+            ZERO
+        } else if exponent.re < 0.0 {
+            C::new(f64::INFINITY, f64::NAN)
+        } else {
+            C::new(f64::NAN, f64::NAN)
+        }
+    } else {
+        exp(exponent * log(z))
+    }
+}
+
+fn tanh(z: C) -> C {
+    if z.re.abs() > 20.0 {
+        let small = 4.0 * z.im.sin() * z.im.cos() * (-2.0 * z.re.abs()).exp();
+        return C::new(1f64.copysign(z.re), small);
+    }
+    quotient(z.sinh(), z.cosh())
+}
+
+fn asin(z: C) -> C {
+    let (s1, s2) = (sqrt(ONE - z), sqrt(ONE + z));
+    C::new(z.re.atan2((s1 * s2).re), (s1.conj() * s2).im.asinh())
+}
+
+fn acos(z: C) -> C {
+    let (s1, s2) = (sqrt(ONE - z), sqrt(ONE + z));
+    C::new(2.0 * s1.re.atan2(s2.re), (s2.conj() * s1).im.asinh())
+}
+
+fn acosh(z: C) -> C {
+    let (s1, s2) = (sqrt(z - ONE), sqrt(z + ONE));
+    C::new((s1.conj() * s2).re.asinh(), 2.0 * s1.im.atan2(s2.re))
+}
+
+fn atanh(z: C) -> C {
+    let size = z.im * z.im;
+    let re = (4.0 * z.re / ((1.0 - z.re) * (1.0 - z.re) + size)).ln_1p() / 4.0;
+    let im = (2.0 * z.im).atan2((1.0 - z.re) * (1.0 + z.re) - size) / 2.0;
+    C::new(re, im)
+}
+
+fn sigmoid(z: C) -> C {
+    quotient(ONE, ONE + exp(-z))
+}
+
+fn sinc(z: C) -> C {
+    let angle = z * std::f64::consts::PI;
+    if z == ZERO { ONE } else { quotient(angle.sin(), angle) }
+}

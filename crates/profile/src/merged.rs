@@ -1,0 +1,189 @@
+//! Several ranks in one profile.
+
+use std::collections::HashMap;
+
+use crate::model::{NONE, Profile};
+
+/// Returns one profile of several ranks' profiles, each with the time at which it began. The
+/// streams, arenas and ranges of a rank have its number in their names.
+pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
+    let began = ranks.iter().map(|(began, _)| *began).min().unwrap_or(0);
+    let mut all = Profile { title: title.to_owned(), ..Profile::default() };
+    let mut interned = [HashMap::new(), HashMap::new()];
+    let mut steps = Vec::new();
+    for (rank, (own_begin, profile)) in (0..).zip(ranks) {
+        let later = own_begin - began;
+        let is_first = rank == 0;
+        all.source = profile.source;
+        all.host_workers = all.host_workers.max(profile.host_workers);
+        all.total = all.total.max(profile.total + later);
+        let of_rank = |remark: &String| format!("rank {rank}: {remark}");
+        all.remarks.extend(profile.remarks.iter().map(of_rank));
+        let [streams, arenas, tensors, storages, operands] = [
+            all.streams.len(),
+            all.arenas.len(),
+            all.tensors.len(),
+            all.storages.len(),
+            all.operands.len(),
+        ]
+        .map(|count| count as u32);
+        let workers = all.streams.iter().filter_map(|s| s.worker).max().map_or(0, |max| max + 1);
+        let threads = all.ranges.iter().map(|r| r.thread + 1).max().unwrap_or(0);
+        all.streams.extend(profile.streams.into_iter().map(|mut stream| {
+            stream.name = format!("rank {rank}: {}", stream.name);
+            stream.worker = stream.worker.map(|worker| worker + workers);
+            stream.rank = rank;
+            stream
+        }));
+        all.arenas.extend(profile.arenas.iter().map(of_rank));
+        let moved = |own: u32, by: u32| if own == NONE { NONE } else { own + by };
+        all.tensors.extend(profile.tensors.into_iter().map(|mut tensor| {
+            tensor.storage = moved(tensor.storage, storages);
+            tensor
+        }));
+        all.operands.extend(profile.operands.into_iter().map(|mut operand| {
+            operand.tensor += tensors;
+            operand
+        }));
+        // Steps of launches follow all other instructions.
+        let before = all.instructions.len() as u32;
+        let shown = profile.instructions.iter().filter(|i| i.parent == NONE).count() as u32;
+        let behind = steps.len() as u32;
+        let (mut own_steps, mut position) = (0, 0);
+        // A step's position is known from the end, once all ranks are there.
+        let positions: Vec<(bool, u32)> = profile
+            .instructions
+            .iter()
+            .map(|i| {
+                let next = if i.parent == NONE { &mut position } else { &mut own_steps };
+                *next += 1;
+                (i.parent != NONE, *next - 1)
+            })
+            .collect();
+        let at = |k: u32| match positions.get(k as usize) {
+            Some((false, k)) => before + k,
+            Some((true, k)) => STEPS + behind + k,
+            None => NONE,
+        };
+        let mut name = |kind: usize, own: u32, from: &[String], to: &mut Vec<String>| {
+            let Some(text) = from.get(own as usize) else { return NONE };
+            *interned[kind].entry(text.clone()).or_insert_with(|| {
+                to.push(text.clone());
+                to.len() as u32 - 1
+            })
+        };
+        for mut instruction in profile.instructions {
+            instruction.name = name(0, instruction.name, &profile.names, &mut all.names);
+            instruction.place = name(1, instruction.place, &profile.places, &mut all.places);
+            instruction.stream = moved(instruction.stream, streams);
+            instruction.operands = instruction.operands.map(|operand| operand + operands);
+            instruction.issued = instruction.issued.map(|issued| issued + later);
+            instruction.times = instruction.times.map(|mut times| {
+                times.ready += later;
+                times.start += later;
+                times.end += later;
+                times
+            });
+            instruction.parent = at(instruction.parent);
+            match instruction.parent {
+                NONE => all.instructions.push(instruction),
+                _ => steps.push(instruction),
+            }
+        }
+        debug_assert_eq!(all.instructions.len() as u32, before + shown);
+        all.storages.extend(profile.storages.into_iter().map(|mut storage| {
+            storage.arena = moved(storage.arena, arenas);
+            storage.tensor = moved(storage.tensor, tensors);
+            storage.allocated = at(storage.allocated);
+            storage.released = at(storage.released);
+            storage.last_use = at(storage.last_use);
+            storage
+        }));
+        all.waits.extend(profile.waits.into_iter().map(|mut wait| {
+            wait.waiter = at(wait.waiter);
+            wait.until = at(wait.until);
+            wait.user = at(wait.user);
+            wait.covered_by = at(wait.covered_by);
+            wait.tensors.iter_mut().for_each(|tensor| *tensor += tensors);
+            wait
+        }));
+        all.ranges.extend(profile.ranges.into_iter().map(|mut range| {
+            range.name = if is_first { range.name } else { of_rank(&range.name) };
+            range.thread += threads;
+            range.begin += later;
+            range.end += later;
+            range
+        }));
+        all.pauses.extend(profile.pauses.into_iter().map(|mut pause| {
+            pause.until = at(pause.until);
+            pause.rank = rank;
+            pause.begin += later;
+            pause.end += later;
+            pause
+        }));
+    }
+    place_steps(&mut all, steps);
+    all
+}
+
+/// Where positions of steps begin until their final ones are known.
+const STEPS: u32 = 1 << 31;
+
+/// Appends the steps of launches, and corrects the positions of those that waits name.
+fn place_steps(all: &mut Profile, steps: Vec<crate::model::Instruction>) {
+    let before = all.instructions.len() as u32;
+    all.instructions.extend(steps);
+    let correct = |at: &mut u32| {
+        if *at != NONE && *at >= STEPS {
+            *at = *at - STEPS + before;
+        }
+    };
+    for wait in &mut all.waits {
+        [&mut wait.waiter, &mut wait.until, &mut wait.user, &mut wait.covered_by]
+            .into_iter()
+            .for_each(correct);
+    }
+    for storage in &mut all.storages {
+        [&mut storage.allocated, &mut storage.released, &mut storage.last_use]
+            .into_iter()
+            .for_each(correct);
+    }
+    all.pauses.iter_mut().for_each(|pause| correct(&mut pause.until));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instruction, Role, Stream, Times, Wait};
+
+    fn rank(end: u64) -> Profile {
+        let times = Some(Times { ready: 1, start: 1, end });
+        let plain = Instruction { parent: NONE, place: NONE, ..Instruction::default() };
+        Profile {
+            streams: vec![Stream { name: "s".to_owned(), ..Stream::default() }],
+            names: vec!["a".to_owned()],
+            instructions: vec![
+                Instruction { times, role: Role::Launch, ..plain.clone() },
+                Instruction { times, seq: 2, ..plain.clone() },
+                Instruction { times, parent: 0, ..plain },
+            ],
+            waits: vec![Wait { waiter: 1, until: 0, user: 2, covered_by: NONE, ..Wait::default() }],
+            total: end,
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn ranks_stand_beside_one_another() {
+        let all = merged("both", vec![(100, rank(10)), (105, rank(20))]);
+        let names: Vec<&str> = all.streams.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["rank 0: s", "rank 1: s"]);
+        assert_eq!((all.total, all.names.len(), all.instructions.len()), (25, 1, 6));
+        let ends: Vec<u64> = all.instructions.iter().map(|i| i.times.unwrap().end).collect();
+        assert_eq!(ends, [10, 10, 25, 25, 10, 25]);
+        let parents: Vec<u32> = all.instructions.iter().map(|i| i.parent).collect();
+        assert_eq!(parents, [NONE, NONE, NONE, NONE, 0, 2]);
+        let wait = &all.waits[1];
+        assert_eq!((wait.waiter, wait.until, wait.user), (3, 2, 5));
+    }
+}

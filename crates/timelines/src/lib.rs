@@ -1,0 +1,146 @@
+//! Timelines that other programs recorded, read as profiles: PyTorch's profiler (Kineto), Chakra's
+//! execution traces, and the SQLite export of Nsight Systems.
+//!
+//! # Contract
+//! A file is recognised by its content, compressed or not. It is read in one pass; what is kept of
+//! an event is a few numbers, and names are kept once. No input makes a reader panic: an error says
+//! which file and which event, what is wrong, and what was expected. Order between threads and
+//! streams is restored from what the file states; what cannot be restored is a remark of the
+//! profile.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `format`, `input` | what a file is; files, decompressed |
+//! | `kineto`, `nsys`, `chakra` | the reader of each format |
+//! | `recording` | what a file of Kineto's or Nsight Systems' states |
+//! | `restore` | from a recording to a profile |
+//! | `link` | nodes of an execution trace of the same run: operands of kernels |
+//! | [`list`](mod@list) | a timeline as a list of instructions, for the verifier |
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod chakra;
+mod error;
+mod format;
+mod input;
+mod kineto;
+mod link;
+pub mod list;
+mod nsys;
+mod recording;
+mod restore;
+
+use std::path::{Path, PathBuf};
+
+use millstream_profile::Profile;
+use millstream_types::TensorSpec;
+
+pub use error::{Result, TimelineError};
+pub use format::Format;
+use input::Input;
+use link::Links;
+use recording::Recording;
+
+/// The options of a reader.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// PyTorch's execution trace of the same run.
+    pub trace: Option<PathBuf>,
+    /// A range of the program, and its number among those of its name: all else is left out.
+    pub within: Option<(String, usize)>,
+}
+
+/// A timeline.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    /// The profile.
+    pub profile: Profile,
+    /// The dtype and layout of each of the profile's tensors.
+    pub specs: Vec<TensorSpec>,
+}
+
+/// Returns the format of a file, if it is a timeline of another program's.
+///
+/// # Errors
+/// The file cannot be read, or is damaged gzip data.
+pub fn recognise(path: &Path) -> Result<Option<Format>> {
+    Ok(format::of(&Input::open(path)?))
+}
+
+/// Reads a timeline.
+///
+/// # Errors
+/// The file cannot be read, is no timeline, or is damaged; the execution trace is not one, or no
+/// node of it is in the timeline; there is no such range.
+pub fn read(path: &Path, options: &Options) -> Result<Timeline> {
+    let input = Input::open(path)?;
+    let Some(format) = format::of(&input) else {
+        let message = "it is no timeline that is known";
+        let help =
+            "expected a file of PyTorch's profiler, Chakra's, or `nsys export --type sqlite`";
+        return Err(input.error(message).help(help));
+    };
+    let recording = match format {
+        Format::Kineto => kineto::read(input)?,
+        Format::Nsys => nsys::read(path)?,
+        Format::Chakra | Format::ChakraJson => {
+            refuse_options(path, options, "a file of Chakra's")?;
+            let profile = chakra::read(input, format == Format::ChakraJson)?;
+            return Ok(Timeline { profile, specs: Vec::new() });
+        }
+        Format::ExecutionTrace => {
+            let message = "it is an execution trace, which has no times";
+            let help = "run it, or give it with --trace beside the profiler's file of the same run";
+            return Err(input.error(message).help(help));
+        }
+    };
+    of_recording(path, recording, options)
+}
+
+fn refuse_options(path: &Path, options: &Options, what: &str) -> Result<()> {
+    let refused = |option: &str| {
+        let message = format!("{option} does not apply to {what}");
+        Err(TimelineError::of_file(path, message))
+    };
+    match options {
+        Options { trace: Some(_), .. } => refused("--trace"),
+        Options { within: Some(_), .. } => refused("--within"),
+        Options { .. } => Ok(()),
+    }
+}
+
+fn of_recording(path: &Path, mut recording: Recording, options: &Options) -> Result<Timeline> {
+    let links = match &options.trace {
+        Some(trace) => Some(Links::of(trace, &mut recording)?),
+        None => None,
+    };
+    if let Some((name, number)) = &options.within {
+        let found = recording.keep_within(name, *number);
+        found.map_err(|message| TimelineError::of_file(path, message))?;
+    }
+    let title = path.display().to_string();
+    let profile = restore::restore(&title, &recording, links.as_ref());
+    let specs = links.map(|links| links.specs).unwrap_or_default();
+    Ok(Timeline { profile, specs })
+}
+
+/// Reads a timeline from bytes, for tests and fuzzing. Databases are not read this way.
+///
+/// # Errors
+/// The same as those of [`read`].
+pub fn read_bytes(name: &str, bytes: Vec<u8>) -> Result<Timeline> {
+    let path = Path::new(name);
+    let input = Input::of(name, bytes)?;
+    match format::of(&input) {
+        Some(Format::Kineto) => of_recording(path, kineto::read(input)?, &Options::default()),
+        Some(found @ (Format::Chakra | Format::ChakraJson)) => {
+            let profile = chakra::read(input, found == Format::ChakraJson)?;
+            Ok(Timeline { profile, specs: Vec::new() })
+        }
+        Some(Format::Nsys | Format::ExecutionTrace) | None => {
+            Err(input.error("it is no timeline that can be read from memory"))
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Nodes of PyTorch's execution trace of the same run: which event is which node, and the tensors
+//! that kernels use.
+//!
+//! A node and an event are the same op if the node's `rf_id` is the event's "Record function id".
+//! Files of 2023 have no such id: there, the nodes of a thread and its events are matched by name,
+//! in the order in which they begin.
+//!
+//! The ids of tensors and storages are addresses that PyTorch reuses. An op that returns a storage
+//! which neither its inputs nor the nodes below it have is taken to allocate it: the storage that
+//! had the address has ended.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use millstream_profile::model::{NONE, Operand, Storage, Tensor};
+use millstream_trace::LoadOptions;
+use millstream_trace::et::nodes::{Node, NodeTensor, nodes};
+use millstream_types::TensorSpec;
+
+use crate::recording::{HostKind, Recording};
+use crate::{Result, TimelineError};
+
+/// How far two lists of names may drift apart before an event counts as absent.
+const DRIFT: usize = 64;
+
+/// A node of the execution trace that is an event of the timeline.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkedNode {
+    pub(crate) id: u64,
+    /// The tensors that it uses; none for a label.
+    pub(crate) operands: Option<Vec<Operand>>,
+}
+
+/// The nodes of an execution trace, by the events of a timeline.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    nodes: Vec<LinkedNode>,
+    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) storages: Vec<Storage>,
+    pub(crate) specs: Vec<TensorSpec>,
+    /// What the profile says about the links.
+    pub(crate) remark: String,
+}
+
+impl Links {
+    /// Links an execution trace with the events of a recording: each gets its node's position.
+    ///
+    /// # Errors
+    /// The trace cannot be read, or no event of the recording is a node of it.
+    pub(crate) fn of(trace: &Path, recording: &mut Recording) -> Result<Links> {
+        let nodes = nodes(trace, &LoadOptions::default()).map_err(|e| {
+            TimelineError::of_file(trace, e.to_string())
+                .help("expected PyTorch's execution trace of the same run")
+        })?;
+        let pairs = match recording.host.iter().any(|event| event.record_function.is_some()) {
+            true => by_id(&nodes, recording),
+            false => by_name(&nodes, recording),
+        };
+        let ops = recording.host.iter().filter(|event| event.kind == HostKind::Op).count();
+        if pairs.is_empty() {
+            let message = format!("none of its {} nodes is an op of the timeline", nodes.len());
+            let help = "expected the execution trace of the same run";
+            return Err(TimelineError::of_file(trace, message).help(help));
+        }
+        let mut links = Links::default();
+        links.tensors(&nodes);
+        links.remark = format!("{} of {ops} ops are nodes of the execution trace", pairs.len());
+        if pairs.len() * 2 < ops {
+            links.remark.push_str(": it may be of another run");
+        }
+        for (event, node) in pairs {
+            recording.host[event].link = node as u32;
+        }
+        Ok(links)
+    }
+
+    /// Returns a node by its position in the trace.
+    pub(crate) fn node(&self, position: u32) -> Option<&LinkedNode> {
+        self.nodes.get(position as usize)
+    }
+
+    /// Numbers the tensors and storages of all nodes, in the order in which the nodes return.
+    fn tensors(&mut self, nodes: &[Node]) {
+        let mut tracking = Tracking::new(nodes);
+        let mut open: Vec<usize> = Vec::new();
+        let mut operands: Vec<Option<Vec<Operand>>> = vec![None; nodes.len()];
+        for k in 0..nodes.len() {
+            // The nodes that do not contain this one have returned.
+            while let Some(&last) = open.last().filter(|last| tracking.parents[k] != Some(**last)) {
+                tracking.returns(last, self, &mut operands);
+                open.pop();
+            }
+            tracking.begins(k, self, &mut operands);
+            open.push(k);
+        }
+        while let Some(last) = open.pop() {
+            tracking.returns(last, self, &mut operands);
+        }
+        let linked = nodes.iter().zip(operands);
+        self.nodes = linked.map(|(n, operands)| LinkedNode { id: n.id, operands }).collect();
+    }
+
+    fn storage(&mut self, bytes: u64) -> u32 {
+        self.storages.push(Storage {
+            arena: NONE,
+            offset: u64::MAX,
+            size: bytes,
+            generation: 0,
+            tensor: NONE,
+            allocated: NONE,
+            released: NONE,
+            last_use: NONE,
+        });
+        self.storages.len() as u32 - 1
+    }
+}
+
+/// The storages behind addresses while nodes begin and return.
+struct Tracking<'a> {
+    nodes: &'a [Node],
+    parents: Vec<Option<usize>>,
+    /// The storage that an address stands for.
+    storages: HashMap<u64, u32>,
+    /// The tensors, by storage and layout.
+    tensors: HashMap<(u32, TensorSpec), u32>,
+    /// For each node, the storages that nodes below it have returned, by address.
+    made: Vec<HashMap<u64, u32>>,
+}
+
+impl<'a> Tracking<'a> {
+    fn new(nodes: &'a [Node]) -> Tracking<'a> {
+        let by_id: HashMap<u64, usize> = nodes.iter().enumerate().map(|(k, n)| (n.id, k)).collect();
+        let parent = |(k, node): (usize, &Node)| {
+            node.parent.and_then(|id| by_id.get(&id).copied()).filter(|parent| *parent < k)
+        };
+        Tracking {
+            nodes,
+            parents: nodes.iter().enumerate().map(parent).collect(),
+            storages: HashMap::new(),
+            tensors: HashMap::new(),
+            made: vec![HashMap::new(); nodes.len()],
+        }
+    }
+
+    fn tensor(&mut self, tensor: &NodeTensor, storage: u32, links: &mut Links) -> u32 {
+        let bytes = (tensor.spec.span_bytes()) as u64;
+        let known = &mut links.storages[storage as usize];
+        known.size = known.size.max(bytes);
+        *self.tensors.entry((storage, tensor.spec.clone())).or_insert_with(|| {
+            let position = links.tensors.len() as u32;
+            links.tensors.push(Tensor {
+                name: format!("t{}", tensor.tensor),
+                spec: tensor.spec.brief(),
+                storage,
+            });
+            links.specs.push(tensor.spec.clone());
+            let known = &mut links.storages[storage as usize];
+            if known.tensor == NONE {
+                known.tensor = position;
+            }
+            position
+        })
+    }
+
+    fn begins(&mut self, k: usize, links: &mut Links, operands: &mut [Option<Vec<Operand>>]) {
+        let node = &self.nodes[k];
+        if !node.is_op {
+            return;
+        }
+        let mut own = Vec::new();
+        for input in &node.inputs {
+            let storage = match self.storages.get(&input.storage) {
+                Some(&storage) => storage,
+                None => {
+                    let storage = links.storage(0);
+                    self.storages.insert(input.storage, storage);
+                    storage
+                }
+            };
+            let tensor = self.tensor(input, storage, links);
+            if !input.on_host {
+                own.push(Operand { tensor, reads: true, writes: input.is_written });
+            }
+        }
+        operands[k] = Some(own);
+    }
+
+    fn returns(&mut self, k: usize, links: &mut Links, operands: &mut [Option<Vec<Operand>>]) {
+        let node = &self.nodes[k];
+        let given: HashSet<u64> = node.inputs.iter().map(|input| input.storage).collect();
+        let mut made = std::mem::take(&mut self.made[k]);
+        if node.is_op {
+            for output in &node.outputs {
+                let address = output.storage;
+                let known = match given.contains(&address) {
+                    true => self.storages.get(&address).copied(),
+                    false => made.get(&address).copied(),
+                };
+                let storage = known.unwrap_or_else(|| links.storage(0));
+                self.storages.insert(address, storage);
+                made.insert(address, storage);
+                let tensor = self.tensor(output, storage, links);
+                // An output that is an input has the input's access.
+                let own = operands[k].get_or_insert_default();
+                let is_input =
+                    own.iter().any(|o| links.tensors[o.tensor as usize].storage == storage);
+                if !output.on_host && !is_input {
+                    own.push(Operand { tensor, reads: false, writes: true });
+                }
+            }
+        }
+        if let Some(parent) = self.parents[k] {
+            let given: HashSet<u64> =
+                self.nodes[parent].inputs.iter().map(|input| input.storage).collect();
+            made.retain(|address, _| !given.contains(address));
+            self.made[parent].extend(made);
+        }
+    }
+}
+
+/// Returns the pairs of events and nodes with one id.
+fn by_id(nodes: &[Node], recording: &Recording) -> Vec<(usize, usize)> {
+    let known = nodes.iter().enumerate().filter(|(_, node)| node.record_function != 0);
+    let by_id: HashMap<u64, usize> = known.map(|(k, node)| (node.record_function, k)).collect();
+    let event = |(k, event): (usize, &crate::recording::HostEvent)| {
+        let node = *by_id.get(&event.record_function?)?;
+        let name = &recording.names[event.name as usize];
+        (event.kind == HostKind::Op && nodes[node].name == *name).then_some((k, node))
+    };
+    recording.host.iter().enumerate().filter_map(event).collect()
+}
+
+/// Returns the pairs of events and nodes with one name, thread by thread, in order.
+fn by_name(nodes: &[Node], recording: &Recording) -> Vec<(usize, usize)> {
+    let mut events: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (k, event) in recording.host.iter().enumerate() {
+        if event.kind == HostKind::Op {
+            events.entry(event.thread).or_default().push(k);
+        }
+    }
+    for own in events.values_mut() {
+        own.sort_by_key(|k| recording.host[*k].index);
+    }
+    let mut threads: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (k, node) in nodes.iter().enumerate() {
+        threads.entry(node.thread).or_default().push(k);
+    }
+    let mut pairs = Vec::new();
+    for own in threads.values() {
+        let matched = |events: &Vec<usize>| in_order(nodes, own, recording, events);
+        let candidates = events.iter().map(|(thread, events)| (*thread, matched(events)));
+        let best = candidates.max_by_key(|(_, pairs)| pairs.len());
+        if let Some((thread, found)) = best.filter(|(_, found)| !found.is_empty()) {
+            events.remove(&thread);
+            pairs.extend(found);
+        }
+    }
+    pairs
+}
+
+/// Matches nodes and events of one thread by name, in order.
+fn in_order(
+    nodes: &[Node],
+    own: &[usize],
+    recording: &Recording,
+    events: &[usize],
+) -> Vec<(usize, usize)> {
+    let name = |event: usize| recording.names[recording.host[event].name as usize].as_str();
+    let (mut pairs, mut at) = (Vec::new(), 0);
+    for &node in own {
+        let near = events[at..].iter().take(DRIFT);
+        let found = near.into_iter().position(|event| name(*event) == nodes[node].name);
+        if let Some(ahead) = found {
+            pairs.push((events[at + ahead], node));
+            at += ahead + 1;
+        }
+    }
+    pairs
+}

@@ -1,0 +1,337 @@
+//! The SQLite export of Nsight Systems: `nsys export --type sqlite`.
+//!
+//! Columns came over the years, and tables exist only if the recording has such events: what is
+//! absent is read as unknown. Times are nanoseconds. Numbers of threads hold the process in the
+//! bits from the 24th on; numbers of calls are those of a process.
+//!
+//! Source: "SQLite Schema Reference" of the Nsight Systems User Guide.
+
+mod database;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use millstream_profile::model::NONE;
+
+use crate::kineto::short;
+use crate::recording::{
+    DeviceEvent, HostEvent, HostKind, Named, Record, Recording, StreamId, Sync, SyncKind, Thread,
+};
+use crate::{Result, TimelineError};
+
+use database::{Database, MAY, MUST, Value};
+
+/// What the docs of CUPTI call the kinds of copies, by number.
+const COPIES: [&str; 11] =
+    ["", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"];
+
+/// The kinds of events of NVTX that are ranges: pushed and popped, started and ended.
+const RANGES: [i64; 2] = [59, 60];
+
+/// Reads an export.
+///
+/// # Errors
+/// The file is no database, is damaged, or has none of the tables of CUDA.
+pub(crate) fn read(path: &Path) -> Result<Recording> {
+    let database = Database::open(path)?;
+    let mut reading = Reading {
+        path,
+        database,
+        recording: Recording::default(),
+        strings: HashMap::new(),
+        threads: HashMap::new(),
+        processes: HashMap::new(),
+    };
+    reading.strings()?;
+    reading.calls()?;
+    reading.kernels()?;
+    reading.copies()?;
+    reading.records()?;
+    reading.syncs()?;
+    reading.ranges()?;
+    let mut recording = reading.recording;
+    if recording.host.is_empty() && recording.work.is_empty() {
+        let message = "no table of it has a call of CUDA or a kernel";
+        let help = "record with `nsys profile --trace cuda,nvtx`, then `nsys export --type sqlite`";
+        return Err(TimelineError::of_file(path, message).help(help));
+    }
+    recording.processes = reading.processes.len() as u32;
+    Ok(recording)
+}
+
+struct Reading<'a> {
+    path: &'a Path,
+    database: Database<'a>,
+    recording: Recording,
+    /// The texts of the file, by id.
+    strings: HashMap<i64, String>,
+    /// The threads, by the file's number.
+    threads: HashMap<i64, u32>,
+    /// The processes, by the file's number without its thread.
+    processes: HashMap<i64, u32>,
+}
+
+impl Reading<'_> {
+    fn strings(&mut self) -> Result<()> {
+        for row in self.database.rows("StringIds", &[("id", MUST), ("value", MUST)])? {
+            if let [Value::Whole(id), Value::Text(text)] = &row[..] {
+                self.strings.insert(*id, text.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn text<'t>(&'t self, id: &'t Value) -> &'t str {
+        match id {
+            Value::Whole(id) => self.strings.get(id).map_or("?", String::as_str),
+            Value::Text(text) => text,
+            Value::None => "?",
+        }
+    }
+
+    fn process(&mut self, thread: i64) -> u32 {
+        let next = self.processes.len() as u32;
+        *self.processes.entry(thread >> 24).or_insert(next)
+    }
+
+    fn thread(&mut self, number: i64) -> u32 {
+        let process = self.process(number);
+        let threads = &mut self.recording.threads;
+        *self.threads.entry(number).or_insert_with(|| {
+            let name = format!("thread {}", number & 0xff_ffff);
+            threads.push(Thread { name, process });
+            threads.len() as u32 - 1
+        })
+    }
+
+    /// Returns the number of a call among those of all processes; 0 if there is none.
+    fn call(process: u32, correlation: &Value) -> u64 {
+        let own = correlation.known().unwrap_or(0) as u64;
+        if own == 0 { 0 } else { u64::from(process) << 40 | own }
+    }
+
+    /// Returns the times of a row, which has a begin and an end.
+    fn times(&self, table: &str, start: &Value, end: &Value) -> Result<(i64, i64)> {
+        match (start, end) {
+            (Value::Whole(start), Value::Whole(end)) => Ok((*start, (*end).max(*start))),
+            _ => {
+                let message = "a row lacks 'start' or 'end', its times in nanoseconds";
+                let at = format!("the table {table}");
+                Err(TimelineError::of_file(self.path, message).at(at))
+            }
+        }
+    }
+
+    fn calls(&mut self) -> Result<()> {
+        let columns = [
+            ("start", MUST),
+            ("end", MUST),
+            ("globalTid", MUST),
+            ("correlationId", MAY),
+            ("nameId", MUST),
+        ];
+        for table in ["CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"] {
+            for row in self.database.rows(table, &columns)? {
+                let [start, end, thread, correlation, name] = &row[..] else { continue };
+                let (start, end) = self.times(table, start, end)?;
+                let text = self.text(name).to_owned();
+                // The names end with the version of the function: cudaLaunchKernel_v7000.
+                let text = text.split("_v").next().unwrap_or_default();
+                let number = thread.whole().unwrap_or(0);
+                let (thread, process) = (self.thread(number), self.process(number));
+                let name = self.recording.name(text);
+                self.recording.host.push(HostEvent {
+                    name,
+                    thread,
+                    kind: HostKind::Call,
+                    start,
+                    end,
+                    correlation: Self::call(process, correlation),
+                    record_function: None,
+                    index: 0,
+                    link: NONE,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn kernels(&mut self) -> Result<()> {
+        let table = "CUPTI_ACTIVITY_KIND_KERNEL";
+        let columns = [
+            ("start", MUST),
+            ("end", MUST),
+            ("globalPid", MAY),
+            ("deviceId", MUST),
+            ("streamId", MUST),
+            ("correlationId", MAY),
+            ("demangledName", MAY),
+            ("shortName", MUST),
+        ];
+        for row in self.database.rows(table, &columns)? {
+            let [start, end, process, device, stream, correlation, long, name] = &row[..] else {
+                continue;
+            };
+            let (start, end) = self.times(table, start, end)?;
+            let name = if *long == Value::None { name } else { long };
+            let name = short(self.text(name)).into_owned();
+            self.work(&name, [process, device, stream, correlation], (start, end));
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, name: &str, of: [&Value; 4], times: (i64, i64)) {
+        let [process, device, stream, correlation] = of;
+        let process = self.process(process.whole().unwrap_or(0));
+        let (device, stream) = (device.whole().unwrap_or(0), stream.whole().unwrap_or(0));
+        let name = self.recording.name(name);
+        self.recording.work.push(DeviceEvent {
+            name,
+            on: StreamId { process, device, stream },
+            start: times.0,
+            end: times.1,
+            correlation: Self::call(process, correlation),
+        });
+    }
+
+    fn copies(&mut self) -> Result<()> {
+        for table in ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"] {
+            let columns = [
+                ("start", MUST),
+                ("end", MUST),
+                ("globalPid", MAY),
+                ("deviceId", MUST),
+                ("streamId", MUST),
+                ("correlationId", MAY),
+                ("copyKind", MAY),
+            ];
+            for row in self.database.rows(table, &columns)? {
+                let [start, end, process, device, stream, correlation, kind] = &row[..] else {
+                    continue;
+                };
+                let times = self.times(table, start, end)?;
+                let kind = kind.known().and_then(|kind| COPIES.get(kind as usize));
+                let name = match kind {
+                    Some(kind) => format!("Memcpy {kind}"),
+                    None if table.ends_with("MEMSET") => "Memset".to_owned(),
+                    None => "Memcpy".to_owned(),
+                };
+                self.work(&name, [process, device, stream, correlation], times);
+            }
+        }
+        Ok(())
+    }
+
+    fn records(&mut self) -> Result<()> {
+        let columns = [
+            ("globalPid", MAY),
+            ("deviceId", MUST),
+            ("contextId", MAY),
+            ("streamId", MUST),
+            ("eventId", MUST),
+            ("correlationId", MUST),
+            ("eventSyncId", MAY),
+        ];
+        for row in self.database.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT", &columns)? {
+            let [process, device, context, stream, event, correlation, shared] = &row[..] else {
+                continue;
+            };
+            let process = self.process(process.whole().unwrap_or(0));
+            let (device, stream) = (device.whole().unwrap_or(0), stream.whole().unwrap_or(0));
+            self.recording.records.push(Record {
+                on: StreamId { process, device, stream },
+                context: context.whole().unwrap_or(0),
+                event: event.whole().unwrap_or(0),
+                correlation: Self::call(process, correlation),
+                shared: shared.known().filter(|shared| *shared > 0),
+            });
+        }
+        Ok(())
+    }
+
+    fn syncs(&mut self) -> Result<()> {
+        let columns = [
+            ("globalPid", MAY),
+            ("deviceId", MAY),
+            ("contextId", MAY),
+            ("streamId", MAY),
+            ("eventId", MAY),
+            ("correlationId", MUST),
+            ("syncType", MUST),
+            ("eventSyncId", MAY),
+        ];
+        for row in self.database.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", &columns)? {
+            let [process, device, context, stream, event, correlation, kind, shared] = &row[..]
+            else {
+                continue;
+            };
+            // Source: CUpti_ActivitySynchronizationType.
+            let kind = match kind.whole() {
+                Some(1) => SyncKind::Event,
+                Some(2) => SyncKind::StreamWait,
+                Some(3) => SyncKind::Stream,
+                Some(4) => SyncKind::Context,
+                _ => continue,
+            };
+            let process = self.process(process.whole().unwrap_or(0));
+            let device = device.known().unwrap_or(0);
+            let stream = stream.known().filter(|_| kind != SyncKind::Context);
+            self.recording.syncs.push(Sync {
+                kind,
+                correlation: Self::call(process, correlation),
+                on: stream.map(|stream| StreamId { process, device, stream }),
+                process,
+                device,
+                context: context.whole().unwrap_or(0),
+                event: event.known(),
+                source: None,
+                record: None,
+                shared: shared.known().filter(|shared| *shared > 0),
+            });
+        }
+        Ok(())
+    }
+
+    fn ranges(&mut self) -> Result<()> {
+        let table = "NVTX_EVENTS";
+        let columns = [
+            ("start", MUST),
+            ("end", MUST),
+            ("eventType", MUST),
+            ("text", MAY),
+            ("textId", MAY),
+            ("globalTid", MAY),
+        ];
+        for row in self.database.rows(table, &columns)? {
+            let [start, end, kind, text, id, thread] = &row[..] else { continue };
+            let is_range = kind.whole().is_some_and(|kind| RANGES.contains(&kind));
+            // A range that the recording cut off has no end.
+            if !is_range || *end == Value::None {
+                continue;
+            }
+            let (start, end) = self.times(table, start, end)?;
+            let text = if *text == Value::None { id } else { text };
+            let text = self.text(text).to_owned();
+            let thread = self.thread(thread.whole().unwrap_or(0));
+            // `torch.autograd.profiler.emit_nvtx` writes ops: "aten::add, seq = 3, op_id = 5".
+            if let Some((name, _)) = text.split_once(", seq = ").or(text.split_once(", op_id = ")) {
+                let name = self.recording.name(name);
+                self.recording.host.push(HostEvent {
+                    name,
+                    thread,
+                    kind: HostKind::Op,
+                    start,
+                    end,
+                    correlation: 0,
+                    record_function: None,
+                    index: 0,
+                    link: NONE,
+                });
+                continue;
+            }
+            let name = self.recording.name(&text);
+            self.recording.ranges.push(Named { name, thread, start, end });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! What a timeline of a program states, before order is restored: events of host threads, work of
+//! devices, records and waits. The readers of Kineto's files and of Nsight Systems' fill it.
+
+use millstream_profile::Interned;
+use millstream_profile::model::Range;
+
+/// A position in [`Recording::names`].
+pub(crate) type Name = u32;
+
+/// The kind of an event on a host thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HostKind {
+    /// An op of the framework.
+    Op,
+    /// A call of the CUDA runtime or driver.
+    Call,
+    /// A function of the program's source.
+    Function,
+}
+
+/// An event on a host thread. Events of a thread nest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostEvent {
+    pub(crate) name: Name,
+    pub(crate) thread: u32,
+    pub(crate) kind: HostKind,
+    /// Nanoseconds; the readers' zero is anywhere.
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    /// Of a call: what it submits or waits for has the same number; 0 if there is none.
+    pub(crate) correlation: u64,
+    /// Of an op: its number in an execution trace of the same run.
+    pub(crate) record_function: Option<u64>,
+    /// Of an op: its number in the order of begins.
+    pub(crate) index: u64,
+    /// Of an op: its node of the execution trace, or `NONE`.
+    pub(crate) link: u32,
+}
+
+/// A stream of a device, as the file names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct StreamId {
+    pub(crate) process: u32,
+    pub(crate) device: i64,
+    pub(crate) stream: i64,
+}
+
+/// Work of a device: a kernel, a copy, a fill.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceEvent {
+    pub(crate) name: Name,
+    pub(crate) on: StreamId,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) correlation: u64,
+}
+
+/// The record of an event on a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) on: StreamId,
+    pub(crate) context: i64,
+    pub(crate) event: i64,
+    pub(crate) correlation: u64,
+    /// A number that the record shares with the waits for it.
+    pub(crate) shared: Option<i64>,
+}
+
+/// A wait: the side that waits, and what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SyncKind {
+    /// A stream waits for an event.
+    StreamWait,
+    /// A host thread waits for an event.
+    Event,
+    /// A host thread waits for a stream.
+    Stream,
+    /// A host thread waits for all streams of a device.
+    Context,
+}
+
+/// A wait, as far as the file states it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sync {
+    pub(crate) kind: SyncKind,
+    /// The call that waits or makes a stream wait.
+    pub(crate) correlation: u64,
+    /// The stream that waits or is waited for, if it is known.
+    pub(crate) on: Option<StreamId>,
+    pub(crate) process: u32,
+    pub(crate) device: i64,
+    pub(crate) context: i64,
+    /// The event, if it is known.
+    pub(crate) event: Option<i64>,
+    /// The stream that the event was recorded on, if it is known.
+    pub(crate) source: Option<StreamId>,
+    /// The call that recorded the event, if it is known.
+    pub(crate) record: Option<u64>,
+    /// A number that the wait shares with its record.
+    pub(crate) shared: Option<i64>,
+}
+
+/// A host thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) name: String,
+    pub(crate) process: u32,
+}
+
+/// Everything that a file states.
+#[derive(Debug, Default)]
+pub(crate) struct Recording {
+    pub(crate) names: Vec<String>,
+    interned: Interned<String>,
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) host: Vec<HostEvent>,
+    pub(crate) work: Vec<DeviceEvent>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) syncs: Vec<Sync>,
+    /// Parts of the program with a name: begin, end, thread.
+    pub(crate) ranges: Vec<Named>,
+    pub(crate) remarks: Vec<String>,
+    /// How many processes the file holds.
+    pub(crate) processes: u32,
+}
+
+/// A part of the program with a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    pub(crate) name: Name,
+    pub(crate) thread: u32,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+}
+
+impl Recording {
+    /// Returns the position of a name.
+    pub(crate) fn name(&mut self, name: &str) -> Name {
+        self.interned.number_of(name, &mut self.names)
+    }
+
+    /// Returns the time of the first event.
+    pub(crate) fn begin(&self) -> i64 {
+        let host = self.host.iter().filter(|e| e.kind != HostKind::Function).map(|e| e.start);
+        host.chain(self.work.iter().map(|e| e.start)).min().unwrap_or(0)
+    }
+
+    /// Keeps the events within a range of this name, and the work that they submitted.
+    ///
+    /// # Errors
+    /// There is no such range.
+    pub(crate) fn keep_within(&mut self, name: &str, number: usize) -> Result<(), String> {
+        let named = self.ranges.iter().filter(|r| self.names[r.name as usize] == name);
+        let mut found: Vec<Named> = named.copied().collect();
+        found.sort_by_key(|range| range.start);
+        let Some(range) = found.get(number).copied() else { return Err(self.no_range(name)) };
+        let within = |start: i64, end: i64| start >= range.start && end <= range.end;
+        self.host.retain(|event| within(event.start, event.end));
+        let mut calls: Vec<u64> = self.host.iter().map(|event| event.correlation).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let known = |correlation: u64| calls.binary_search(&correlation).is_ok();
+        self.work.retain(|event| event.correlation != 0 && known(event.correlation));
+        self.syncs.retain(|sync| known(sync.correlation));
+        self.records.retain(|record| known(record.correlation));
+        self.ranges.retain(|other| within(other.start, other.end));
+        Ok(())
+    }
+
+    fn no_range(&self, name: &str) -> String {
+        let mut names: Vec<&str> =
+            self.ranges.iter().map(|range| self.names[range.name as usize].as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let some: Vec<&str> = names.iter().take(8).copied().collect();
+        match names.len() {
+            0 => format!("it has no range '{name}': it has none"),
+            n if n > 8 => format!(
+                "it has no range '{name}' of that number; it has {n}, among them {}",
+                some.join(", ")
+            ),
+            _ => format!("it has no range '{name}' of that number; it has {}", some.join(", ")),
+        }
+    }
+}
+
+/// Returns a range of the profile, whose time begins at `base`.
+pub(crate) fn range(recording: &Recording, named: &Named, base: i64) -> Range {
+    let at = |time: i64| u64::try_from(time.saturating_sub(base)).unwrap_or(0);
+    Range {
+        name: recording.names[named.name as usize].clone(),
+        thread: named.thread,
+        begin: at(named.start),
+        end: at(named.end).max(at(named.start)),
+    }
+}

@@ -1,0 +1,79 @@
+//! From what a file states to a profile: order between threads and streams is restored.
+//!
+//! # Rules
+//! - Events of a thread nest; the profile has their parts in which none that they call runs.
+//! - A call and the work that it submits have the same correlation number. Work of a stream runs in
+//!   the order of its submission. A launch of a CUDA graph is one instruction, its kernels are its
+//!   steps.
+//! - A record completes with the last work that was submitted to its stream before it. A wait of a
+//!   stream orders the work that is submitted to it after the wait.
+//! - A thread that synchronizes waits for what was submitted before. A copy's call that returns
+//!   after the copy is taken to wait for it.
+//! - Waits whose event the file does not name are restored where the calls allow one reading only,
+//!   and the profile's remarks count them; the others are counted as not known.
+//!
+//! Sources: Kineto's `CuptiActivity.cpp`; Holistic Trace Analysis, `critical_path_analysis.py`.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `host` | the segments of threads |
+//! | `items` | what becomes an instruction, in program order |
+//! | `events` | which record a wait is for |
+//! | `building`, `waits` | the instructions, their times and waits |
+
+mod building;
+mod events;
+mod host;
+mod items;
+mod waits;
+
+use millstream_profile::Profile;
+
+use crate::link::Links;
+use crate::recording::Recording;
+
+/// Returns the profile of a recording.
+pub(crate) fn restore(title: &str, recording: &Recording, links: Option<&Links>) -> Profile {
+    let mut host = host::segments(recording);
+    let items = items::items(recording, &mut host);
+    building::build(title, recording, &host, &items, links)
+}
+
+/// What a call of the CUDA runtime or driver does, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Record,
+    StreamWait,
+    EventSync,
+    StreamSync,
+    DeviceSync,
+    GraphLaunch,
+    Copy,
+    Other,
+}
+
+impl Call {
+    /// Returns what a call of this name does: `cudaEventRecord_v3020`, `cuStreamWaitEvent`,
+    /// `hipStreamSynchronize`.
+    fn of(name: &str) -> Call {
+        let has = |part: &str| name.contains(part);
+        if has("EventRecord") {
+            Call::Record
+        } else if has("StreamWaitEvent") {
+            Call::StreamWait
+        } else if has("EventSynchronize") {
+            Call::EventSync
+        } else if has("StreamSynchronize") {
+            Call::StreamSync
+        } else if has("DeviceSynchronize") || has("CtxSynchronize") {
+            Call::DeviceSync
+        } else if has("GraphLaunch") {
+            Call::GraphLaunch
+        } else if has("Memcpy") || has("cuMemcpy") {
+            Call::Copy
+        } else {
+            Call::Other
+        }
+    }
+}

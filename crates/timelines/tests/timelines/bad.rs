@@ -1,0 +1,75 @@
+//! Damaged files: an error says what, where and what was expected.
+
+use millstream_timelines::{Options, read, read_bytes};
+
+use crate::kineto::TWO_STREAMS;
+
+#[track_caller]
+fn refused(bytes: &[u8], expected: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, bytes).unwrap();
+    let error = read(&path, &Options::default()).unwrap_err().to_string();
+    let message = error.strip_prefix(&format!("{}: ", path.display())).unwrap();
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let known = "it is no timeline that is known; expected a file of PyTorch's profiler, Chakra's, \
+                 or `nsys export --type sqlite`";
+    refused(b"", known);
+    refused(b"hello", known);
+    refused(b"{\"a\": 1}", known);
+    refused(
+        br#"{"schemaVersion": 1, "deviceProperties": []}"#,
+        "it has no 'traceEvents': expected a file of PyTorch's profiler",
+    );
+    refused(
+        br#"{"traceEvents": []}"#,
+        "no event of it is an op, a call or a kernel; export the trace with the activities CPU and \
+         CUDA",
+    );
+    refused(
+        br#"{"traceEvents": [{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1}]}"#,
+        "after event 1: event 1 ('a') lacks 'ts', its begin in microseconds at line 1 column 70",
+    );
+    refused(
+        br#"{"traceEvents": [{"ph":"X","cat":"kernel","name":"a","ts":1,"args":{}}]}"#,
+        "after event 1: event 1 ('a') lacks 'stream' and 'device' in its 'args' at line 1 column 71",
+    );
+    refused(
+        br#"{"traceEvents": [{"ph":"X","cat":"cpu_op","name":"a","ts":1,"pid":1,"tid":1}, {"#,
+        "after event 1: it ends within its JSON: expected the end of 'traceEvents'; it was cut off",
+    );
+    refused(
+        br#"{"schema": "1.1.1", "nodes": []}"#,
+        "it is an execution trace, which has no times; run it, or give it with --trace beside the \
+         profiler's file of the same run",
+    );
+    refused(
+        &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1],
+        "broken gzip data: incomplete deflate stream; the file was cut off or damaged: copy or record \
+         it again",
+    );
+    refused(
+        b"SQLite format 3\0 and no database",
+        "the table StringIds: it cannot be read as an SQLite database: file is not a database; export \
+         the report again",
+    );
+}
+
+#[test]
+fn no_prefix_and_no_damaged_byte_panics() {
+    let text = TWO_STREAMS.replace("SYNC\n", "").into_bytes();
+    for end in 0..text.len() {
+        let _ = read_bytes("cut", text[..end].to_vec());
+    }
+    for at in 0..text.len() {
+        for byte in [0, b'0', b'9', b'"', b'-', b'{', 0xff] {
+            let mut damaged = text.clone();
+            damaged[at] = byte;
+            let _ = read_bytes("damaged", damaged);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The nodes of an execution trace with their tensors, for readers that link them with a timeline
+//! of the same run.
+
+use std::path::Path;
+
+use millstream_types::TensorSpec;
+use millstream_types::layout::contiguous_strides;
+
+use crate::error::{Result, TraceError};
+use crate::et::raw_form::{FileForm, NodeForm};
+use crate::et::signature::written;
+use crate::et::value::{Arg, Recorded, inputs, outputs};
+use crate::load::LoadOptions;
+use crate::read::read_text;
+
+/// A node of an execution trace.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its id: the nodes of a trace begin in the order of their ids.
+    pub id: u64,
+    /// Its name, such as `aten::add`.
+    pub name: String,
+    /// The node that called it.
+    pub parent: Option<u64>,
+    /// The number of the thread that ran it.
+    pub thread: u64,
+    /// The number that PyTorch's profiler calls "Record function id"; 0 if there is none.
+    pub record_function: u64,
+    /// Whether it is an op; other nodes are labels.
+    pub is_op: bool,
+    /// The tensors that it is given.
+    pub inputs: Vec<NodeTensor>,
+    /// The tensors that it returns.
+    pub outputs: Vec<NodeTensor>,
+}
+
+/// A tensor of a node. The ids are addresses, which PyTorch reuses after a tensor is freed.
+#[derive(Clone, Debug)]
+pub struct NodeTensor {
+    /// The id of the tensor.
+    pub tensor: u64,
+    /// The id of its storage.
+    pub storage: u64,
+    /// Its dtype and layout; dense where the trace has no strides.
+    pub spec: TensorSpec,
+    /// Whether it is in the memory of the host.
+    pub on_host: bool,
+    /// Whether the op's schema says that it is written.
+    pub is_written: bool,
+}
+
+/// Reads the nodes of an execution trace, sorted by id. Nodes whose tensors are not understood are
+/// labels.
+///
+/// # Errors
+/// The file cannot be read, or is no execution trace.
+pub fn nodes(path: &Path, options: &LoadOptions) -> Result<Vec<Node>> {
+    let source = read_text(path, options.max_bytes)?;
+    let file: FileForm<'_> = serde_json::from_str(source.text())
+        .map_err(|e| crate::syntax::syntax(&source, (0, source.text()), &e))?;
+    let no_trace = |what: &str| TraceError::of_file(source.name(), what);
+    if file.schema.is_none() {
+        return Err(no_trace("no execution trace: it has no 'schema'"));
+    }
+    let nodes = file.nodes.ok_or_else(|| no_trace("no execution trace: it has no 'nodes'"))?;
+    let mut nodes: Vec<Node> = nodes.iter().filter_map(node).collect();
+    nodes.sort_by_key(|node| node.id);
+    Ok(nodes)
+}
+
+fn node(form: &NodeForm<'_>) -> Option<Node> {
+    let schema = form.schema();
+    let written = written(&schema);
+    let tensors = |args: std::result::Result<Vec<Arg>, String>, written: &[bool]| {
+        let mut tensors = Vec::new();
+        for (k, arg) in args.ok()?.iter().enumerate() {
+            add(arg, written.get(k).copied().unwrap_or(false), &mut tensors);
+        }
+        Some(tensors)
+    };
+    let both = tensors(inputs(form), &written).zip(tensors(outputs(form), &[]));
+    let is_op = !schema.is_empty() && both.is_some();
+    let (inputs, outputs) = both.unwrap_or_default();
+    Some(Node {
+        id: form.id?,
+        name: form.name.as_deref().unwrap_or_default().to_owned(),
+        parent: form.caller(),
+        thread: form.thread(),
+        record_function: form.record_function(),
+        is_op,
+        inputs,
+        outputs,
+    })
+}
+
+fn add(arg: &Arg, is_written: bool, tensors: &mut Vec<NodeTensor>) {
+    match arg {
+        Arg::Tensor(recorded) => tensors.extend(tensor(recorded, is_written)),
+        Arg::List(args) => args.iter().for_each(|arg| add(arg, is_written, tensors)),
+        Arg::Undefined
+        | Arg::None
+        | Arg::Int(_)
+        | Arg::Float(_)
+        | Arg::Bool(_)
+        | Arg::Str(_)
+        | Arg::Opaque => {}
+    }
+}
+
+fn tensor(recorded: &Recorded, is_written: bool) -> Option<NodeTensor> {
+    let strides = match &recorded.strides {
+        Some(strides) => strides.clone(),
+        None => contiguous_strides(&recorded.shape).ok()?,
+    };
+    Some(NodeTensor {
+        tensor: recorded.tensor,
+        storage: recorded.storage,
+        spec: recorded.spec(&strides, 0).ok()?,
+        on_host: recorded.on_host,
+        is_written,
+    })
+}

@@ -1,0 +1,125 @@
+//! The execution of the graph, and the smallest set of instructions that cannot go on.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::RankViolation;
+use super::graph::{Graph, NodeId};
+
+/// Executes the graph. Returns the smallest set that remains, if anything does.
+pub(super) fn find(graph: &Graph) -> Option<RankViolation> {
+    let execution = Execution::of(graph);
+    // Issued collectives that never complete: every stuck instruction is one, or is behind one.
+    let waiting: Vec<NodeId> =
+        (0..graph.nodes.len()).filter(|&n| execution.issued[n] && !execution.done[n]).collect();
+    let reasons: HashMap<NodeId, Vec<Reason>> =
+        waiting.iter().map(|&n| (n, execution.reasons(n))).collect();
+    let ways = waiting.iter().filter_map(|&from| shortest(from, &reasons));
+    let set = ways.min_by_key(Vec::len)?;
+    let sites = set.into_iter().map(|(node, reason)| (graph.nodes[node].site(), reason));
+    Some(RankViolation::Stuck { sites: sites.collect() })
+}
+
+/// What a waiting collective waits for, in words, and the waiting collective behind that; none if
+/// no rank makes the awaited call.
+type Reason = (String, Option<NodeId>);
+
+/// Returns the shortest way from a waiting collective back to itself, or to a call that no rank
+/// makes: its collectives, each with what it waits for. Returns none if there is no such way.
+fn shortest(from: NodeId, reasons: &HashMap<NodeId, Vec<Reason>>) -> Option<Vec<(NodeId, String)>> {
+    let mut ways: VecDeque<(NodeId, Vec<(NodeId, String)>)> = VecDeque::from([(from, Vec::new())]);
+    let mut seen = HashSet::from([from]);
+    while let Some((at, way)) = ways.pop_front() {
+        for (reason, next) in reasons.get(&at).into_iter().flatten() {
+            let mut longer = way.clone();
+            longer.push((at, reason.clone()));
+            match next {
+                None => return Some(longer),
+                Some(next) if *next == from => return Some(longer),
+                Some(next) if seen.insert(*next) => ways.push_back((*next, longer)),
+                Some(_) => {}
+            }
+        }
+    }
+    None
+}
+
+struct Execution<'g> {
+    graph: &'g Graph,
+    /// Everything before the instruction has completed.
+    issued: Vec<bool>,
+    done: Vec<bool>,
+}
+
+impl<'g> Execution<'g> {
+    fn of(graph: &'g Graph) -> Execution<'g> {
+        let count = graph.nodes.len();
+        let mut after: Vec<Vec<NodeId>> = vec![Vec::new(); count];
+        let mut open: Vec<usize> = vec![0; count];
+        for (node, of) in graph.nodes.iter().enumerate() {
+            open[node] = of.before.len();
+            of.before.iter().for_each(|&before| after[before].push(node));
+        }
+        let (issued, done) = (vec![false; count], vec![false; count]);
+        let mut execution = Execution { graph, issued, done };
+        let mut ready: Vec<NodeId> = (0..count).filter(|&node| open[node] == 0).collect();
+        while let Some(node) = ready.pop() {
+            execution.issued[node] = true;
+            for completed in execution.completed_by(node) {
+                execution.done[completed] = true;
+                for &next in &after[completed] {
+                    open[next] -= 1;
+                    if open[next] == 0 {
+                        ready.push(next);
+                    }
+                }
+            }
+        }
+        execution
+    }
+
+    /// Returns the nodes that complete as this one is issued.
+    fn completed_by(&self, node: NodeId) -> Vec<NodeId> {
+        let Some(place) = &self.graph.nodes[node].place else { return vec![node] };
+        let Some(meeting) = self.graph.meetings.get(place) else { return vec![node] };
+        let is_send = self.graph.nodes[node].is_send;
+        let all = meeting.calls.iter().all(|call| call.is_some_and(|call| self.issued[call]));
+        if !all {
+            return if is_send { vec![node] } else { Vec::new() };
+        }
+        let calls = meeting.calls.iter().flatten().copied();
+        calls.filter(|&call| call == node || !self.done[call]).collect()
+    }
+
+    /// Returns what a waiting collective waits for: for each call that is not issued its rank, and
+    /// the waiting collective before it; none if the rank does not make the call.
+    fn reasons(&self, node: NodeId) -> Vec<Reason> {
+        let Some(place) = &self.graph.nodes[node].place else { return Vec::new() };
+        let Some(meeting) = self.graph.meetings.get(place) else { return Vec::new() };
+        let mut reasons = Vec::new();
+        for (position, call) in meeting.calls.iter().enumerate() {
+            let rank = place.rank_at(position);
+            match call {
+                None => reasons.push((format!("rank {rank}, which does not make the call"), None)),
+                Some(call) if !self.issued[*call] => {
+                    let site = self.graph.nodes[*call].site();
+                    reasons.push((site.to_string(), self.blocker(*call)));
+                }
+                Some(_) => {}
+            }
+        }
+        reasons
+    }
+
+    /// Returns the nearest waiting collective before a node that is not issued.
+    fn blocker(&self, node: NodeId) -> Option<NodeId> {
+        let mut at = node;
+        loop {
+            let before = &self.graph.nodes[at].before;
+            at = before.iter().copied().find(|&before| !self.done[before])?;
+            if self.issued[at] {
+                debug_assert_eq!(self.graph.nodes[at].rank(), self.graph.nodes[node].rank());
+                return Some(at);
+            }
+        }
+    }
+}

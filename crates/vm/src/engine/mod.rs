@@ -1,0 +1,321 @@
+//! A dependency engine for functions of the program: MXNet's, on the machine's streams.
+//!
+//! # Contract
+//! A program pushes functions and names the variables that each reads and writes. A function runs
+//! once all earlier pushes that conflict with it have ended. Two pushes conflict if they share a
+//! variable that one of them writes.
+//!
+//! A push is a call of the op `closure`, and a variable is a tensor without elements. So the
+//! builder orders functions as it orders ops, a variable may stand for a tensor with elements, and
+//! lists, profiles, faults, cancellation and simulation know functions. There is no second tracker.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | `push` | a push under construction, and its emission |
+//! | `var`, `uses` | variables; how a push uses them |
+//! | `prop`, `streams` | properties of functions, and the streams that run them |
+//! | `operator` | functions that are made once and pushed often |
+//! | `bulk` | several pushes as one |
+//! | `pusher` | functions that the pushing thread runs |
+//! | `closure` | the results that functions may have |
+//! | `signal` | the wait for a variable |
+//!
+//! The table of functions is `tables/functions.rs`.
+
+mod bulk;
+mod closure;
+mod operator;
+mod prop;
+mod push;
+mod pusher;
+mod signal;
+mod streams;
+mod uses;
+mod var;
+
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_instructions::{Outcome, Priority};
+use millstream_types::{Access, DType, Error, Result, StreamId, TensorSpec};
+
+use crate::api::handle::{Stream, Tensor};
+use crate::api::machine::Machine;
+use crate::emission::{Emission, cancel, origin, reentrancy};
+use crate::sync::{AtomicU64, Ordering};
+use crate::tables::functions::{Function, OnComplete, SharedFunction};
+
+pub use bulk::Bulk;
+pub use closure::ClosureResult;
+pub use operator::Operator;
+pub use prop::Prop;
+pub use push::Push;
+pub(crate) use streams::policies;
+pub use var::Var;
+
+use push::Request;
+pub(crate) use signal::Signal;
+use streams::EngineStreams;
+use uses::Uses;
+
+/// A dependency engine: runs functions of the program in an order that their variables allow.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// use millstream_vm::{Machine, MachineConfig};
+///
+/// # fn main() -> millstream_types::Result<()> {
+/// let machine = Machine::new(MachineConfig::default())?;
+/// let engine = machine.engine()?;
+/// let (a, b) = (engine.var()?, engine.var()?);
+/// let total = Arc::new(AtomicU32::new(0));
+/// let of = |n| {
+///     let total = total.clone();
+///     move || drop(total.fetch_add(n, Ordering::Relaxed))
+/// };
+/// engine.push(of(1)).writes(&[&a]).spawn()?;
+/// engine.push(of(2)).reads(&[&a]).writes(&[&b]).spawn()?; // after the first
+/// engine.wait_for(&b)?;
+/// assert_eq!(total.load(Ordering::Relaxed), 3);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Any thread may push. A function may not push or wait: both get
+/// [`Error::Reentrant`](millstream_types::Error::Reentrant), since the function might wait for
+/// itself. With [`DriverKind::Inline`](crate::DriverKind) a push returns once its function has, in
+/// program order: the naive engine, to compare with.
+///
+/// An error or a panic of a function poisons the variables that it writes. Functions that read or
+/// write poisoned variables are dropped without a call, and what they write is poisoned too. A
+/// function that overwrites a variable ([`Push::overwrites`]) runs and heals it.
+pub struct Engine {
+    machine: Machine,
+    streams: EngineStreams,
+    /// How many failures of the machine [`Engine::wait_all`] has reported or passed.
+    seen: AtomicU64,
+}
+
+impl Machine {
+    /// Returns a dependency engine whose functions run on the workers of the host's pools, in any
+    /// order that their variables allow.
+    ///
+    /// # Errors
+    /// The machine has no host device, or its ops do not include `closure`.
+    pub fn engine(&self) -> Result<Engine> {
+        Engine::new(self, None)
+    }
+
+    /// Returns a dependency engine whose functions run on an in-order stream: one after the other,
+    /// on the worker of the stream's device.
+    ///
+    /// # Errors
+    /// As [`Machine::engine`], or the stream is another machine's.
+    pub fn engine_on(&self, stream: &Stream) -> Result<Engine> {
+        self.own_stream(stream)?;
+        Engine::new(self, Some(stream))
+    }
+}
+
+impl Engine {
+    fn new(machine: &Machine, normal: Option<&Stream>) -> Result<Engine> {
+        machine.op(millstream_ops::closure::CLOSURE)?;
+        let streams = EngineStreams::new(machine, normal)?;
+        let (seen, _) = machine.shared.tables.failures.since(u64::MAX);
+        Ok(Engine { machine: machine.of_handle(), streams, seen: AtomicU64::new(seen) })
+    }
+
+    /// Returns the machine.
+    pub const fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Returns a new variable. It has no data: it only orders the functions that name it.
+    ///
+    /// # Errors
+    /// The machine has been shut down.
+    #[track_caller]
+    pub fn var(&self) -> Result<Var> {
+        let (origin, stream) = (origin::caller(), &self.streams.variables);
+        let spec = TensorSpec::contiguous(DType::U8, &[0])?;
+        let (made, storage) = self.machine.shared.emit(&origin, |e| {
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.allocate(router, stream.id, spec.clone(), 0, &origin)? {
+                Outcome::Done(made) => {
+                    let storage = router.slot(made.id).map_or(0, |slot| slot.storage);
+                    Ok(Outcome::Done((e.made(made)?, storage)))
+                }
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
+        })?;
+        let slot = made.tensor;
+        Ok(Var::new(self.machine.tensor(made, stream, &origin), slot, storage, true))
+    }
+
+    /// Returns a variable that stands for a tensor: functions that name it are ordered with the ops
+    /// on the tensor. The tensor must lie in memory that the functions' stream can use; host
+    /// memory for most.
+    ///
+    /// # Errors
+    /// The tensor is another machine's, or a call that makes it failed.
+    pub fn var_of(&self, tensor: &Tensor) -> Result<Var> {
+        let slot = self.machine.owns(tensor)?;
+        let storage = tensor.storage_number().unwrap_or(0);
+        Ok(Var::new(tensor.clone(), slot, storage, false))
+    }
+
+    /// Begins a push of a function, which returns nothing, or a `Result<(), E>` whose error fails
+    /// the push. The push is complete when the function has returned.
+    #[track_caller]
+    pub fn push<R: ClosureResult>(
+        &self,
+        function: impl FnOnce() -> R + Send + 'static,
+    ) -> Push<'_> {
+        Push::new(self, Function::Once(Box::new(|| function().into_result())), origin::caller())
+    }
+
+    /// Begins a push of a function that only starts work. The push is complete when
+    /// [`OnComplete::complete`] is called, from any thread.
+    ///
+    /// ```
+    /// use millstream_vm::{Machine, MachineConfig};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let engine = machine.engine()?;
+    /// let read = engine.var()?;
+    /// engine
+    ///     .push_async(|done| {
+    ///         std::thread::spawn(|| done.complete()); // the device reports the end
+    ///     })
+    ///     .writes(&[&read])
+    ///     .spawn()?;
+    /// engine.wait_for(&read)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn push_async<R: ClosureResult>(
+        &self,
+        function: impl FnOnce(OnComplete) -> R + Send + 'static,
+    ) -> Push<'_> {
+        let function = Box::new(|done: OnComplete| function(done).into_result());
+        Push::new(self, Function::Async(function), origin::caller())
+    }
+
+    /// Blocks until all functions pushed so far that write `var` have ended. Waits for no others.
+    ///
+    /// # Errors
+    /// The failure that poisoned the variable, for every waiter, until it is overwritten; or the
+    /// wait was asked for by a function.
+    #[track_caller]
+    pub fn wait_for(&self, var: &Var) -> Result<()> {
+        let origin = origin::caller();
+        let shared = &self.machine.shared;
+        let at = |error: Error| error.at(&origin);
+        reentrancy::check(shared.tables.machine, "waiting").map_err(at)?;
+        let signal = Signal::new();
+        let mark = signal.mark();
+        let mut uses = Uses::default();
+        uses.add(&[var], Access::Read, shared.tables.machine);
+        let request = Request {
+            function: Function::Once(Box::new(move || {
+                drop(mark);
+                Ok(())
+            })),
+            stream: self.stream_of_last_write(var).map_err(at)?,
+            on_pusher: false,
+        };
+        let (form, operands) = uses.form(Priority::default(), Some("wait_for".into()));
+        // The wait itself is not cancelled with the thread's work.
+        let submit = || push::submit(&self.machine, request, &uses, &form, &operands, &origin);
+        let point = cancel::outside(submit)?;
+        shared.wait_for_signal(&signal, point).map_err(at)?;
+        let poison = shared.tables.poison.get(var.storage());
+        poison.map_or(Ok(()), |failure| Err(Error::of(failure)))
+    }
+
+    /// Returns the stream whose order knows best when the variable was written last.
+    fn stream_of_last_write(&self, var: &Var) -> Result<StreamId> {
+        let written = self.machine.shared.lock()?.builder.last_write(var.slot())?;
+        let EngineStreams { normal, prioritized, .. } = &self.streams;
+        Ok(if written.stream == prioritized.id { prioritized.id } else { normal.id })
+    }
+
+    /// Blocks until everything that was submitted to the machine has ended, functions and ops.
+    ///
+    /// # Errors
+    /// The first failure that this `Engine` has not reported yet. Clones are waiters of their own:
+    /// each reports each failure.
+    #[track_caller]
+    pub fn wait_all(&self) -> Result<()> {
+        let failures = &self.machine.shared.tables.failures;
+        self.machine.wait_for_submitted(None, origin::caller())?;
+        // Relaxed: the number belongs to the waiter.
+        let (all, first) = failures.since(self.seen.load(Ordering::Relaxed));
+        self.seen.fetch_max(all, Ordering::Relaxed);
+        first.map_or(Ok(()), |failure| Err(Error::of(failure)))
+    }
+
+    /// Ends a variable: runs `function` once all functions pushed so far that name the variable
+    /// have ended, even if the variable is poisoned. Later pushes that name it are refused. A
+    /// tensor that a variable stands for is not ended.
+    ///
+    /// # Errors
+    /// The variable was ended before, or is another machine's.
+    #[track_caller]
+    pub fn delete<R: ClosureResult>(
+        &self,
+        var: &Var,
+        function: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<()> {
+        let origin = origin::caller();
+        let function = Function::Once(Box::new(|| function().into_result()));
+        Push::new(self, function, origin.clone()).overwrites(&[var]).name("delete").spawn()?;
+        if var.is_plain() { self.machine.release_now(var.tensor(), None, &origin) } else { Ok(()) }
+    }
+
+    /// Makes an operator: a function that is pushed many times. Each push costs less than one of a
+    /// new function, since nothing is allocated.
+    #[track_caller]
+    pub fn operator<R: ClosureResult>(
+        &self,
+        function: impl Fn() -> R + Send + Sync + 'static,
+    ) -> Operator {
+        let function = Arc::new(move || function().into_result());
+        Operator::new(self, SharedFunction::Sync(function))
+    }
+
+    /// Makes an operator as [`Engine::operator`] does, of a function that only starts work.
+    #[track_caller]
+    pub fn operator_async<R: ClosureResult>(
+        &self,
+        function: impl Fn(OnComplete) -> R + Send + Sync + 'static,
+    ) -> Operator {
+        let function = Arc::new(move |done| function(done).into_result());
+        Operator::new(self, SharedFunction::Async(function))
+    }
+
+    /// Begins a scope in which up to `most` consecutive pushes become one: see [`Bulk`].
+    #[track_caller]
+    pub fn bulk(&self, most: usize) -> Bulk<'_> {
+        Bulk::new(self, most, origin::caller())
+    }
+}
+
+/// A clone is the same engine, and another waiter.
+impl Clone for Engine {
+    fn clone(&self) -> Engine {
+        let seen = AtomicU64::new(self.seen.load(Ordering::Relaxed));
+        Engine { machine: self.machine.clone(), streams: self.streams.clone(), seen }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! Functions that are made once and pushed often.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::OnceLock;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::{Priority, TensorRef};
+use millstream_types::{Access, Origin, Result};
+
+use crate::emission::closure_calls::ClosureForm;
+use crate::emission::origin;
+use crate::tables::functions::{Function, SharedFunction};
+
+use super::Engine;
+use super::bulk::Pending;
+use super::prop::Prop;
+use super::push::submit;
+use super::uses::Uses;
+use super::var::Var;
+
+/// A function with its variables, to be pushed many times. It keeps the variables.
+///
+/// ```
+/// use millstream_vm::{Machine, MachineConfig};
+///
+/// # fn main() -> millstream_types::Result<()> {
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let engine = machine.engine()?;
+/// let (input, output) = (engine.var()?, engine.var()?);
+/// let step = engine.operator(|| println!("step")).reads(&[&input]).writes(&[&output]);
+/// for _ in 0..3 {
+///     step.push()?;
+/// }
+/// engine.wait_for(&output)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Operator {
+    engine: Engine,
+    function: SharedFunction,
+    uses: Uses,
+    /// The variables live as long as the operator can be pushed.
+    vars: Vec<Var>,
+    prop: Prop,
+    priority: Priority,
+    name: Option<Cow<'static, str>>,
+    /// The form and the operands of its calls, after the first push.
+    call: OnceLock<(ClosureForm, SmallVec<[TensorRef; 4]>)>,
+}
+
+impl Operator {
+    pub(super) fn new(engine: &Engine, function: SharedFunction) -> Operator {
+        Operator {
+            engine: engine.clone(),
+            function,
+            uses: Uses::default(),
+            vars: Vec::new(),
+            prop: Prop::Normal,
+            priority: Priority::default(),
+            name: None,
+            call: OnceLock::new(),
+        }
+    }
+
+    fn uses(mut self, vars: &[&Var], access: Access) -> Operator {
+        self.uses.add(vars, access, self.engine.machine.shared.tables.machine);
+        self.vars.extend(vars.iter().map(|var| (*var).clone()));
+        Operator { call: OnceLock::new(), ..self }
+    }
+
+    /// Names variables that the function reads, as [`Push::reads`](crate::Push::reads).
+    #[must_use]
+    pub fn reads(self, vars: &[&Var]) -> Operator {
+        self.uses(vars, Access::Read)
+    }
+
+    /// Names variables that the function changes, as [`Push::writes`](crate::Push::writes).
+    #[must_use]
+    pub fn writes(self, vars: &[&Var]) -> Operator {
+        self.uses(vars, Access::ReadWrite)
+    }
+
+    /// Names variables that the function sets anew, as
+    /// [`Push::overwrites`](crate::Push::overwrites).
+    #[must_use]
+    pub fn overwrites(self, vars: &[&Var]) -> Operator {
+        self.uses(vars, Access::Write)
+    }
+
+    /// Sets the priority, as [`Push::priority`](crate::Push::priority).
+    #[must_use]
+    pub fn priority(self, priority: i32) -> Operator {
+        Operator { priority: Priority(priority), call: OnceLock::new(), ..self }
+    }
+
+    /// Sets the property, as [`Push::prop`](crate::Push::prop).
+    #[must_use]
+    pub fn prop(self, prop: Prop) -> Operator {
+        Operator { prop, ..self }
+    }
+
+    /// Sets the name that lists, failures and profiles show.
+    #[must_use]
+    pub fn name(self, name: impl Into<Cow<'static, str>>) -> Operator {
+        Operator { name: Some(name.into()), call: OnceLock::new(), ..self }
+    }
+
+    /// Pushes the function.
+    ///
+    /// # Errors
+    /// As [`Push::spawn`](crate::Push::spawn).
+    #[track_caller]
+    pub fn push(&self) -> Result<()> {
+        self.push_at(&origin::caller())
+    }
+
+    fn push_at(&self, origin: &Origin) -> Result<()> {
+        let Operator { engine, function, uses, prop, .. } = self;
+        let function = Function::Shared(function.clone());
+        let request = engine.request(function, prop, None).map_err(|e| e.at(origin))?;
+        let (form, operands) =
+            self.call.get_or_init(|| uses.form(self.priority, self.name.clone()));
+        submit(&engine.machine, request, uses, form, operands, origin).map(drop)
+    }
+
+    /// Pushes the function as a part of a scope.
+    pub(super) fn push_within(
+        &self,
+        engine: &Engine,
+        bulk: &mut Pending,
+        origin: &Origin,
+    ) -> Result<()> {
+        let joins = self.prop == Prop::Normal && self.priority == Priority::default();
+        let function = Function::Shared(self.function.clone());
+        match bulk.add(engine, function, &self.uses, joins, origin)? {
+            Some(_) => self.push_at(origin),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operator")
+            .field("name", &self.name)
+            .field("uses", &self.uses)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,266 @@
+//! A push under construction, and its emission.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use millstream_instructions::{Priority, TensorRef};
+use millstream_types::{Access, Origin, Point, Result, StreamId};
+
+use crate::api::handle::Stream;
+use crate::api::machine::{DriverKind, Machine};
+use crate::capture;
+use crate::emission::closure_calls::ClosureForm;
+use crate::emission::{Emission, cancel};
+use crate::tables::functions::Function;
+
+use super::Engine;
+use super::bulk::Pending;
+use super::prop::Prop;
+use super::pusher::OnPusher;
+use super::uses::Uses;
+use super::var::Var;
+
+/// A push of a function, under construction.
+#[must_use = "a function is pushed by `spawn`"]
+pub struct Push<'a> {
+    engine: &'a Engine,
+    bulk: Option<&'a mut Pending>,
+    function: Function,
+    uses: Uses,
+    prop: Prop,
+    stream: Option<&'a Stream>,
+    priority: Priority,
+    name: Option<Cow<'static, str>>,
+    origin: Origin,
+}
+
+impl<'a> Push<'a> {
+    #[inline(always)]
+    pub(super) fn new(engine: &'a Engine, function: Function, origin: Origin) -> Push<'a> {
+        Push {
+            engine,
+            bulk: None,
+            function,
+            uses: Uses::default(),
+            prop: Prop::Normal,
+            stream: None,
+            priority: Priority::default(),
+            name: None,
+            origin,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn within(mut self, bulk: &'a mut Pending) -> Push<'a> {
+        self.bulk = Some(bulk);
+        self
+    }
+
+    // The methods of a push under construction are inlined, so that it is not moved by each.
+    #[inline(always)]
+    fn uses(mut self, vars: &[&Var], access: Access) -> Push<'a> {
+        self.uses.add(vars, access, self.engine.machine.shared.tables.machine);
+        self
+    }
+
+    /// Names the variables that the function reads. A variable may be named twice, and in other
+    /// lists: then the function reads and writes it.
+    #[inline(always)]
+    pub fn reads(self, vars: &[&Var]) -> Push<'a> {
+        self.uses(vars, Access::Read)
+    }
+
+    /// Names the variables that the function changes. If one is poisoned, the function is dropped
+    /// without a call.
+    #[inline(always)]
+    pub fn writes(self, vars: &[&Var]) -> Push<'a> {
+        self.uses(vars, Access::ReadWrite)
+    }
+
+    /// Names the variables that the function sets anew, whatever they were: it runs even if they
+    /// are poisoned, and heals them.
+    #[inline(always)]
+    pub fn overwrites(self, vars: &[&Var]) -> Push<'a> {
+        self.uses(vars, Access::Write)
+    }
+
+    /// Sets the priority: of the functions that can run, those of the highest run first. The
+    /// default is 0; in-order streams ignore it.
+    #[inline(always)]
+    pub fn priority(mut self, priority: i32) -> Push<'a> {
+        self.priority = Priority(priority);
+        self
+    }
+
+    /// Sets the property, which determines the worker.
+    #[inline(always)]
+    pub fn prop(mut self, prop: Prop) -> Push<'a> {
+        self.prop = prop;
+        self
+    }
+
+    /// Runs the function on this stream instead of that of its property.
+    #[inline(always)]
+    pub fn on(mut self, stream: &'a Stream) -> Push<'a> {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// Sets the name that lists, failures and profiles show.
+    #[inline(always)]
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Push<'a> {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Pushes the function. Blocks only while too many instructions are pending
+    /// ([`MachineConfig::watermark`](crate::MachineConfig::watermark)).
+    ///
+    /// # Errors
+    /// A variable has ended or is another machine's, the stream is another machine's, or a function
+    /// of the machine pushes. The function is dropped.
+    pub fn spawn(self) -> Result<()> {
+        let Push { engine, bulk, function, uses, prop, stream, priority, name, origin } = self;
+        let function = match bulk {
+            Some(bulk) => {
+                let joins =
+                    prop == Prop::Normal && stream.is_none() && priority == Priority::default();
+                match bulk.add(engine, function, &uses, joins, &origin)? {
+                    Some(function) => function,
+                    None => return Ok(()),
+                }
+            }
+            None => function,
+        };
+        let request = engine.request(function, &prop, stream).map_err(|e| e.at(&origin))?;
+        let (form, operands) = uses.form(priority, name);
+        submit(&engine.machine, request, &uses, &form, &operands, &origin).map(drop)
+    }
+}
+
+impl fmt::Debug for Push<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Push")
+            .field("name", &self.name)
+            .field("uses", &self.uses)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Returns what to submit for a function of this property.
+    #[inline]
+    pub(super) fn request(
+        &self,
+        function: Function,
+        prop: &Prop,
+        stream: Option<&Stream>,
+    ) -> Result<Request> {
+        let stream = match stream {
+            Some(stream) => {
+                self.machine.own_stream(stream)?;
+                stream.id
+            }
+            None => self.streams.of(prop)?,
+        };
+        Ok(Request { function, stream, on_pusher: *prop == Prop::Async })
+    }
+}
+
+/// A function, and where it is to run.
+pub(super) struct Request {
+    pub(super) function: Function,
+    pub(super) stream: StreamId,
+    /// Whether the pushing thread runs it if nothing that it must come after is pending.
+    pub(super) on_pusher: bool,
+}
+
+/// Emits a push.
+///
+/// # Errors
+/// As [`Push::spawn`]. The function is dropped outside of the critical section, since that may run
+/// code of the program.
+pub(super) fn submit(
+    machine: &Machine,
+    request: Request,
+    uses: &Uses,
+    form: &ClosureForm,
+    operands: &[TensorRef],
+    origin: &Origin,
+) -> Result<Point> {
+    let Request { function, stream, on_pusher } = request;
+    let shared = &machine.shared;
+    if capture::is_active() {
+        capture::refuse(machine, "it pushes a function of the program", origin);
+    }
+    let mut function = Some(function);
+    let mut own = None;
+    let mut emit = || {
+        uses.check()?;
+        machine.end_sequence()?;
+        let mut emission = shared.enter()?;
+        let on_pusher = on_pusher && shared.driver == DriverKind::Threaded;
+        if on_pusher && is_ready(&emission, uses) {
+            own = function.take().map(|whole| {
+                let (of_call, own) = OnPusher::new(whole);
+                function = Some(of_call);
+                own
+            });
+        }
+        let pushed =
+            emit(&mut emission, &mut function, stream, uses.are_plain, form, operands, origin);
+        shared.leave(emission);
+        pushed
+    };
+    let point = emit().map_err(|e| e.at(origin))?;
+    if let Some(own) = own {
+        own.run(shared.tables.machine);
+    }
+    Ok(point)
+}
+
+/// Emits a push in the critical section. Leaves the function there if the push is refused.
+#[inline]
+fn emit(
+    emission: &mut Emission,
+    function: &mut Option<Function>,
+    stream: StreamId,
+    are_plain: bool,
+    form: &ClosureForm,
+    operands: &[TensorRef],
+    origin: &Origin,
+) -> Result<Point> {
+    emission.open(stream)?;
+    let Emission { builder, router, functions, closures, .. } = emission;
+    let mut anew;
+    let stored = match are_plain {
+        true => closures.stored(builder, router, form, operands)?,
+        false => None,
+    };
+    let call = match stored {
+        Some(call) => call,
+        None => {
+            anew = closures.prepare(builder, form, operands)?;
+            &mut anew
+        }
+    };
+    let Some(given) = function.take() else { return Ok(Point::new(stream, 0)) };
+    let tables = &router.tables;
+    let id = tables.functions.store(functions, given, || tables.backlog.pending());
+    call.function = Some(id.number());
+    let made = builder.call_prepared(router, stream, call, operands, origin);
+    if made.is_err() {
+        *function = router.tables.functions.take(id);
+    }
+    made
+}
+
+/// Returns whether everything that a push must come after has completed, and nothing is poisoned or
+/// cancelled.
+fn is_ready(emission: &Emission, uses: &Uses) -> bool {
+    let Emission { builder, router, .. } = emission;
+    cancel::check(router.cancel_scope.as_ref()).is_ok()
+        && !router.tables.poison.any()
+        && router.has_passed_barriers()
+        && uses.iter().all(|(operand, access)| builder.is_settled(operand, access, router))
+}

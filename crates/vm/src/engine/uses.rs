@@ -1,0 +1,94 @@
+//! How a push uses variables.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::{Priority, TensorRef};
+use millstream_types::{Access, Error, Result};
+
+use crate::emission::closure_calls::ClosureForm;
+
+use super::var::Var;
+
+/// The variables of a push, each once, with its use.
+#[derive(Clone, Debug)]
+pub(super) struct Uses {
+    all: SmallVec<[(TensorRef, Access); 4]>,
+    /// Whether no variable stands for a tensor.
+    pub(super) are_plain: bool,
+    /// Whether a variable is another machine's.
+    is_foreign: bool,
+}
+
+impl Default for Uses {
+    fn default() -> Uses {
+        Uses { all: SmallVec::new(), are_plain: true, is_foreign: false }
+    }
+}
+
+/// The order of accesses among the operands of `closure`.
+const ORDER: [Access; 3] = [Access::Read, Access::ReadWrite, Access::Write];
+
+impl Uses {
+    /// Adds a use of each variable. A variable that is used in two ways is read and written.
+    pub(super) fn add(&mut self, vars: &[&Var], access: Access, machine: u64) {
+        for var in vars {
+            self.are_plain &= var.is_plain();
+            self.is_foreign |= var.machine() != machine;
+            match self.all.iter_mut().find(|(slot, _)| *slot == var.slot()) {
+                Some((_, used)) if *used == access => {}
+                Some((_, used)) => *used = Access::ReadWrite,
+                None => self.all.push((var.slot(), access)),
+            }
+        }
+    }
+
+    /// Adds the uses of a function that runs after this one, as a part of the same push. What the
+    /// first overwrites, the second may read.
+    pub(super) fn then(&mut self, later: &Uses) {
+        self.are_plain &= later.are_plain;
+        self.is_foreign |= later.is_foreign;
+        for &(slot, access) in &later.all {
+            match self.all.iter_mut().find(|(known, _)| *known == slot) {
+                Some((_, used)) if *used == Access::Read && access.writes() => {
+                    *used = Access::ReadWrite;
+                }
+                Some(_) => {}
+                None => self.all.push((slot, access)),
+            }
+        }
+    }
+
+    /// Checks that the variables are those of the machine.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.is_foreign {
+            true => Err(Error::Foreign { what: "a variable".to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the form of the push's call, and its operands in order.
+    #[inline]
+    pub(super) fn form(
+        &self,
+        priority: Priority,
+        name: Option<Cow<'static, str>>,
+    ) -> (ClosureForm, SmallVec<[TensorRef; 4]>) {
+        let mut operands = SmallVec::new();
+        let mut counts = [0; 3];
+        for (count, wanted) in counts.iter_mut().zip(ORDER) {
+            let of = self.all.iter().filter(|(_, access)| *access == wanted);
+            operands.extend(of.map(|(slot, _)| *slot));
+            *count = operands.len() as u32;
+        }
+        let [reads, written, all] = counts;
+        let (writes, overwrites) = (written - reads, all - written);
+        (ClosureForm { reads, writes, overwrites, priority, name }, operands)
+    }
+
+    /// Returns the uses.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TensorRef, Access)> + '_ {
+        self.all.iter().copied()
+    }
+}

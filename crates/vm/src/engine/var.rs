@@ -1,0 +1,57 @@
+//! Variables.
+
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_instructions::TensorRef;
+
+use crate::api::handle::Tensor;
+
+struct VarInner {
+    tensor: Tensor,
+    slot: TensorRef,
+    /// The number of the storage, under which poison is kept.
+    storage: u64,
+    /// Whether it has no data: it stands for no tensor of the program.
+    is_plain: bool,
+}
+
+/// A variable of an [`Engine`](crate::Engine): what functions read and write. Clones are the same
+/// variable; it ends with the last one.
+#[derive(Clone)]
+pub struct Var(Arc<VarInner>);
+
+impl Var {
+    pub(super) fn new(tensor: Tensor, slot: TensorRef, storage: u64, is_plain: bool) -> Var {
+        Var(Arc::new(VarInner { tensor, slot, storage, is_plain }))
+    }
+
+    #[inline]
+    pub(super) fn slot(&self) -> TensorRef {
+        self.0.slot
+    }
+
+    pub(super) fn storage(&self) -> u64 {
+        self.0.storage
+    }
+
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.0.is_plain
+    }
+
+    pub(super) fn tensor(&self) -> &Tensor {
+        &self.0.tensor
+    }
+
+    #[inline]
+    pub(super) fn machine(&self) -> u64 {
+        self.0.tensor.machine().shared.tables.machine
+    }
+}
+
+impl fmt::Debug for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Var").field(&self.0.slot.id).finish()
+    }
+}

@@ -1,0 +1,212 @@
+//! Programs of several ranks in one process: each file in `cases` holds the traces of all ranks and
+//! what is expected of them, under every driver.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `about` | what the case shows |
+//! | `ranks` | a native trace for each rank |
+//! | `fails` | for each rank the texts that one failure contains; none for a rank that matches |
+//! | `refused` | the texts of the error by which the comparison of the programs refuses the run |
+//! | `proven` | whether the verifier accepts the ranks' lists; by default if no rank fails |
+//! | `not_replayed` | whether the case needs the host amid the calls, which no executable has |
+
+mod explored;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use millstream::{DeviceId, DriverKind, InstructionList};
+use millstream_runner::{CollectiveChecks, RunError, RunOptions, RunReport, lists, run_ranks};
+use millstream_trace::{LoadOptions, Program, load_bytes};
+use millstream_verify::verify_ranks;
+use serde_json::Value;
+
+/// How long a case may take: far longer than it does, unless it hangs.
+const LONG: Duration = Duration::from_secs(60);
+
+struct Case {
+    name: String,
+    programs: Vec<Arc<Program>>,
+    /// For each rank the texts that one of its failures contains.
+    fails: Vec<Option<Vec<String>>>,
+    refused: Option<Vec<String>>,
+    proven: bool,
+    not_replayed: bool,
+}
+
+fn case(path: &Path) -> Case {
+    let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+    let text = fs::read_to_string(path).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for field in all.as_object().unwrap().keys() {
+        assert!(
+            ["about", "ranks", "fails", "refused", "proven", "not_replayed"].contains(&&**field),
+            "{name}: {field}"
+        );
+    }
+    let ranks = all["ranks"].as_array().unwrap();
+    let program = |(k, rank): (usize, &Value)| {
+        let file = format!("rank{k}.json");
+        let text = serde_json::to_string_pretty(rank).unwrap();
+        let program = load_bytes(&file, text.as_bytes(), None, &LoadOptions::default());
+        Arc::new(program.unwrap_or_else(|e| panic!("{name}: {e}")))
+    };
+    let texts = |of: &Value| {
+        let all = of.as_array()?.iter().map(|text| text.as_str().unwrap().to_owned());
+        Some(all.collect())
+    };
+    let fails = match all.get("fails") {
+        Some(fails) => fails.as_array().unwrap().iter().map(texts).collect(),
+        None => vec![None; ranks.len()],
+    };
+    let refused = all.get("refused").and_then(texts);
+    let not_replayed = all.get("not_replayed").is_some_and(|not| not.as_bool().unwrap());
+    let proven = match all.get("proven") {
+        Some(proven) => proven.as_bool().unwrap(),
+        None => fails.iter().all(Option::is_none),
+    };
+    let programs = ranks.iter().enumerate().map(program).collect();
+    Case { name, programs, fails, refused, proven, not_replayed }
+}
+
+fn cases() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ranks/cases");
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() > 5, "the cases are missing");
+    paths.iter().map(|path| case(path)).collect()
+}
+
+/// The ways to run a program: drivers, devices, one and two compute streams, few and many workers.
+fn ways() -> Vec<(String, RunOptions)> {
+    let mut ways = Vec::new();
+    for device in [DeviceId::cpu(0), DeviceId::sim(0)] {
+        for streams in [1, 2] {
+            for threads in [1, 2] {
+                let options = RunOptions::default().threads(threads);
+                let options = options.device(device.clone()).compute_streams(streams).repeat(2);
+                // The comparison of the programs would leave nothing to the calls.
+                let options = options.collective_checks(CollectiveChecks::Calls);
+                let name = format!("{device}, {streams} streams, {threads} workers");
+                for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
+                    let options = options.clone().machine(|config| config.driver(driver));
+                    ways.push((format!("{driver:?}, {name}"), options.clone()));
+                    ways.push((format!("{driver:?}, {name}, replayed"), options.replay(true)));
+                }
+            }
+        }
+    }
+    ways
+}
+
+/// Runs a program on a thread of its own.
+///
+/// # Panics
+/// It hangs.
+fn run(
+    way: &str,
+    programs: Vec<Arc<Program>>,
+    options: RunOptions,
+) -> Result<Vec<RunReport>, RunError> {
+    let (sender, result) = mpsc::channel();
+    thread::spawn(move || sender.send(run_ranks(programs, &options)));
+    result.recv_timeout(LONG).unwrap_or_else(|e| panic!("{way}: {e}"))
+}
+
+fn compare(way: &str, case: &Case, reports: &[RunReport]) {
+    for (rank, (report, fails)) in reports.iter().zip(&case.fails).enumerate() {
+        let failures: Vec<String> = report.failures.iter().map(ToString::to_string).collect();
+        match fails {
+            None => assert!(report.ok(), "{way}: rank {rank}: {failures:?}"),
+            Some(texts) => {
+                assert!(!report.ok(), "{way}: rank {rank} does not fail");
+                let names_all = |failure: &String| texts.iter().all(|text| failure.contains(text));
+                assert!(failures.iter().any(names_all), "{way}: rank {rank}: {failures:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_case_under_every_driver() {
+    for case in &cases() {
+        for (way, options) in ways() {
+            if case.not_replayed && options.replay {
+                continue;
+            }
+            let way = format!("{}: {way}", case.name);
+            let reports = run(&way, case.programs.clone(), options);
+            compare(&way, case, &reports.unwrap_or_else(|e| panic!("{way}: {e}")));
+        }
+    }
+}
+
+/// Programs whose calls differ are refused before any runs. What the comparison cannot see, the
+/// calls still show.
+#[test]
+fn every_case_is_compared_before_it_runs() {
+    for case in &cases() {
+        for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
+            let options = RunOptions::default().machine(|config| config.driver(driver));
+            let way = format!("{}: {driver:?}, compared", case.name);
+            match (run(&way, case.programs.clone(), options), &case.refused) {
+                (Ok(reports), None) => compare(&way, case, &reports),
+                (Ok(_), Some(_)) => panic!("{way}: it is not refused"),
+                (Err(error), None) => panic!("{way}: {error}"),
+                (Err(error), Some(texts)) => {
+                    assert!(!error.runtime, "{way}: {error}");
+                    let error = error.to_string();
+                    assert!(texts.iter().all(|text| error.contains(text)), "{way}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// Without comparison, wrong calls give wrong results, and right ones the same as ever.
+#[test]
+fn unchecked_collectives_are_not_compared() {
+    for case in &cases() {
+        let is_right = case.fails.iter().all(Option::is_none);
+        if !is_right && case.name != "other_reductions" {
+            continue;
+        }
+        let options = RunOptions::default().collective_checks(CollectiveChecks::None);
+        let way = format!("{}: unchecked", case.name);
+        let reports = run(&way, case.programs.clone(), options);
+        let reports = reports.unwrap_or_else(|e| panic!("{way}: {e}"));
+        let failures = reports.iter().flat_map(|report| &report.failures);
+        assert_eq!(failures.count(), 0, "{way}");
+        if is_right {
+            compare(&way, case, &reports);
+        }
+    }
+}
+
+/// The verifier decides by the lists alone what the runs show.
+#[test]
+fn every_case_is_decided_before_it_runs() {
+    for case in &cases() {
+        for device in [DeviceId::cpu(0), DeviceId::sim(0)] {
+            for streams in [1, 2] {
+                let options = RunOptions::default().device(device.clone()).compute_streams(streams);
+                let of_ranks = case.programs.iter().map(|program| {
+                    let lists = lists(program, &options).unwrap_or_else(|e| panic!("{e}"));
+                    lists.into_iter().next().expect("the program's own list").list
+                });
+                let of_ranks: Vec<InstructionList> = of_ranks.collect();
+                let verdict = verify_ranks(&of_ranks.iter().collect::<Vec<_>>());
+                let found: Vec<String> =
+                    verdict.violations.iter().map(ToString::to_string).collect();
+                let way = format!("{}: {device}, {streams} streams: {found:?}", case.name);
+                assert_eq!(verdict.proven(), case.proven, "{way}");
+                assert!(found.iter().all(|text| text.contains("rank0.json:")), "{way}");
+            }
+        }
+    }
+}
