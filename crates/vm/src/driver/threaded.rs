@@ -222,8 +222,8 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
             continue;
         }
         let since = Instant::now();
-        inbox.note_idle(worker.is_quiet());
-        inbox.park_unless(|| !tasks.is_empty() || inbox.has_messages() || worker.is_behind());
+        let has_work = || !tasks.is_empty() || inbox.has_messages() || worker.is_behind();
+        inbox.park_unless(worker.is_quiet(), has_work);
         worker.catch_up();
         spin_limit = if since.elapsed() < SHORT { SPINS } else { spin_limit / 2 };
         idle = 0;

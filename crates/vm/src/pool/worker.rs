@@ -265,8 +265,8 @@ impl PoolWorker<'_> {
         }
         // No worker polls, and none will for a while.
         let has_work = || shared.has_queued() || shared.inbox.has_messages();
-        shared.inbox.note_idle(false);
-        if !shared.inbox.begin_park(|| has_work() || state.scheduler.is_behind(&shared.context())) {
+        let has_work = || has_work() || state.scheduler.is_behind(&shared.context());
+        if !shared.inbox.begin_park(false, has_work) {
             shared.parked.wake_one();
         }
     }
@@ -310,13 +310,11 @@ impl PoolWorker<'_> {
             state.monitor |= monitor;
             shared.parked.enter(&self.parker);
             let lone = state.polling == 0 && (state.running == 0 || !state.is_small());
-            if lone {
-                let is_quiet = state.running == 0 && state.scheduler.is_quiet(&shared.tables);
-                shared.inbox.note_idle(is_quiet);
-            }
+            let is_quiet = || state.running == 0 && state.scheduler.is_quiet(&shared.tables);
             let has_work = || shared.has_queued() || shared.inbox.has_messages();
             let has_work = || has_work() || state.scheduler.is_behind(&shared.context());
-            if lone && !shared.inbox.is_parked() && !shared.inbox.begin_park(has_work) {
+            // Also if a worker with claims has parked the inbox, which was not quiet then.
+            if lone && !shared.inbox.begin_park(is_quiet(), has_work) {
                 state.catch_up(shared);
                 shared.parked.leave(&self.parker);
                 state.polling += 1;

@@ -37,8 +37,8 @@ pub(crate) enum Message {
 #[derive(Default)]
 pub(crate) struct Inbox {
     parked: AtomicBool,
-    /// How often the owner was about to park, and whether nothing of it could run without a message
-    /// from outside of the machine.
+    /// How often the owner was about to park, and whether it has then parked with nothing that
+    /// could run without a message from outside of the machine.
     parks: AtomicU64,
     quiet: AtomicBool,
     full: AtomicBool,
@@ -124,30 +124,29 @@ impl Inbox {
         oldest
     }
 
-    /// Notes, before the owner parks, whether it could only be woken by other ranks or by the
-    /// program.
-    pub(crate) fn note_idle(&self, quiet: bool) {
-        self.quiet.store(quiet, Ordering::Relaxed);
-        // Release: pairs with the load of `quiet_since`. A thread that sees this park sees the
-        // wake-ups that the owner has sent before.
-        self.parks.fetch_add(1, Ordering::Release);
-    }
-
     /// Returns the number of the owner's newest park if it is parked, has no message, and was quiet
     /// then. If all inboxes of a machine return the same numbers twice, none was woken in between.
     pub(crate) fn quiet_since(&self) -> Option<u64> {
-        // Acquire: pairs with `note_idle`.
+        // Acquire: pairs with `begin_park`. What is read below is of this park, or newer.
         let parks = self.parks.load(Ordering::Acquire);
         let is_quiet = self.parked.load(Ordering::Acquire)
-            && self.quiet.load(Ordering::Relaxed)
-            && !self.has_messages();
+            // Acquire: pairs with the end of `begin_park`. A thread that sees that the owner is
+            // quiet sees the wake-ups that the owner has sent before.
+            && self.quiet.load(Ordering::Acquire)
+            && !self.has_messages()
+            && self.parks.load(Ordering::Relaxed) == parks;
         is_quiet.then_some(parks)
     }
 
-    /// Announces that the owner is about to park: from now on submitters wake it. Returns false,
-    /// and changes nothing, if `busy` finds work.
-    pub(crate) fn begin_park(&self, busy: impl FnOnce() -> bool) -> bool {
-        // Release: pairs with the load of `quiet_since`.
+    /// Announces that the owner is about to park: from now on submitters wake it. Returns false if
+    /// `busy` finds work. `quiet` tells whether the owner could only be woken by other ranks or by
+    /// the program.
+    pub(crate) fn begin_park(&self, quiet: bool, busy: impl FnOnce() -> bool) -> bool {
+        // Until `busy` has found nothing, there may be a task that nobody has woken the owner for.
+        self.quiet.store(false, Ordering::Relaxed);
+        // Release: pairs with the first load of `quiet_since`.
+        self.parks.fetch_add(1, Ordering::Release);
+        // Release: pairs with the second.
         self.parked.store(true, Ordering::Release);
         // Pairs with the fence in `wake`. Without the fence a submission might be missed, so the
         // owner does not park.
@@ -155,6 +154,8 @@ impl Inbox {
             self.parked.store(false, Ordering::Relaxed);
             return false;
         }
+        // Release: pairs with the third.
+        self.quiet.store(quiet, Ordering::Release);
         true
     }
 
@@ -163,9 +164,9 @@ impl Inbox {
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Parks until woken, unless `busy` finds work.
-    pub(crate) fn park_unless(&self, busy: impl FnOnce() -> bool) {
-        if !self.begin_park(busy) {
+    /// Parks until woken, unless `busy` finds work. `quiet` is that of [`Inbox::begin_park`].
+    pub(crate) fn park_unless(&self, quiet: bool, busy: impl FnOnce() -> bool) {
+        if !self.begin_park(quiet, busy) {
             return;
         }
         while self.parked.load(Ordering::Relaxed) {

@@ -70,7 +70,7 @@ impl Worker {
         let to_wake = Waiter::Stream(self.inbox.clone(), StreamId(0));
         if state.park(seq, milestone, to_wake) {
             while !self.inbox.has_messages() {
-                self.inbox.park_unless(|| self.inbox.has_messages());
+                self.inbox.park_unless(false, || self.inbox.has_messages());
             }
             let mut messages = Vec::new();
             self.inbox.take(&mut messages);

@@ -40,6 +40,7 @@ mod sync {
     pub(crate) const BLOCK: usize = 2;
 }
 
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use millstream_types::StreamId;
 
@@ -82,11 +83,37 @@ fn a_submission_wakes_the_worker() {
         let worker = thread::spawn(move || {
             own.set_thread(thread::current());
             while consumer.pop().is_none() {
-                own.park_unless(|| !consumer.is_empty());
+                own.park_unless(false, || !consumer.is_empty());
             }
         });
         producer.push(1u64);
         inbox.wake();
+        worker.join().unwrap();
+    });
+}
+
+/// A worker with a task is never taken for one that waits for other ranks, not even while it is
+/// about to park.
+#[test]
+fn a_worker_with_a_task_is_not_quiet() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = spsc_queue::queue();
+        let inbox = Arc::new(Inbox::default());
+        let own = inbox.clone();
+        let ran = Arc::new(AtomicBool::new(false));
+        let runs = ran.clone();
+        let worker = thread::spawn(move || {
+            own.set_thread(thread::current());
+            while consumer.pop().is_none() {
+                own.park_unless(true, || !consumer.is_empty());
+            }
+            runs.store(true, Ordering::Relaxed);
+        });
+        producer.push(1u64);
+        inbox.wake();
+        if inbox.quiet_since().is_some() {
+            assert!(ran.load(Ordering::Relaxed), "a task was left");
+        }
         worker.join().unwrap();
     });
 }
@@ -103,7 +130,7 @@ fn a_published_point_reaches_its_waiter() {
             let to_wake = Waiter::Stream(waiting.clone(), StreamId(0));
             if state.park(2, Milestone::Completed, to_wake) {
                 while !waiting.has_messages() {
-                    waiting.park_unless(|| waiting.has_messages());
+                    waiting.park_unless(false, || waiting.has_messages());
                 }
                 let mut messages = Vec::new();
                 waiting.take(&mut messages);
@@ -154,7 +181,7 @@ fn a_worker_does_not_park_on_a_reached_point() {
             if state.park(1, Milestone::Completed, to_wake) {
                 let come = || inbox.has_messages() || state.reached(1, Milestone::Completed);
                 while !come() {
-                    inbox.park_unless(come);
+                    inbox.park_unless(false, come);
                 }
             }
         });
