@@ -38,7 +38,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/vm/src/sync/asymmetric_fence.rs", "calls the system's fence for all threads"),
     ("crates/vm/src/emission/call_numbers.rs", "the emission writes calls' slots under its lock"),
     ("crates/vm/src/worker/stored.rs", "reads the call that the stream runs"),
-    ("crates/vm/src/worker/launch.rs", "gives callbacks access to tensors' memory"),
+    ("crates/vm/src/worker/host_work.rs", "gives callbacks access to tensors' memory"),
     ("crates/vm/src/worker/subject.rs", "poison reads the tensors of the running instruction"),
     ("crates/vm/src/worker/tape.rs", "calls prepared kernels on the operands of steps"),
     ("crates/vm/src/worker/step_work.rs", "gives kernels the operands of steps"),

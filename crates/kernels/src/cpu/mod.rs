@@ -206,6 +206,10 @@ const ELEMENTWISE_ON_HOST: &[&[ElementwiseOp]] = &[
 
 /// The operands that a kernel writes.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(feature = "cuda"),
+    expect(dead_code, reason = "devices with memory of their own ask for it")
+)]
 pub(crate) enum Written {
     /// This number of operands at the end.
     Last(usize),

@@ -1,37 +1,21 @@
 //! Launch of one task.
-//!
-//! Long because each kind of instruction is launched in its own way, and the ways share much.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use millstream_ep::{Panicked, Progress, WorkResult, catch_panic, run_catching_panic};
+use millstream_ep::{Progress, run_catching_panic};
 use millstream_instructions::{Body, Instruction, Via};
-use millstream_kernels::Kernel;
 use millstream_ops::closure::CLOSURE;
 use millstream_types::{Cause, Error, Point, Result};
 
-use crate::emission::cancel::{self, Cancelled};
-use crate::host::Callback;
 use crate::profile::Outcome;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::inbox::Message;
-use crate::worker::stream::{Effect, ExternalCompletion, InFlight, NativeStream, WorkerStream};
+use crate::worker::stream::{Effect, NativeStream, WorkerStream};
 use crate::worker::subject::{EventPlace, Subject, poison_of};
 use crate::worker::task::Task;
-use crate::worker::work::{CallWork, HostOperand, ReadWork, TokenSource};
-
-/// Returns the cause and the message of a failure of work.
-pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
-    if let Some(cancelled) = error.downcast_ref::<Cancelled>() {
-        return (Cause::Cancelled, cancelled.to_string());
-    }
-    match error.downcast_ref::<Panicked>() {
-        Some(panic) => (Cause::Panic, panic.message.clone()),
-        None => (Cause::Error, format!("{error:#}")),
-    }
-}
+use crate::worker::work::{CallWork, HostOperand, TokenSource};
 
 impl Worker {
     /// Runs a task of the stream at `at`. Returns the task if the stream is blocked before it.
@@ -104,13 +88,6 @@ impl Worker {
     fn skip_sample(&mut self, at: usize) {
         if let Some(samples) = &mut self.streams[at].samples {
             samples.skip();
-        }
-    }
-
-    /// Notes how the stream's next completed instruction ended, for a recording of times.
-    pub(super) fn note_outcome(&mut self, at: usize, outcome: Outcome) {
-        if let Some(samples) = &mut self.streams[at].samples {
-            samples.outcome(outcome);
         }
     }
 
@@ -211,41 +188,6 @@ impl Worker {
         stream.native.as_ref().is_some_and(|n| n.asynchronous)
     }
 
-    /// Handles a launched instruction: it has completed if nothing is outstanding.
-    pub(super) fn launched(
-        &mut self,
-        at: usize,
-        seq: u64,
-        ticket: Option<u64>,
-        until: Option<Point>,
-        effect: Effect,
-    ) {
-        let stream = &mut self.streams[at];
-        if stream.in_flight.is_empty() && ticket.is_none() && until.is_none() {
-            self.finished += 1;
-            self.publish(at, seq, Milestone::Completed);
-            return;
-        }
-        if let (Some(samples), Some(ticket)) = (&mut stream.samples, ticket) {
-            samples.command(seq, ticket);
-        }
-        stream.in_flight.push_back(InFlight { seq, ticket, until, effect });
-        self.publish(at, seq, Milestone::Launched);
-        // If nothing is outstanding on the device, no notification follows.
-        self.retire(at);
-    }
-
-    /// Handles a launched instruction with nothing outstanding of its own.
-    #[inline]
-    pub(super) fn completed(&mut self, at: usize, seq: u64) {
-        if self.streams[at].in_flight.is_empty() {
-            self.finished += 1;
-            self.publish(at, seq, Milestone::Completed);
-        } else {
-            self.launched(at, seq, None, None, Effect::None);
-        }
-    }
-
     /// Blocks the stream until its in-flight instructions have completed, if there are any, and
     /// returns whether there were. Called before an instruction with poisoned operands is skipped:
     /// an earlier instruction in flight may heal them.
@@ -302,79 +244,6 @@ impl Worker {
             Err((cause, message)) => self.refused(at, seq, subject, cause, message),
         }
         None
-    }
-
-    /// Handles the result of `submit`. If the kernel took the completion token, the token completes
-    /// the call.
-    pub(super) fn submitted(
-        &mut self,
-        at: usize,
-        seq: u64,
-        subject: Subject,
-        progress: Result<Progress>,
-        token: bool,
-    ) {
-        match progress {
-            Ok(Progress::Done(so_far)) if token => {
-                self.streams[at].external = Some(ExternalCompletion { subject, so_far });
-            }
-            Ok(Progress::Pending(ticket)) => {
-                self.launched(at, seq, Some(ticket), None, Effect::Call(subject));
-            }
-            Ok(Progress::Done(result)) => {
-                self.finish_call(at, &subject, result);
-                self.launched(at, seq, None, None, Effect::None);
-            }
-            Err(error) => self.refused(at, seq, subject, Cause::Device, error.to_string()),
-        }
-    }
-
-    pub(super) fn refused(
-        &mut self,
-        at: usize,
-        seq: u64,
-        subject: Subject,
-        cause: Cause,
-        message: String,
-    ) {
-        // An earlier instruction in flight may heal what this one poisons.
-        if !self.streams[at].in_flight.is_empty() {
-            self.launched(at, seq, None, None, Effect::Failed(subject, cause, message));
-            return;
-        }
-        self.fail(at, &subject, cause, message);
-        self.launched(at, seq, None, None, Effect::None);
-    }
-
-    /// Poisons the outputs of an instruction with poison that it read, or else with its own
-    /// failure.
-    pub(super) fn fail(&mut self, at: usize, subject: &Subject, cause: Cause, message: String) {
-        // It may have been launched before the failure was known that left it nothing to read.
-        let poison = subject.poison(&self.tables);
-        let is_own = poison.is_none();
-        self.note_outcome(at, if is_own { Outcome::Failed } else { Outcome::Skipped });
-        let failure = poison.unwrap_or_else(|| {
-            subject.failure(&self.tables, &self.streams[at].key, cause, message)
-        });
-        subject.skip(&self.tables, &failure);
-    }
-
-    /// Heals the outputs of a call, or poisons them with its failure or with poison that it read.
-    pub(super) fn finish_call(&mut self, at: usize, subject: &Subject, result: WorkResult) {
-        match result {
-            Err(error) => {
-                let (cause, message) = cause_of(&error);
-                self.fail(at, subject, cause, message);
-            }
-            Ok(()) => match subject.poison(&self.tables) {
-                // It was launched behind a wait on the device, before the failure was known.
-                Some(cause) => {
-                    subject.skip(&self.tables, &cause);
-                    self.note_outcome(at, Outcome::Skipped);
-                }
-                None => subject.heal(&self.tables),
-            },
-        }
     }
 
     /// Records a native event.
@@ -466,146 +335,6 @@ impl Worker {
         let stream = &mut self.streams[at];
         stream.draining |= !stream.in_flight.is_empty();
         !stream.in_flight.is_empty()
-    }
-
-    /// Calls a host function with a tensor's memory, on a host thread.
-    pub(super) fn call_back(
-        &mut self,
-        at: usize,
-        point: Point,
-        operand: HostOperand,
-        callback: Option<Callback>,
-        subject: Subject,
-    ) {
-        if let Some(cause) = subject.poison(&self.tables) {
-            drop(callback);
-            subject.skip(&self.tables, &cause);
-            self.note_outcome(at, Outcome::Skipped);
-            self.launched(at, point.seq, None, None, Effect::None);
-            return;
-        }
-        let (tables, copy) = (self.tables.clone(), self.host_copy(at));
-        let cancel_scope = self.streams[at].cancel_scope.clone();
-        self.submit_to_host(at, point, subject, move || {
-            cancel::check(cancel_scope.as_ref())?;
-            let callback =
-                callback.ok_or_else(|| anyhow::anyhow!("the function no longer exists"))?;
-            let copy = copy?;
-            // SAFETY: the stream runs the instruction that names the tensor, and is blocked until
-            // this returns. The waits before the instruction order all conflicting uses; the memory
-            // lives until after its last use.
-            let mut blob = unsafe { operand.blob(&tables, &copy) }?;
-            callback(&mut blob)
-        });
-    }
-
-    /// Submits the job of an instruction to a host thread; the stream is blocked until it returns.
-    pub(super) fn submit_to_host(
-        &mut self,
-        at: usize,
-        point: Point,
-        subject: Subject,
-        job: impl FnOnce() -> WorkResult + Send + 'static,
-    ) {
-        let inbox = self.inbox.clone();
-        let started = self.tables.host_workers.run(Box::new(move || {
-            let result = catch_panic(job);
-            inbox.post(Message::ExternalDone(point, result));
-        }));
-        match started {
-            Ok(()) => {
-                self.streams[at].external = Some(ExternalCompletion { subject, so_far: Ok(()) })
-            }
-            Err(error) => {
-                self.fail(at, &subject, Cause::Error, error.to_string());
-                self.launched(at, point.seq, None, None, Effect::None);
-            }
-        }
-    }
-
-    /// Returns the kernel by which the host copies strided tensors. It is the host's kernel for
-    /// streams of any device.
-    fn host_copy(&mut self, at: usize) -> anyhow::Result<Arc<dyn Kernel>> {
-        self.native_stream(at)?;
-        let kernel = self.tables.kernels.get("cpu", "copy").cloned();
-        kernel.ok_or_else(|| anyhow::anyhow!("the host has no kernel of copy"))
-    }
-
-    /// Handles the external completion of instruction `seq`.
-    pub(super) fn external_done(&mut self, at: usize, seq: u64, result: WorkResult) {
-        let awaits = |h: &mut ExternalCompletion| h.subject.point().is_some_and(|at| at.seq == seq);
-        // A device that refused a call after its kernel had run does not wait for the token.
-        let Some(ExternalCompletion { subject, so_far }) =
-            self.streams[at].external.take_if(awaits)
-        else {
-            return;
-        };
-        self.finish_call(at, &subject, so_far.and(result));
-        self.launched(at, seq, None, None, Effect::None);
-    }
-
-    /// Reads a tensor. Returns false if the stream is blocked before the read.
-    pub(super) fn read(
-        &mut self,
-        at: usize,
-        seq: u64,
-        operand: HostOperand,
-        subject: &Subject,
-    ) -> bool {
-        if let Some(cause) = subject.poison(&self.tables) {
-            if self.drain_first(at) {
-                return false;
-            }
-            subject.finish_read(&self.tables, Err(Error::of(cause)));
-            self.note_outcome(at, Outcome::Skipped);
-            self.launched(at, seq, None, None, Effect::None);
-            return true;
-        }
-        let tables = self.tables.clone();
-        let bytes = Arc::new(Mutex::new(None));
-        let copy = self.host_copy(at);
-        let progress = copy.and_then(|copy| {
-            let (bytes, cancel_scope) = (bytes.clone(), self.streams[at].cancel_scope.clone());
-            let mut work = ReadWork { tables, operand, copy, bytes, cancel_scope };
-            Ok(self.native_stream(at)?.stream.submit(&mut work)?)
-        });
-        match progress {
-            Ok(Progress::Pending(ticket)) => {
-                let effect = Effect::Read(subject.clone(), bytes);
-                self.launched(at, seq, Some(ticket), None, effect);
-            }
-            Ok(Progress::Done(result)) => {
-                self.finish_read(at, subject, &bytes, result);
-                self.launched(at, seq, None, None, Effect::None);
-            }
-            Err(error) => {
-                self.finish_read(at, subject, &bytes, Err(error));
-                self.launched(at, seq, None, None, Effect::None);
-            }
-        }
-        true
-    }
-
-    /// Gives a host read its bytes, or the reason why there are none.
-    pub(super) fn finish_read(
-        &self,
-        at: usize,
-        subject: &Subject,
-        bytes: &Mutex<Option<Vec<u8>>>,
-        result: WorkResult,
-    ) {
-        let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let result = match (subject.poison(&self.tables), result, bytes) {
-            (Some(cause), _, _) => Err(Error::of(cause)),
-            (None, Ok(()), Some(bytes)) => Ok(bytes),
-            (None, Ok(()), None) => Err(Error::Internal { message: "nothing was read".to_owned() }),
-            (None, Err(error), _) => {
-                let (cause, message) = cause_of(&error);
-                let key = &self.streams[at].key;
-                Err(Error::of(subject.failure(&self.tables, key, cause, message)))
-            }
-        };
-        subject.finish_read(&self.tables, result);
     }
 }
 

@@ -21,8 +21,10 @@
 //!    functions run on other threads.
 
 mod graph;
+mod host_work;
 pub(crate) mod inbox;
 mod launch;
+mod outcome;
 mod pooled;
 mod ranks;
 mod retire;

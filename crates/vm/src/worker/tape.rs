@@ -154,7 +154,7 @@ impl Worker {
                 Ok(exit) => break exit,
                 Err(error) => {
                     let step = StepRef { run: run.clone(), tape, step: direct.next };
-                    let (cause, message) = super::launch::cause_of(&error);
+                    let (cause, message) = super::outcome::cause_of(&error);
                     let subject = Subject::Step(step);
                     let failure = subject.failure(tables, &stream.key, cause, message);
                     subject.skip(tables, &failure);
