@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -15,16 +14,13 @@ fn examples() -> PathBuf {
 
 /// Runs the command in a folder, so that messages contain no other path.
 fn millstream(folder: &Path, arguments: &[&str]) -> Output {
-    let start = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_millstream"))
+    Command::new(env!("CARGO_BIN_EXE_millstream"))
         .args(arguments)
         .current_dir(folder)
         .env("COLUMNS", "100")
         .env_remove("RUST_BACKTRACE")
         .output()
-        .unwrap();
-    assert!(start.elapsed() < Duration::from_secs(10), "{arguments:?} took too long");
-    output
+        .unwrap()
 }
 
 fn status(output: &Output) -> i32 {
