@@ -14,7 +14,7 @@ use millstream_types::{Point, StreamId};
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frontier {
     // Sorted by stream, no sequence number 0.
-    points: SmallVec<[Point; 4]>,
+    points: SmallVec<[Point; 2]>,
 }
 
 /// The number of entries up to which a scan beats a binary search. Most frontiers have fewer.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -16,6 +17,52 @@ pub struct ArenaMemory {
     devices: Arc<Registry>,
     limits: HashMap<DeviceId, u64>,
     chunks: Mutex<FxHashMap<ArenaId, Vec<Chunk>>>,
+    /// How often a chunk was given back.
+    removals: AtomicU64,
+}
+
+/// The most chunks that [`KnownChunks`] keeps.
+const MAX_KNOWN: usize = 8;
+
+/// Chunks in which placements were found, to find others there without a lock.
+#[derive(Debug, Default)]
+pub struct KnownChunks {
+    chunks: Vec<KnownChunk>,
+    /// The count of [`ArenaMemory::removals`] when they were found: later, they may be gone.
+    removals: u64,
+}
+
+#[derive(Debug)]
+struct KnownChunk {
+    arena: ArenaId,
+    start: u64,
+    /// The offset behind its last byte.
+    end: u64,
+    base: AtomicPtr<u8>,
+    host_accessible: bool,
+}
+
+impl KnownChunks {
+    #[inline]
+    fn find(&mut self, placement: &Placement) -> Option<(NonNull<u8>, bool)> {
+        let Placement { arena, offset, size, .. } = *placement;
+        let has = |chunk: &&mut KnownChunk| {
+            // A range that ends before it starts has wrapped around.
+            let end = offset.wrapping_add(size);
+            chunk.arena == arena && (chunk.start..end).contains(&offset) && end <= chunk.end
+        };
+        let chunk = self.chunks.iter_mut().find(has)?;
+        let address = chunk.base.get_mut().wrapping_add((offset - chunk.start) as usize);
+        Some((NonNull::new(address)?, chunk.host_accessible))
+    }
+
+    fn note(&mut self, chunk: KnownChunk, removals: u64) {
+        if self.removals != removals || self.chunks.len() == MAX_KNOWN {
+            self.chunks.clear();
+        }
+        self.removals = removals;
+        self.chunks.push(chunk);
+    }
 }
 
 /// The memory of an arena outside the planner's control. Dropping it frees the memory.
@@ -35,7 +82,8 @@ struct Chunk {
 impl ArenaMemory {
     /// Creates an empty table. A device missing in `limits` has its own default limit.
     pub fn new(devices: Arc<Registry>, limits: HashMap<DeviceId, u64>) -> ArenaMemory {
-        ArenaMemory { devices, limits, chunks: Mutex::default() }
+        let removals = AtomicU64::new(0);
+        ArenaMemory { devices, limits, chunks: Mutex::default(), removals }
     }
 
     /// Returns the address of a placement's first byte. The address is valid until the chunk is
@@ -44,15 +92,37 @@ impl ArenaMemory {
     /// # Errors
     /// The placement is outside the memory of its arena.
     pub fn resolve(&self, placement: &Placement) -> Result<NonNull<u8>> {
-        self.locate(placement).map(|(address, _)| address)
+        self.locate(placement, &mut KnownChunks::default()).map(|(address, _)| address)
     }
 
     /// Returns the address of a placement's first byte, as [`ArenaMemory::resolve`] does, and
-    /// whether the host can access the memory through it.
+    /// whether the host can access the memory through it. Looks in the `known` chunks first, and
+    /// adds the chunk if it is none of them.
     ///
     /// # Errors
     /// As [`ArenaMemory::resolve`].
-    pub fn locate(&self, placement: &Placement) -> Result<(NonNull<u8>, bool)> {
+    #[inline]
+    pub fn locate(
+        &self,
+        placement: &Placement,
+        known: &mut KnownChunks,
+    ) -> Result<(NonNull<u8>, bool)> {
+        // Acquire: pairs with `removed`. Who learns that a chunk's range is in use again has learnt
+        // before that the chunk was given back.
+        if known.removals == self.removals.load(Ordering::Acquire)
+            && let Some(found) = known.find(placement)
+        {
+            return Ok(found);
+        }
+        self.look_up(placement, known)
+    }
+
+    #[cold]
+    fn look_up(
+        &self,
+        placement: &Placement,
+        known: &mut KnownChunks,
+    ) -> Result<(NonNull<u8>, bool)> {
         let Placement { arena, offset, size, .. } = *placement;
         if size == 0 {
             // No byte is accessed, so any aligned address serves.
@@ -63,8 +133,19 @@ impl ArenaMemory {
             let index = list.partition_point(|c| c.start <= offset).checked_sub(1)?;
             let Chunk { start, memory, host_accessible } = &list[index];
             let relative = offset - start;
-            let end = relative.checked_add(size)?;
-            (end <= memory.bytes() as u64).then_some((memory.base(), relative, *host_accessible))
+            let (end, bytes) = (relative.checked_add(size)?, memory.bytes() as u64);
+            let base = memory.base();
+            let (start, host_accessible) = (*start, *host_accessible);
+            let chunk = KnownChunk {
+                arena,
+                start,
+                end: start.saturating_add(bytes),
+                base: AtomicPtr::new(base.as_ptr()),
+                host_accessible,
+            };
+            // Relaxed: the lock orders it.
+            known.note(chunk, self.removals.load(Ordering::Relaxed));
+            (end <= bytes).then_some((base, relative, host_accessible))
         });
         let Some((base, relative, on_host)) = found else {
             let message = format!("a placement at {arena}+{offset} has no memory");
@@ -94,6 +175,12 @@ impl ArenaMemory {
         Ok(())
     }
 
+    /// Notes, under the lock, that a chunk is given back.
+    fn removed(&self) {
+        // Release: pairs with `locate`.
+        self.removals.fetch_add(1, Ordering::Release);
+    }
+
     /// Allocates an arena of `bytes` bytes of `device`'s memory that no planner manages. No other
     /// arena may have the id `arena`.
     ///
@@ -112,7 +199,9 @@ impl ArenaMemory {
 
 impl Drop for PrivateArena {
     fn drop(&mut self) {
-        self.arenas.chunks.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.arena);
+        let mut chunks = self.arenas.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks.remove(&self.arena);
+        self.arenas.removed();
     }
 }
 
@@ -146,6 +235,7 @@ impl Arenas for ArenaMemory {
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let list = chunks.entry(arena).or_default();
         let removed = list.iter().position(|c| c.start == start).map(|index| list.remove(index));
+        self.removed();
         // The lock is released first: the device may take long to free the memory.
         drop(chunks);
         drop(removed);

@@ -27,6 +27,6 @@ pub mod policy;
 pub mod standard;
 pub mod table;
 
-pub use arena::{ArenaMemory, PrivateArena};
+pub use arena::{ArenaMemory, KnownChunks, PrivateArena};
 pub use policy::{StreamParts, StreamPolicy, WorkerGroup};
 pub use table::{Catalog, PolicyTable};

@@ -49,7 +49,7 @@ pub(super) fn columns(import: &mut Import<'_>, sums: bool, given: &NodeArgs<'_>)
         (false, &[channels, height, width]) => (channels, [height, width]),
         _ => return Err(Refusal::Wrong(format!("columns of {shape:?}"))),
     };
-    if shape.contains(&0) || kernel.contains(&0) || stride.contains(&0) {
+    if kernel.contains(&0) || stride.contains(&0) {
         return Err(unsupported("columns of no elements"));
     }
     let mut counts = [0; 2];
@@ -61,6 +61,19 @@ pub(super) fn columns(import: &mut Import<'_>, sums: bool, given: &NodeArgs<'_>)
         (0..kernel[k]).flat_map(of).collect::<Vec<i64>>()
     });
     let windows = Windows { batch, channels, image, padding, kernel, counts, at };
+    if shape.contains(&0) {
+        let result = match sums {
+            true => windows.image_shape().to_vec(),
+            false => windows.columns_shape().to_vec(),
+        };
+        if !result.contains(&0) {
+            return Err(unsupported("columns of no elements"));
+        }
+        let shape = result[usize::from(!batched)..].to_vec();
+        let dtype = import.spec(x).dtype;
+        let zeros = Attrs::new().with("shape", shape).with("value", 0i64).with("dtype", dtype);
+        return one_call(import, "full", &[], zeros);
+    }
     match sums {
         true => windows.sums(import, x, batched),
         false => windows.columns(import, x, batched),
@@ -68,6 +81,17 @@ pub(super) fn columns(import: &mut Import<'_>, sums: bool, given: &NodeArgs<'_>)
 }
 
 impl Windows {
+    /// Returns the shape of a batch of columns.
+    fn columns_shape(&self) -> [i64; 3] {
+        let ([height, width], [rows, columns]) = (self.kernel, self.counts);
+        [self.batch, self.channels * height * width, rows * columns]
+    }
+
+    /// Returns the shape of a batch of images.
+    fn image_shape(&self) -> [i64; 4] {
+        [self.batch, self.channels, self.image[0], self.image[1]]
+    }
+
     /// Exchanges the dimensions of windows and of the elements in them.
     fn swapped(&self, import: &mut Import<'_>, x: Val) -> Lowered<Val> {
         one_call(import, "transpose", &[x], Attrs::new().with("dim0", 3i64).with("dim1", 4i64))
@@ -75,7 +99,7 @@ impl Windows {
 
     fn columns(&self, import: &mut Import<'_>, x: Val, batched: bool) -> Lowered<Val> {
         let ([height, width], [rows, columns]) = (self.kernel, self.counts);
-        let x = reshaped(import, x, &[self.batch, self.channels, self.image[0], self.image[1]])?;
+        let x = reshaped(import, x, &self.image_shape())?;
         let [above, left] = self.padding;
         let pad = Attrs::new().with("pad", vec![left, left, above, above]);
         let mut x = one_call(import, "constant_pad_nd", &[x], pad)?;
@@ -87,7 +111,7 @@ impl Windows {
         let x = self.swapped(import, x)?;
         let row_major = Attrs::new().with("memory_format", "contiguous");
         let x = one_call(import, "clone", &[x], row_major)?;
-        let joined = [self.batch, self.channels * height * width, rows * columns];
+        let joined = self.columns_shape();
         reshaped(import, x, if batched { &joined } else { &joined[1..] })
     }
 
@@ -114,7 +138,7 @@ impl Windows {
         let row_major = Attrs::new().with("memory_format", "contiguous");
         let x = one_call(import, "clone", &[x], row_major)?;
         let x = cast(import, x, dtype)?;
-        let result = [self.batch, self.channels, self.image[0], self.image[1]];
+        let result = self.image_shape();
         reshaped(import, x, if batched { &result } else { &result[1..] })
     }
 }

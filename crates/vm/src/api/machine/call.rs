@@ -195,7 +195,8 @@ impl<'a> CallBuilder<'a> {
                     out.as_ref().map_or_else(|| inputs[0].clone(), |t| t[k].clone())
                 }
                 CallResult::New(made) => machine.tensor(made, stream, &origin),
-                CallResult::Bounded { data, count } => {
+                CallResult::Bounded(made) => {
+                    let [data, count] = *made;
                     let reason = format!("the size of a result of {name} depends on data");
                     capture::refuse(machine, &reason, &origin);
                     machine.end_sequence().map_err(at)?;
@@ -229,7 +230,7 @@ impl CallBuilder<'_> {
     }
 }
 
-/// A result of a call, described under the lock that made it.
+/// A result of a call, described under the lock that made it. Small, as each call moves it often.
 enum CallResult {
     /// The input of this number, changed in place.
     Input(usize),
@@ -237,15 +238,12 @@ enum CallResult {
     Given,
     New(MadeTensor),
     /// A tensor of the most rows possible, and their actual count, which is yet to be read.
-    Bounded {
-        data: MadeTensor,
-        count: MadeTensor,
-    },
+    Bounded(Box<[MadeTensor; 2]>),
 }
 
 impl Emission {
     /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
-    fn results(&self, outputs: Outputs, new: bool) -> Result<SmallVec<[CallResult; 2]>> {
+    fn results(&self, outputs: Outputs, new: bool) -> Result<SmallVec<[CallResult; 1]>> {
         let mut described = SmallVec::new();
         for output in outputs {
             described.push(match output {
@@ -253,7 +251,7 @@ impl Emission {
                 Output::Tensor(_) if !new => CallResult::Given,
                 Output::Tensor(made) => CallResult::New(self.made(made)?),
                 Output::Bounded { data, count } => {
-                    CallResult::Bounded { data: self.made(data)?, count: self.made(count)? }
+                    CallResult::Bounded(Box::new([self.made(data)?, self.made(count)?]))
                 }
             });
         }

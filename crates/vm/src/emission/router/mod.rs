@@ -18,7 +18,7 @@ use millstream_instructions::{
     Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
 };
 use millstream_ops::collective::{self, Channel, Numbering};
-use millstream_stream_policy::WorkerGroup;
+use millstream_stream_policy::{KnownChunks, WorkerGroup};
 use millstream_types::{
     Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
 };
@@ -74,6 +74,7 @@ pub(crate) struct Router {
     pub(crate) times: Option<TimesRecorder>,
     pub(crate) annotated: bool,
     next_storage: u64,
+    known_chunks: KnownChunks,
     /// The numbers of the stored calls.
     calls: CallNumbers,
     /// The numbers of the collectives.
@@ -96,6 +97,7 @@ impl Router {
             times: None,
             annotated,
             next_storage: 0,
+            known_chunks: KnownChunks::default(),
             calls: CallNumbers::default(),
             numbering: Numbering::default(),
             next_host_worker: 0,
@@ -206,7 +208,8 @@ impl Router {
         place: &Placement,
     ) {
         // The builder learns of an arena's growth only after the memory exists.
-        let Ok((base, on_host)) = self.tables.memory.locate(place) else { return };
+        let memory = &self.tables.memory;
+        let Ok((base, on_host)) = memory.locate(place, &mut self.known_chunks) else { return };
         let storage = self.new_storage();
         let slot = TensorSlot { base, spec, storage, on_host };
         self.set_slot(id, slot);
