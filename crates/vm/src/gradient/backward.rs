@@ -282,15 +282,7 @@ impl Tape {
                 let mut result: Gradients = node.inputs.iter().map(|_| None).collect();
                 let is_conjugate = complex::is_conjugate(rule.op, node);
                 let conjugate = |x: Tensor| if is_conjugate { conj(&x) } else { Ok(x) };
-                let conjugates: Gradients;
-                let gradients = match is_conjugate {
-                    true => {
-                        let each = gradients.iter().map(|g| g.as_ref().map(conj).transpose());
-                        conjugates = each.collect::<Result<_>>()?;
-                        &conjugates
-                    }
-                    false => gradients,
-                };
+                let gradients = &complex::conjugates(gradients, is_conjugate)?;
                 let d = Derivative { node, notes: &self.notes, gradients, beside };
                 match &rule.formulas {
                     Formulas::Each(formulas) => {

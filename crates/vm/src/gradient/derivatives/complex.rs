@@ -150,6 +150,18 @@ pub(in crate::gradient) fn is_conjugate(op: &str, node: &Node) -> bool {
     HOLOMORPHIC.contains(&op) && specs.into_iter().any(|x| x.dtype.is_complex())
 }
 
+/// Returns the gradients of a call's results as its rule gets them.
+pub(in crate::gradient) fn conjugates(
+    gradients: &[Option<Tensor>],
+    is_conjugate: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    let each = gradients.iter().map(|g| match (g, is_conjugate) {
+        (Some(g), true) => conj(g).map(Some),
+        _ => Ok(g.clone()),
+    });
+    each.collect()
+}
+
 pub(super) const RULES: &[Rule] = &[
     each("complex", &[], &[Some(|d| part(&d.g()?, 0)), Some(|d| part(&d.g()?, 1))]),
     each(
