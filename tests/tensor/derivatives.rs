@@ -234,8 +234,8 @@ impl Case {
     }
 
     /// Returns the numbers of an input that a difference changes, with their signs: one, or in a
-    /// matrix of which one triangle is read that and its counterpart. None for the imaginary part of
-    /// a Hermitian matrix's diagonal.
+    /// matrix of which one triangle is read that and its counterpart. None for the imaginary part
+    /// of a Hermitian matrix's diagonal.
     fn moved(&self, input: usize, at: usize) -> Option<Vec<(usize, f64)>> {
         if !SYMMETRIC.contains(&self.op.as_str()) {
             return Some(vec![(at, 1.0)]);

@@ -1,10 +1,10 @@
 //! Complex numbers: their parts, Fourier transforms, and which of the table's rules hold for them.
 //!
 //! The gradient of a loss for z = x + iy is its derivative for x plus i times that for y, as in
-//! PyTorch: the way of steepest ascent, and twice the conjugate Wirtinger derivative. A real operand
-//! gets the real part. An op that is differentiable as a complex function, as [`HOLOMORPHIC`] ones
-//! are, needs no formula of its own: the rule for real numbers, given the conjugate of the gradient,
-//! returns the conjugate of the operand's.
+//! PyTorch: the way of steepest ascent, and twice the conjugate Wirtinger derivative. A real
+//! operand gets the real part. An op that is differentiable as a complex function, as
+//! [`HOLOMORPHIC`] ones are, needs no formula of its own: the rule for real numbers, given the
+//! conjugate of the gradient, returns the conjugate of the operand's.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/notes/autograd.html>, "Autograd for Complex
 //! Numbers".

@@ -225,9 +225,9 @@ fn normalised(
     Ok(masked(d, [0, 1, 2], crate::tensor::call_op(op, &given, attrs)?))
 }
 
-/// Returns the gradients of rows that were normalised over some dimensions, and the rows with mean 0
-/// and variance 1, as calls that have derivatives. The statistics are computed again, since those of
-/// the call are results of it.
+/// Returns the gradients of rows that were normalised over some dimensions, and the rows with
+/// mean 0 and variance 1, as calls that have derivatives. The statistics are computed again, since
+/// those of the call are results of it.
 fn of_rows(
     d: &Derivative<'_>,
     x: &Tensor,

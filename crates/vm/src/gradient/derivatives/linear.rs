@@ -203,8 +203,8 @@ fn triangular_solution(d: &Derivative<'_>) -> Result<Vec<Option<Tensor>>> {
     Ok(vec![Some(ga), Some(gb)])
 }
 
-/// For as many columns as Q has, the gradient is (gQ + Q S) R⁻ᴴ, where S is Hermitian with the upper
-/// triangle of gR Rᴴ − Qᴴ gQ. Further columns of A are Q times those of R.
+/// For as many columns as Q has, the gradient is (gQ + Q S) R⁻ᴴ, where S is Hermitian with the
+/// upper triangle of gR Rᴴ − Qᴴ gQ. Further columns of A are Q times those of R.
 fn qr(d: &Derivative<'_>) -> Result<Tensor> {
     let rank = d.shape(0)?.len();
     let (m, n) = (d.shape(0)?[rank - 2], d.shape(0)?[rank - 1]);

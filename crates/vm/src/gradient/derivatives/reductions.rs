@@ -165,9 +165,9 @@ fn cumulative_extreme(d: &Derivative<'_>) -> Result<Tensor> {
     d.zeros(0)?.scatter_add(&d.output(1)?, &d.g()?, dim)
 }
 
-/// The gradient at i is the sum over j ≥ i of gⱼ e^(xᵢ − yⱼ), whose exponents are at most 0. Positive
-/// and negative gradients are added apart, as logarithms, so that no exponential overflows. To be
-/// differentiated again the exponentials are computed each by itself.
+/// The gradient at i is the sum over j ≥ i of gⱼ e^(xᵢ − yⱼ), whose exponents are at most 0.
+/// Positive and negative gradients are added apart, as logarithms, so that no exponential
+/// overflows. To be differentiated again, the exponentials are computed each by itself.
 fn logcumsumexp(d: &Derivative<'_>) -> Result<Tensor> {
     if d.shape(0)?.is_empty() {
         return d.g();

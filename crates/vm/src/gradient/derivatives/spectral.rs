@@ -1,8 +1,8 @@
 //! Singular values, eigenvalues, the exponential of matrices.
 //!
 //! A gradient for vectors is meaningful only for a loss that does not depend on their signs or
-//! phases, which are open. Formulas that divide by differences of eigenvalues or singular values are
-//! infinite where those are equal.
+//! phases, which are open. Formulas that divide by differences of eigenvalues or singular values
+//! are infinite where those are equal.
 //!
 //! Source: M. Giles, "An extended collection of matrix derivative results for forward and reverse
 //! mode algorithmic differentiation" (2008).
