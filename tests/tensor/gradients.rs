@@ -70,7 +70,7 @@ fn detached_and_paused_calls_are_constants() {
 fn only_floats_have_gradients() {
     let m = inline();
     let error = Tensor::arange(0..3, &m).unwrap().with_grad().unwrap_err().to_string();
-    assert!(error.contains("expected floats, got i64[3]"), "{error}");
+    assert!(error.contains("expected floats or complex numbers, got i64[3]"), "{error}");
 }
 
 #[test]
@@ -229,9 +229,9 @@ fn an_op_without_a_derivative_is_named_with_its_place() {
     let m = inline();
     let x = leaf(&m, &[1.0, 2.0]);
     let tape = m.tape();
-    let y = x.digamma().unwrap();
+    let y = x.special_airy_ai().unwrap();
     let error = tape.backward(&y.sum(..).unwrap()).unwrap_err().to_string();
-    assert!(error.contains("gradients.rs") && error.contains("digamma has no"), "{error}");
+    assert!(error.contains("gradients.rs") && error.contains("airy_ai has no"), "{error}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod making;
 mod optimisers;
 mod own_ops;
 mod reading;
+mod unnoted;
 
 use millstream::*;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_instructions::TensorRef;
 use millstream_types::{Error, Origin, Result};
 
-use crate::api::handle::Stream;
+use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::Machine;
 use crate::api::prepared::{Prepared, TensorHandle};
 use crate::capture;
@@ -15,6 +15,7 @@ use crate::emission::cancel;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::origin;
 use crate::emission::reentrancy::{self, BatchGuard};
+use crate::gradient::{self, Unnoted};
 
 /// How many calls are made before other threads get the lock.
 const CALLS_PER_ENTRY: u64 = 64;
@@ -81,11 +82,16 @@ impl Batch<'_> {
     /// Makes a call on a stream, on the operands that it was prepared with.
     ///
     /// # Errors
-    /// A tensor was released by hand or is held, or the call or the stream is another machine's.
+    /// A tensor was released by hand or is held, or the call or the stream is another machine's; or
+    /// this thread has a [tape](crate::Tape), and an operand depends on a tensor with a gradient.
     #[track_caller]
     pub fn call(&mut self, call: &Prepared, stream: &Stream) -> Result<()> {
         let origin = Origin::caller();
         let (_, tensors) = call.parts();
+        if gradient::is_taped() {
+            let of = |k: usize| (Some(&call.operands()[k]), call.operands()[k].address());
+            self.check(call, tensors, of, &origin)?;
+        }
         self.make(call, tensors, stream, &origin).map_err(|e| e.at(&origin))
     }
 
@@ -94,7 +100,9 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// A tensor differs from the prepared one, was released or is held; or an argument is another
-    /// machine's.
+    /// machine's; or this thread has a [tape](crate::Tape) and is not within
+    /// [`no_grad`](crate::no_grad), since handles do not tell whether their tensors depend on one
+    /// with a gradient.
     #[track_caller]
     pub fn call_with(
         &mut self,
@@ -104,6 +112,10 @@ impl Batch<'_> {
     ) -> Result<()> {
         let origin = Origin::caller();
         let machine = self.machine.shared.tables.machine;
+        if gradient::is_taped() {
+            let tensors: Vec<TensorRef> = operands.iter().map(|operand| operand.tensor).collect();
+            self.check(call, &tensors, |k| (None, operands[k].address), &origin)?;
+        }
         let made = if operands.iter().any(|operand| operand.machine != machine) {
             Err(Error::Foreign { what: "an operand".to_owned() })
         } else if let Some(first) = operands.first().filter(|_| operands.len() <= INLINE_OPERANDS) {
@@ -117,6 +129,32 @@ impl Batch<'_> {
             self.make(call, &tensors, stream, &origin)
         };
         made.map_err(|e| e.at(&origin))
+    }
+
+    /// Refuses a call that would lose a gradient, and notes its writes on the tape of this thread.
+    #[cold]
+    fn check<'t>(
+        &mut self,
+        call: &Prepared,
+        tensors: &[TensorRef],
+        operand: impl Fn(usize) -> (Option<&'t Tensor>, usize),
+        origin: &Origin,
+    ) -> Result<()> {
+        let storage = |tensor: &TensorRef| match &self.entry {
+            Some(entry) => entry.emission.router.slot(tensor.id).map(|slot| slot.storage),
+            None => {
+                let emission = self.machine.shared.lock().ok()?;
+                emission.router.slot(tensor.id).map(|slot| slot.storage)
+            }
+        };
+        let accesses = call.parts().0.accesses();
+        let operands = tensors.iter().zip(accesses).enumerate().map(|(k, (reference, access))| {
+            let (tensor, address) = operand(k);
+            let storage = storage(reference);
+            Unnoted { tensor, address, storage, is_written: access.writes() }
+        });
+        gradient::check_unnoted(self.machine, "a call of a batch", operands, origin)
+            .map_err(|e| e.at(origin))
     }
 
     #[inline(always)]

@@ -14,13 +14,14 @@ use crate::api::machine::{CallBuilder, Machine};
 use crate::capture;
 use crate::emission::origin;
 use crate::emission::{Emission, Release};
+use crate::gradient::{self, Unnoted};
 
 struct PreparedInner {
     machine: Machine,
     call: PreparedCall,
     refs: SmallVec<[TensorRef; 4]>,
     /// The operands live as long as the call can be made.
-    _operands: Vec<Tensor>,
+    operands: Vec<Tensor>,
 }
 
 impl Drop for PreparedInner {
@@ -42,6 +43,8 @@ pub struct Prepared(Arc<PreparedInner>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorHandle {
     pub(crate) tensor: TensorRef,
+    /// That of the tensor's own handle, by which tapes know it.
+    pub(crate) address: usize,
     pub(crate) machine: u64,
 }
 
@@ -49,7 +52,7 @@ impl Tensor {
     /// Returns the tensor, looked up, for prepared calls.
     pub fn handle(&self) -> TensorHandle {
         let machine = self.machine().shared.tables.machine;
-        TensorHandle { tensor: self.tensor_ref(), machine }
+        TensorHandle { tensor: self.tensor_ref(), address: self.address(), machine }
     }
 }
 
@@ -90,8 +93,8 @@ impl CallBuilder<'_> {
         let specs = refs.iter().map(|tensor| Ok(builder.describe(*tensor)?.0.clone()));
         call.number = router.store_call(&call, specs.collect::<Result<_>>().map_err(at)?);
         drop(emission);
-        let (machine, _operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
-        Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, _operands })))
+        let (machine, operands) = (machine.clone(), inputs.iter().map(|t| (*t).clone()).collect());
+        Ok(Prepared(Arc::new(PreparedInner { machine, call, refs, operands })))
     }
 }
 
@@ -99,7 +102,8 @@ impl Prepared {
     /// Makes the call on a stream. To make many in a row, [`Machine::batch`] costs less.
     ///
     /// # Errors
-    /// A tensor was released by hand or is held, or the stream is another machine's.
+    /// A tensor was released by hand or is held, or the stream is another machine's; or this thread
+    /// has a [tape](crate::Tape), and an operand depends on a tensor with a gradient.
     #[track_caller]
     pub fn on(&self, stream: &Stream) -> Result<()> {
         let origin = origin::caller();
@@ -111,6 +115,17 @@ impl Prepared {
         if capture::is_active() {
             capture::refuse(machine, "it makes a prepared call", &origin);
         }
+        if gradient::is_taped() {
+            let operands =
+                self.0.operands.iter().zip(call.accesses()).map(|(tensor, access)| Unnoted {
+                    tensor: Some(tensor),
+                    address: tensor.address(),
+                    storage: tensor.storage_number(),
+                    is_written: access.writes(),
+                });
+            gradient::check_unnoted(machine, "a prepared call", operands, &origin)
+                .map_err(|e| e.at(&origin))?;
+        }
         machine.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
@@ -121,6 +136,10 @@ impl Prepared {
 
     pub(crate) fn machine(&self) -> &Machine {
         &self.0.machine
+    }
+
+    pub(crate) fn operands(&self) -> &[Tensor] {
+        &self.0.operands
     }
 
     pub(crate) fn parts(&self) -> (&PreparedCall, &[TensorRef]) {

@@ -258,7 +258,7 @@ impl Segment {
             let gone = || Error::Internal { message: format!("{value} is not known") };
             launch = launch.formal(*formal, tensor(*value).ok_or_else(gone)?);
         }
-        let launched = launch.run()?;
+        let launched = launch.make()?;
         let machine = self.executable.machine();
         let own = |(value, output): (Value, Tensor)| {
             let mut inputs = self.inputs.iter().filter_map(|(_, value)| tensor(*value));

@@ -13,6 +13,7 @@ use crate::capture;
 use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
+use crate::gradient::{self, Unnoted};
 
 use super::graph::InstanceGraphs;
 use super::instance::Instance;
@@ -116,8 +117,33 @@ impl<'a> LaunchBuilder<'a> {
     /// # Errors
     /// An input is missing, or a tensor is not what was recorded; a tensor was released or is held;
     /// two formals share memory that one of them writes; the stream runs no launches; the memory is
-    /// used up.
+    /// used up; this thread has a [tape](crate::Tape), and a tensor depends on one with a gradient.
     pub fn run(self) -> Result<Launched> {
+        if gradient::is_taped() {
+            self.check_tape().map_err(|e| e.at(&self.origin))?;
+        }
+        self.make()
+    }
+
+    /// Refuses a launch that would lose a gradient, and notes its writes.
+    #[cold]
+    fn check_tape(&self) -> Result<()> {
+        let inner = &self.executable.0;
+        let formals = inner.program.formals.iter().zip(&self.given);
+        let operands = formals.filter_map(|(formal, tensor)| {
+            let tensor = (*tensor)?;
+            Some(Unnoted {
+                tensor: Some(tensor),
+                address: tensor.address(),
+                storage: tensor.storage_number(),
+                is_written: formal.access.is_some_and(Access::writes),
+            })
+        });
+        gradient::check_unnoted(&inner.machine, "a launch", operands, &self.origin)
+    }
+
+    /// Launches the executable for a segment of calls that tapes note themselves.
+    pub(crate) fn make(self) -> Result<Launched> {
         let LaunchBuilder { executable, given, stream, section, origin, mistake } = self;
         let inner = &executable.0;
         let at = |e: Error| e.at(&origin);

@@ -7,7 +7,7 @@ use millstream_types::{Attrs, Error, Layout, Origin, Result};
 use crate::api::handle::Tensor;
 use crate::emission::origin::{self, with_origin};
 
-use super::derivatives::{Derivative, Formulas};
+use super::derivatives::{Derivative, Formulas, complex, conj};
 use super::node::{Node, Source, Value};
 use super::tape::{Tape, no_grad, with_grad};
 
@@ -280,24 +280,27 @@ impl Tape {
             }
             Source::Rule(rule) => {
                 let mut result: Gradients = node.inputs.iter().map(|_| None).collect();
+                let is_conjugate = complex::is_conjugate(rule.op, node);
+                let conjugate = |x: Tensor| if is_conjugate { conj(&x) } else { Ok(x) };
+                let gradients = &complex::conjugates(gradients, is_conjugate)?;
                 let d = Derivative { node, notes: &self.notes, gradients, beside };
                 match &rule.formulas {
                     Formulas::Each(formulas) => {
                         for k in needed {
                             let Some(Some(formula)) = formulas.get(k) else { continue };
-                            result[k] = Some(d.for_input(k, formula(&d)?)?);
+                            result[k] = Some(d.for_input(k, conjugate(formula(&d)?)?)?);
                         }
                     }
                     Formulas::Every(formula) => {
                         for k in needed {
-                            result[k] = Some(d.for_input(k, formula(&d, k)?)?);
+                            result[k] = Some(d.for_input(k, conjugate(formula(&d, k)?)?)?);
                         }
                     }
                     Formulas::Joint(formula) => {
                         let computed = formula(&d)?;
                         for (k, gradient) in computed.into_iter().enumerate() {
                             if let Some(gradient) = gradient.filter(|_| needed.contains(&k)) {
-                                result[k] = Some(d.for_input(k, gradient)?);
+                                result[k] = Some(d.for_input(k, conjugate(gradient)?)?);
                             }
                         }
                     }
@@ -339,6 +342,13 @@ fn seed(result: &Tensor) -> Result<Tensor> {
         return Err(invalid(format!(
             "expected a loss of one element, got {}; reduce it, or give its gradient to \
              `backward_from`",
+            result.spec().brief()
+        )));
+    }
+    if result.dtype().is_complex() {
+        return Err(invalid(format!(
+            "expected a real loss, got {}; take its absolute value or a part of it, or give its \
+             gradient to `backward_from`",
             result.spec().brief()
         )));
     }

@@ -38,11 +38,12 @@ impl Tensor {
     /// [`Tensor::grad`]. PyTorch's `requires_grad_`.
     ///
     /// # Errors
-    /// The elements are not floats.
+    /// The elements are neither floats nor complex numbers.
     #[track_caller]
     pub fn with_grad(self) -> Result<Tensor> {
-        if !self.dtype().is_float() {
-            let message = format!("expected floats, got {}", self.spec().brief());
+        if !self.dtype().is_inexact() {
+            let message =
+                format!("expected floats or complex numbers, got {}", self.spec().brief());
             return Err(Error::Invalid { what: "gradient", message }.at(&origin::caller()));
         }
         self.leaf_slot().get_or_init(Arc::default);

@@ -27,6 +27,8 @@ pub mod optimisers;
 mod tape;
 
 pub(crate) use leaf::LeafSlot;
-pub(crate) use tape::{begin_call, note_copy, note_view, note_write};
+pub(crate) use tape::{
+    Unnoted, begin_call, check_unnoted, is_taped, note_copy, note_view, note_write,
+};
 
 pub use tape::{Tape, no_grad};

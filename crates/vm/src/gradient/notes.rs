@@ -119,8 +119,13 @@ impl Notes {
                     return Some(value);
                 }
                 let layouts = (spec.layout.clone(), tensor.spec().layout.clone());
+                let source = match spec.dtype == tensor.dtype() {
+                    true => Source::Part(layouts.0, layouts.1),
+                    // A view of the parts of complex numbers, or the other way round.
+                    false => Source::Unknown,
+                };
                 Some(self.push_derived(
-                    Source::Part(layouts.0, layouts.1),
+                    source,
                     vec![Some(value)],
                     vec![Some(spec)],
                     tensor.spec().clone(),
@@ -194,6 +199,14 @@ impl Notes {
         Kept { tensor: tensor.clone(), group, version: self.groups[group].version }
     }
 
+    /// Keeps a copy that was made of a tensor before a call changes it. It has the value that the
+    /// tensor had, so that a formula which uses it can be differentiated.
+    pub(super) fn keep_copy(&mut self, copy: &Tensor, value: Option<Value>) -> Kept {
+        let kept = self.keep(copy);
+        self.set_value(copy, value);
+        kept
+    }
+
     /// Returns a tensor that was kept.
     ///
     /// # Errors
@@ -219,10 +232,29 @@ impl Notes {
 
     /// Notes a write that no formula describes.
     pub(super) fn write(&mut self, tensor: &Tensor, op: &str, origin: &Origin) {
-        let group = self.look(tensor).group;
-        let group = &mut self.groups[group];
-        group.version += 1;
-        group.writer = Some((op.to_owned(), origin.clone()));
+        self.look(tensor);
+        self.write_at(tensor.address(), None, op, origin);
+    }
+
+    /// Notes such a write to a tensor of which only the address and the storage are known.
+    pub(super) fn write_at(&mut self, at: usize, storage: Option<u64>, op: &str, origin: &Origin) {
+        let known = self.known.get(&at).map(|known| known.group);
+        let of_storage = || self.storages.get(&storage?).copied();
+        if let Some(group) = known.or_else(of_storage) {
+            let group = &mut self.groups[group];
+            group.version += 1;
+            group.writer = Some((op.to_owned(), origin.clone()));
+        }
+    }
+
+    /// Returns whether a tensor depends on a leaf, without a note that it exists.
+    pub(super) fn depends(&self, tensor: &Tensor) -> bool {
+        let of_base = |known: &Known| {
+            let base = self.groups[known.group].base.as_ref();
+            !known.is_detached && base.is_some_and(|(_, value)| value.is_some())
+        };
+        let known = self.known.get(&tensor.address());
+        tensor.requires_grad() || known.is_some_and(|known| known.value.is_some() || of_base(known))
     }
 
     /// Notes a result that is a view, without a value of its own.
@@ -343,8 +375,12 @@ impl Notes {
             self.set_value(tensor, value);
         } else if let Some((spec, base)) = self.groups[group].base.clone() {
             let layouts = (spec.layout.clone(), tensor.spec().layout.clone());
+            let source = match spec.dtype == tensor.dtype() {
+                true => Source::Joined(layouts.0, layouts.1),
+                false => Source::Unknown,
+            };
             let joined = self.push_derived(
-                Source::Joined(layouts.0, layouts.1),
+                source,
                 vec![base, value],
                 vec![Some(spec.clone()), Some(tensor.spec().clone())],
                 spec.clone(),

@@ -62,14 +62,15 @@ pub(super) fn with_grad<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-fn is_paused() -> bool {
+pub(super) fn is_paused() -> bool {
     PAUSED.with(Cell::get) > 0
 }
 
 /// The notes of calls on a thread, from which gradients are computed. While it exists, it is the
 /// tape of its thread and machine; tapes nest, and the innermost takes the notes.
 ///
-/// Prepared calls, batches, and launches of executables are not noted: their results are constants.
+/// Prepared calls, also those of batches, and launches of executables are not noted. Those whose
+/// operands depend on a tensor with a gradient are refused, except within [`no_grad`].
 ///
 /// ```
 /// # fn main() -> millstream_types::Result<()> {
@@ -197,11 +198,10 @@ pub(crate) fn begin_call(
         return Ok(Some(TapedCall { notes, node: None, effects }));
     }
     let base = name.strip_suffix('_').unwrap_or(name);
-    // The formulas are those of real numbers.
     let is_complex = specs.iter().any(|x| x.dtype.is_complex())
         || fresh_or_viewed(&signature).any(DType::is_complex);
     let rule = derivatives::rule(name).or_else(|| derivatives::rule(base));
-    let rule = rule.filter(|_| !is_complex);
+    let rule = rule.filter(|rule| !is_complex || derivatives::complex::has_rule(rule.op));
     let source = rule.map_or(Source::Unknown, Source::Rule);
     let mut node = borrowed.begin(source, name, attrs, &listed, origin);
     drop(borrowed);
@@ -213,7 +213,8 @@ pub(crate) fn begin_call(
             let copy = no_grad(|| machine.call("copy", &[tensor]).origin(origin.clone()));
             let stream = crate::tensor::stream_of(tensor)?;
             let copy = no_grad(|| copy.on(&stream))?.swap_remove(0);
-            node.kept_inputs[k] = Some(notes.borrow_mut().keep(&copy));
+            let value = node.inputs[k];
+            node.kept_inputs[k] = Some(notes.borrow_mut().keep_copy(&copy, value));
         }
     }
     Ok(Some(TapedCall { notes, node: Some(node), effects }))
@@ -241,6 +242,59 @@ pub(crate) fn note_write(tensor: &Tensor, what: &str, origin: &Origin) {
     if let Some(notes) = innermost(tensor.machine()) {
         notes.borrow_mut().write(tensor, what, origin);
     }
+}
+
+/// Returns whether this thread has a tape.
+#[inline]
+pub(crate) fn is_taped() -> bool {
+    HAS_TAPE.with(Cell::get)
+}
+
+/// Refuses calls that no tape notes, if they would lose a gradient, and notes the writes of the
+/// others. `kind` says how the call is made.
+///
+/// # Errors
+/// An operand depends on a leaf.
+#[cold]
+pub(crate) fn check_unnoted<'a>(
+    machine: &Machine,
+    kind: &str,
+    operands: impl Iterator<Item = Unnoted<'a>>,
+    origin: &Origin,
+) -> Result<()> {
+    let Some(notes) = innermost(machine) else { return Ok(()) };
+    let mut notes = notes.borrow_mut();
+    let operands: SmallVec<[Unnoted<'_>; 4]> = operands.collect();
+    for operand in operands.iter().filter(|_| !is_paused()) {
+        let reason = match operand.tensor {
+            Some(tensor) if notes.depends(tensor) => {
+                format!("{} depends on a tensor with a gradient", tensor.spec().brief())
+            }
+            Some(_) => continue,
+            None => {
+                "a handle does not tell whether its tensor depends on one with a gradient".into()
+            }
+        };
+        let message = format!(
+            "{kind} is not noted by the tape of this thread, and {reason}, whose gradient would be \
+             wrong; make the calls by `Machine::call` or methods, or within `no_grad` if their \
+             results are constants"
+        );
+        return Err(Error::Invalid { what: "gradient", message });
+    }
+    for Unnoted { address, storage, .. } in operands.iter().filter(|operand| operand.is_written) {
+        notes.write_at(*address, *storage, kind, origin);
+    }
+    Ok(())
+}
+
+/// An operand of a call that no tape notes.
+pub(crate) struct Unnoted<'a> {
+    /// None if only its handle is known.
+    pub(crate) tensor: Option<&'a Tensor>,
+    pub(crate) address: usize,
+    pub(crate) storage: Option<u64>,
+    pub(crate) is_written: bool,
 }
 
 /// Notes a view that no op has made, and that has no derivative.

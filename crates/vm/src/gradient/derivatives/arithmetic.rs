@@ -213,5 +213,6 @@ fn pow_base(d: &Derivative<'_>) -> Result<Tensor> {
 fn pow_exponent(d: &Derivative<'_>) -> Result<Tensor> {
     let (x, y) = (d.input(0)?, d.input(1)?);
     let slope = d.g()?.mul(&d.output(0)?.mul(&x.cast(d.output_spec(0)?.dtype)?.log()?)?)?;
+    let y = if y.dtype().is_complex() { y.view_as_real()?.select(-1, 0)? } else { y };
     x.eq(0)?.logical_and(&y.ge(0)?)?.where_cond(0, &slope)
 }

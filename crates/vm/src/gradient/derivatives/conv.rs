@@ -43,6 +43,15 @@ pub(super) const RULES: &[Rule] = &[
         "native_layer_norm",
         &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (I2, &[0, 1, 2]), (O1, &[0, 1, 2]), (O2, &[0, 1, 2])],
         |d| {
+            if d.is_noted() {
+                let rank = d.shape(0)?.len();
+                let from = rank - d.attrs().ints("normalized_shape")?.unwrap_or_default().len();
+                let (g, x) = (d.g()?, d.input(0)?);
+                let weight = d.optional(1)?;
+                let weighted = weight.as_ref().map_or(Ok(g.clone()), |w| g.mul(w))?;
+                let (gx, normal) = of_rows(d, &x, &weighted, (from..rank).collect())?;
+                return Ok(vec![Some(gx), Some(g.mul(&normal)?), Some(g)]);
+            }
             let (g, x, mean, rstd) = (d.g()?, d.input(0)?, d.output(1)?, d.output(2)?);
             normalised(
                 d,
@@ -57,6 +66,15 @@ pub(super) const RULES: &[Rule] = &[
         "native_group_norm",
         &[(I0, &[0, 1, 2]), (I1, &[0, 1, 2]), (O1, &[0, 1, 2]), (O2, &[0, 1, 2])],
         |d| {
+            if d.is_noted() {
+                let (g, x, shape) = (d.g()?, d.input(0)?, d.shape(0)?);
+                let groups = d.attrs().int("group")?.unwrap_or(1);
+                let rows = [shape[0] as i64, groups, x.numel() as i64 / shape[0] as i64 / groups];
+                let weighted = per_channel(&g, d.optional(1)?.as_ref())?;
+                let (x, weighted) = (x.reshape(rows)?, weighted.reshape(rows)?);
+                let (gx, normal) = of_rows(d, &x, &weighted, vec![2])?;
+                return of_channels(d, &g, &normal.reshape(shape)?, gx.reshape(shape)?);
+            }
             let (g, x, mean, rstd) =
                 (d.g()?.contiguous()?, d.input(0)?, d.output(1)?, d.output(2)?);
             normalised(
@@ -207,8 +225,64 @@ fn normalised(
     Ok(masked(d, [0, 1, 2], crate::tensor::call_op(op, &given, attrs)?))
 }
 
+/// Returns the gradients of rows that were normalised over some dimensions, and the rows with
+/// mean 0 and variance 1, as calls that have derivatives. The statistics are computed again, since
+/// those of the call are results of it.
+fn of_rows(
+    d: &Derivative<'_>,
+    x: &Tensor,
+    g: &Tensor,
+    dims: Vec<usize>,
+) -> Result<(Tensor, Tensor)> {
+    let mean = |x: &Tensor| {
+        x.mean_with(dims.clone(), crate::tensor::options::Mean::default().keepdim(true))
+    };
+    let centred = x.sub(&mean(x)?)?;
+    let rstd = mean(&centred.mul(&centred)?)?.add(d.number("eps", 1e-5)?)?.rsqrt()?;
+    let normal = centred.mul(&rstd)?;
+    let along = normal.mul(&mean(&g.mul(&normal)?)?)?;
+    Ok((g.sub(&mean(g)?)?.sub(&along)?.mul(&rstd)?, normal))
+}
+
+/// Returns a tensor times a weight for each channel, if there is one.
+fn per_channel(x: &Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    let Some(weight) = weight else { return Ok(x.clone()) };
+    let mut shape = vec![1; x.rank()];
+    shape[1] = weight.numel();
+    x.mul(&weight.reshape(shape)?)
+}
+
+/// Returns the gradients of x, and of the weight and the bias of each channel.
+fn of_channels(
+    d: &Derivative<'_>,
+    g: &Tensor,
+    normal: &Tensor,
+    gx: Tensor,
+) -> Result<Vec<Option<Tensor>>> {
+    let dims: Vec<usize> = (0..g.rank()).filter(|&k| k != 1).collect();
+    let mut gradients = vec![None; d.node.inputs.len()];
+    gradients[0] = Some(gx);
+    gradients[1] = Some(g.mul(normal)?.sum(dims.clone())?);
+    gradients[2] = Some(g.sum(dims)?);
+    Ok(gradients)
+}
+
 fn batch_norm(d: &Derivative<'_>) -> Result<Vec<Option<Tensor>>> {
     let train = d.attrs().bool("training")?.unwrap_or(false);
+    if d.is_noted() {
+        let (g, x) = (d.g()?, d.input(0)?);
+        let weighted = per_channel(&g, d.optional(1)?.as_ref())?;
+        let (gx, normal) = if train {
+            of_rows(d, &x, &weighted, (0..x.rank()).filter(|&k| k != 1).collect())?
+        } else {
+            let rstd = d.input(4)?.add(d.number("eps", 1e-5)?)?.rsqrt()?;
+            let mut shape = vec![1; x.rank()];
+            shape[1] = rstd.numel();
+            let centred = x.sub(&d.input(3)?.reshape(shape)?)?;
+            (per_channel(&weighted, Some(&rstd))?, per_channel(&centred, Some(&rstd))?)
+        };
+        return of_channels(d, &g, &normal, gx);
+    }
     let mut attrs = Attrs::new().with("output_mask", mask(d, [0, 1, 2])).with("train", train);
     if let Some(eps) = d.attrs().get("eps") {
         attrs.set("eps", eps.clone());

@@ -10,12 +10,18 @@
 //! and other points without a derivative.
 
 mod arithmetic;
+pub(super) mod complex;
 mod conv;
+mod grids;
+mod higher;
 mod index;
+mod linear;
 mod losses;
 mod matrix;
 mod pointwise;
 mod reductions;
+mod special;
+mod spectral;
 mod views;
 
 use std::cell::RefCell;
@@ -98,14 +104,20 @@ const fn joint(
 pub(super) fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let families: [&'static [Rule]; 8] = [
+        let families: [&'static [Rule]; 14] = [
             arithmetic::RULES,
+            complex::RULES,
             conv::RULES,
+            grids::RULES,
+            higher::RULES,
             index::RULES,
+            linear::RULES,
             losses::RULES,
             matrix::RULES,
             pointwise::RULES,
             reductions::RULES,
+            special::RULES,
+            spectral::RULES,
             views::RULES,
         ];
         families.into_iter().flatten().map(|rule| (rule.op, rule)).collect()
@@ -142,6 +154,12 @@ impl Derivative<'_> {
     /// Returns whether an input needs its gradient.
     fn needs(&self, input: usize) -> bool {
         self.node.inputs.get(input).is_some_and(Option::is_some)
+    }
+
+    /// Returns whether the formula's calls are noted, to be differentiated again: then it makes no
+    /// call that has no derivative, where another would do.
+    fn is_noted(&self) -> bool {
+        !crate::gradient::tape::is_paused()
     }
 
     fn missing(&self, what: &str, at: usize) -> Error {
@@ -244,6 +262,14 @@ impl Derivative<'_> {
         first(op, self.call(op, inputs, attrs)?)
     }
 
+    /// Refuses the gradient of an operand for which PyTorch has none, either.
+    fn refuse(&self, operand: &str) -> Result<Tensor> {
+        let op = &self.node.op;
+        let message =
+            format!("{op} has no derivative for {operand}; use `detach` there, or other ops");
+        Err(Error::Invalid { what: "gradient", message })
+    }
+
     /// Returns zeros of an input's shape and dtype.
     fn zeros(&self, at: usize) -> Result<Tensor> {
         let spec = self.spec(at)?;
@@ -255,6 +281,16 @@ impl Derivative<'_> {
         let spec = self.spec(at)?;
         reduced_to(gradient, spec.shape(), spec.dtype)
     }
+}
+
+/// Returns the complex conjugate; a real tensor is its own.
+pub(super) fn conj(x: &Tensor) -> Result<Tensor> {
+    if x.dtype().is_complex() { x.conj_physical() } else { Ok(x.clone()) }
+}
+
+/// Returns the adjoint of matrices.
+fn adjoint(x: &Tensor) -> Result<Tensor> {
+    conj(&x.transpose(-1, -2)?)
 }
 
 fn first(op: &str, mut results: Vec<Tensor>) -> Result<Tensor> {

@@ -9,7 +9,6 @@ use crate::api::handle::Tensor;
 
 pub(super) const RULES: &[Rule] = &[
     one("abs", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.sign()?))]),
-    one("sign", &[], &[Some(|d| d.zeros(0))]),
     one("round", &[], &[Some(|d| d.zeros(0))]),
     one("trunc", &[], &[Some(|d| d.zeros(0))]),
     one("floor", &[], &[Some(|d| d.zeros(0))]),
@@ -39,7 +38,19 @@ pub(super) const RULES: &[Rule] = &[
     one("sinh", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.cosh()?))]),
     one("cosh", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.sinh()?))]),
     one("asinh", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.pow(2)?.add(1)?.rsqrt()?))]),
-    one("acosh", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.pow(2)?.sub(1)?.rsqrt()?))]),
+    one(
+        "acosh",
+        &[(I0, &[0])],
+        &[Some(|d| {
+            let x = d.input(0)?;
+            // For complex numbers the root of the product is not the product of the roots.
+            let slope = match x.dtype().is_complex() {
+                true => x.add(1)?.rsqrt()?.mul(&x.sub(1)?.rsqrt()?)?,
+                false => x.pow(2)?.sub(1)?.rsqrt()?,
+            };
+            d.g()?.mul(&slope)
+        })],
+    ),
     one("atanh", &[(I0, &[0])], &[Some(|d| d.g()?.div(&one_minus_square(d)?))]),
     one("deg2rad", &[], &[Some(|d| d.g()?.mul(PI / 180.0))]),
     one("rad2deg", &[], &[Some(|d| d.g()?.mul(180.0 / PI))]),
@@ -63,25 +74,6 @@ pub(super) const RULES: &[Rule] = &[
         &[Some(|d| d.call_one("sigmoid_backward", &[&d.g()?, &d.output(0)?], &[]))],
     ),
     each(
-        "tanh_backward",
-        &[(I0, &[1]), (I1, &[0, 1])],
-        &[
-            Some(|d| d.g()?.mul(&d.input(1)?.pow(2)?.neg()?.add(1)?)),
-            Some(|d| d.g()?.mul(&d.input(0)?)?.mul(&d.input(1)?)?.mul(-2)),
-        ],
-    ),
-    each(
-        "sigmoid_backward",
-        &[(I0, &[1]), (I1, &[0, 1])],
-        &[
-            Some(|d| {
-                let y = d.input(1)?;
-                d.g()?.mul(&y.sub(&y.mul(&y)?)?)
-            }),
-            Some(|d| d.g()?.mul(&d.input(0)?)?.mul(&d.input(1)?.mul(-2)?.add(1)?)),
-        ],
-    ),
-    each(
         "threshold_backward",
         &[(I1, &[0])],
         &[
@@ -90,7 +82,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
     ),
     one("gelu", &[(I0, &[0])], &[Some(|d| by_input(d, "gelu_backward", &["approximate"]))]),
-    one("silu", &[(I0, &[0])], &[Some(|d| by_input(d, "silu_backward", &[]))]),
+    one("silu", &[(I0, &[0])], &[Some(silu)]),
     one("mish", &[(I0, &[0])], &[Some(|d| by_input(d, "mish_backward", &[]))]),
     one("hardswish", &[(I0, &[0])], &[Some(|d| by_input(d, "hardswish_backward", &[]))]),
     one("hardsigmoid", &[(I0, &[0])], &[Some(|d| by_input(d, "hardsigmoid_backward", &[]))]),
@@ -129,6 +121,15 @@ fn above(g: &Tensor, x: &Tensor, threshold: f64) -> Result<Tensor> {
 /// Calls a gradient's op on the gradient and the input.
 fn by_input(d: &Derivative<'_>, op: &str, attrs: &[&str]) -> Result<Tensor> {
     d.call_one(op, &[&d.g()?, &d.input(0)?], attrs)
+}
+
+fn silu(d: &Derivative<'_>) -> Result<Tensor> {
+    let x = d.input(0)?;
+    if !x.dtype().is_complex() {
+        return by_input(d, "silu_backward", &[]);
+    }
+    let s = x.sigmoid()?;
+    d.g()?.mul(&s.mul(&x.mul(&s.neg()?.add(1)?)?.add(1)?)?)
 }
 
 fn one_minus_square(d: &Derivative<'_>) -> Result<Tensor> {

@@ -41,6 +41,10 @@ pub(super) const RULES: &[Rule] = &[
     one("prod", &[(I0, &[0])], &[Some(prod)]),
     one("linalg_vector_norm", &[(I0, &[0]), (O0, &[0])], &[Some(norm)]),
     one("cumprod", &[(I0, &[0]), (O0, &[0])], &[Some(cumprod)]),
+    one("cummax", &[(O1, &[0])], &[Some(cumulative_extreme)]),
+    one("cummin", &[(O1, &[0])], &[Some(cumulative_extreme)]),
+    one("logcumsumexp", &[(I0, &[0]), (O0, &[0])], &[Some(logcumsumexp)]),
+    one("mode", &[(O1, &[0])], &[Some(|d| at_index(d, d.attrs().int("dim")?.unwrap_or(-1)))]),
     one(
         "cumsum",
         &[],
@@ -101,7 +105,14 @@ fn extreme(d: &Derivative<'_>) -> Result<Tensor> {
 
 /// Returns the gradient at the index of the extremum, or shared by ties if all are reduced.
 fn picked(d: &Derivative<'_>) -> Result<Tensor> {
-    let Some(dim) = d.attrs().int("dim")? else { return extreme(d) };
+    match d.attrs().int("dim")? {
+        Some(dim) => at_index(d, dim),
+        None => extreme(d),
+    }
+}
+
+/// Returns the gradient at the index, which is result 1, in a reduced dimension.
+fn at_index(d: &Derivative<'_>, dim: i64) -> Result<Tensor> {
     let (g, index) = (d.g()?, d.output(1)?);
     if d.shape(0)?.is_empty() {
         return Ok(g);
@@ -143,6 +154,41 @@ fn prod(d: &Derivative<'_>) -> Result<Tensor> {
 /// Returns the sums of the elements from each one on.
 fn sums_from(x: &Tensor, dim: i64) -> Result<Tensor> {
     x.flip(dim)?.cumsum(dim)?.flip(dim)
+}
+
+/// Each result is the element at its index.
+fn cumulative_extreme(d: &Derivative<'_>) -> Result<Tensor> {
+    if d.shape(0)?.is_empty() {
+        return d.g();
+    }
+    let dim = d.attrs().int("dim")?.unwrap_or(0);
+    d.zeros(0)?.scatter_add(&d.output(1)?, &d.g()?, dim)
+}
+
+/// The gradient at i is the sum over j ≥ i of gⱼ e^(xᵢ − yⱼ), whose exponents are at most 0.
+/// Positive and negative gradients are added apart, as logarithms, so that no exponential
+/// overflows. To be differentiated again, the exponentials are computed each by itself.
+fn logcumsumexp(d: &Derivative<'_>) -> Result<Tensor> {
+    if d.shape(0)?.is_empty() {
+        return d.g();
+    }
+    let dim = d.attrs().int("dim")?.unwrap_or(0);
+    let (g, x, y) = (d.g()?, d.input(0)?, d.output(0)?);
+    if d.is_noted() {
+        let last = |x: &Tensor| x.transpose(dim, -1);
+        let n = d.shape(0)?[millstream_ops::args::dimension(dim, x.rank())?];
+        let before = Tensor::ones((n, n), x.dtype(), &x)?.tril(-1)?.eq(1)?;
+        let exponents = last(&x)?.unsqueeze(-1)?.sub(&last(&y)?.unsqueeze(-2)?)?;
+        let shares = exponents.masked_fill(&before, f64::NEG_INFINITY)?.exp()?;
+        return last(&shares.matmul(&last(&g)?.unsqueeze(-1)?)?.squeeze(-1)?);
+    }
+    let sums = |g: &Tensor| {
+        let is_positive = g.gt(0)?;
+        let logs = is_positive.where_cond(g, 1)?.log()?;
+        let logs = is_positive.where_cond(&logs, f64::NEG_INFINITY)?.sub(&y)?;
+        logs.flip(dim)?.logcumsumexp(dim)?.flip(dim)?.add(&x)?.exp()
+    };
+    sums(&g)?.sub(&sums(&g.neg()?)?)
 }
 
 /// Before the first zero of a row, the slope is a quotient; at the zero, the products without it;
