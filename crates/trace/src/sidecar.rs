@@ -10,8 +10,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_types::nearest::nearest;
+use millstream_types::safetensors_dtype::{in_safetensors, of_safetensors};
 use millstream_types::{DType, Dims, TensorSpec};
-use safetensors::tensor::{Dtype, Metadata, TensorView};
+use safetensors::tensor::{Metadata, TensorView};
 
 /// The maximum size of a header in bytes: larger than any real one, and little memory.
 const MAX_HEADER: u64 = 16 << 20;
@@ -99,7 +100,7 @@ impl Sidecars {
                 of_key: true,
             });
         };
-        let dtype = dtype_of(info.dtype).ok_or_else(|| SidecarError {
+        let dtype = of_safetensors(info.dtype).ok_or_else(|| SidecarError {
             message: format!("'{key}' in '{name}' is {:?}, which is not supported", info.dtype),
             nearest: None,
             of_key: true,
@@ -189,41 +190,8 @@ pub fn bytes(tensors: &BTreeMap<String, (DType, &[usize], &[u8])>) -> Result<Vec
     for (name, (dtype, shape, elements)) in tensors {
         let mut shape = shape.to_vec();
         shape.extend((*dtype == DType::C128).then_some(2));
-        let view = TensorView::new(dtype_in_file(*dtype), shape, elements);
+        let view = TensorView::new(in_safetensors(*dtype), shape, elements);
         views.insert(name.clone(), view.map_err(|e| format!("'{name}': {e}"))?);
     }
     safetensors::serialize(views, None).map_err(|e| e.to_string())
-}
-
-const fn dtype_in_file(dtype: DType) -> Dtype {
-    match dtype {
-        DType::F32 => Dtype::F32,
-        DType::F64 | DType::C128 => Dtype::F64,
-        DType::C64 => Dtype::C64,
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
-        DType::I64 => Dtype::I64,
-        DType::I32 => Dtype::I32,
-        DType::I16 => Dtype::I16,
-        DType::I8 => Dtype::I8,
-        DType::U8 => Dtype::U8,
-        DType::Bool => Dtype::BOOL,
-    }
-}
-
-fn dtype_of(dtype: Dtype) -> Option<DType> {
-    Some(match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::F64 => DType::F64,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::I64 => DType::I64,
-        Dtype::I32 => DType::I32,
-        Dtype::I16 => DType::I16,
-        Dtype::I8 => DType::I8,
-        Dtype::U8 => DType::U8,
-        Dtype::BOOL => DType::Bool,
-        Dtype::C64 => DType::C64,
-        _ => return None,
-    })
 }

@@ -37,6 +37,8 @@ pub mod layout;
 pub mod nearest;
 pub mod origin;
 pub mod overdue;
+#[cfg(feature = "safetensors")]
+pub mod safetensors_dtype;
 pub mod stream;
 pub mod text;
 pub mod work;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
+use safetensors::tensor::TensorView;
 
+use millstream_types::safetensors_dtype::{in_safetensors, of_safetensors};
 use millstream_types::{DType, Error, Result, TensorSpec};
 
 use crate::api::handle::Tensor;
@@ -15,39 +16,6 @@ use super::Place;
 
 fn failed(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::Invalid { what: "file", message: format!("{}: {why}", path.display()) }
-}
-
-fn dtype(dtype: Dtype) -> Option<DType> {
-    Some(match dtype {
-        Dtype::F32 => DType::F32,
-        Dtype::F64 => DType::F64,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::I64 => DType::I64,
-        Dtype::I32 => DType::I32,
-        Dtype::I16 => DType::I16,
-        Dtype::I8 => DType::I8,
-        Dtype::U8 => DType::U8,
-        Dtype::BOOL => DType::Bool,
-        Dtype::C64 => DType::C64,
-        _ => return None,
-    })
-}
-
-const fn file_dtype(dtype: DType) -> Dtype {
-    match dtype {
-        DType::F32 => Dtype::F32,
-        DType::F64 | DType::C128 => Dtype::F64,
-        DType::C64 => Dtype::C64,
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
-        DType::I64 => Dtype::I64,
-        DType::I32 => Dtype::I32,
-        DType::I16 => Dtype::I16,
-        DType::I8 => Dtype::I8,
-        DType::U8 => Dtype::U8,
-        DType::Bool => Dtype::BOOL,
-    }
 }
 
 impl Tensor {
@@ -66,7 +34,7 @@ impl Tensor {
             let stream = place.stream()?;
             let mut tensors = BTreeMap::new();
             for (name, view) in file.tensors() {
-                let dtype = dtype(view.dtype()).ok_or_else(|| {
+                let dtype = of_safetensors(view.dtype()).ok_or_else(|| {
                     failed(path, format!("{name} has the dtype {:?}", view.dtype()))
                 })?;
                 let spec = TensorSpec::contiguous(dtype, view.shape())?;
@@ -97,7 +65,7 @@ impl Tensor {
                 .map(|(name, tensor)| Ok((name, tensor, tensor.read_at(None, origin.clone())?)))
                 .collect::<Result<_>>()?;
             let views = read.iter().map(|(name, tensor, bytes)| {
-                let dtype = file_dtype(tensor.dtype());
+                let dtype = in_safetensors(tensor.dtype());
                 let mut shape = tensor.shape().to_vec();
                 shape.extend((tensor.dtype() == DType::C128).then_some(2));
                 let view = TensorView::new(dtype, shape, bytes);
