@@ -69,7 +69,7 @@ pub(crate) fn placed(program: &Program, place: Span, error: &Error) -> TraceErro
                 _ => None,
             };
             match at {
-                Some(at) => program.error(at, with_names(program, at, &failure).without_place()),
+                Some(at) => program.error(at, with_names(program, at, failure).without_place()),
                 None => program.error(place, failure.to_string()),
             }
         }
