@@ -35,7 +35,7 @@ are the results of the ops that the argument `opaque` names, which a run takes a
 
 Each process of a program of several ranks writes a folder of its own, rank0, rank1 and so on.
 
-Limits: tensors on the CPU, and every tensor that existed before the recording must be an input;
+Limits: tensors on the CPU or a CUDA device, and every tensor that existed before the recording must be an input;
 `record` in this package's `automatic` finds them.
 """
 
@@ -78,20 +78,45 @@ def name_of(func):
 
 
 def storage_of(tensor):
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
         raise RecordError(
-            f"{tensor.layout} on {tensor.device}: only dense tensors on the CPU are supported"
+            f"{tensor.layout} on {tensor.device}: only dense tensors on the CPU or on a CUDA device "
+            "are supported"
         )
     return tensor.untyped_storage()
+
+
+def is_on_host(storage):
+    return storage.device.type == "cpu"
+
+
+def bytes_of(storage):
+    """Returns a copy of a storage's bytes, taken without calling an op."""
+    size = storage.nbytes()
+    if size == 0:
+        return bytearray()
+    if is_on_host(storage):
+        return bytearray(ctypes.string_at(storage.data_ptr(), size))
+    # The driver's copy waits for the default stream alone, and the program may have others.
+    torch.cuda.synchronize(storage.device)
+    copy = bytearray(size)
+    target = (ctypes.c_char * size).from_buffer(copy)
+    with torch.cuda.device(storage.device):
+        driver = ctypes.CDLL("libcuda.so.1")
+        source = ctypes.c_uint64(storage.data_ptr())
+        status = driver.cuMemcpyDtoH_v2(target, source, ctypes.c_size_t(size))
+    if status != 0:
+        raise RecordError(
+            f"the CUDA driver did not copy {size} bytes from {storage.device}: its error {status}"
+        )
+    return copy
 
 
 class Elements:
     """A copy of a tensor's storage, taken without calling an op."""
 
     def __init__(self, tensor):
-        storage = storage_of(tensor)
-        size = storage.nbytes()
-        self.bytes = bytearray(ctypes.string_at(storage.data_ptr(), size) if size else b"")
+        self.bytes = bytes_of(storage_of(tensor))
         self.dtype, self.shape = tensor.dtype, tuple(tensor.shape)
         self.strides, self.offset = tensor.stride(), tensor.storage_offset()
         self.lazy = lazy(tensor)
@@ -669,9 +694,11 @@ def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False, op
         # One thread, so that every node has its caller as its parent.
         torch.set_num_threads(1)
         profiler = torch.profiler.profile() if timeline else contextlib.nullcontext()
+        # On this thread also the backward pass of a CUDA device, which has a thread of its own.
+        backward = torch.autograd.set_multithreading_enabled(False)
         observer.start()
         try:
-            with profiler, done.log:
+            with profiler, done.log, backward:
                 yield done
         finally:
             observer.stop()
@@ -703,7 +730,7 @@ def record_call(
 
 def main():
     parser = argparse.ArgumentParser(
-        description="Records a PyTorch program on the CPU with the inputs and expected outputs of "
+        description="Records a PyTorch program with the inputs and expected outputs of "
         "a run.",
     )
     parser.add_argument(

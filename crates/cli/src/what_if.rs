@@ -11,14 +11,14 @@ use millstream_explore::what_if::{
     Changes, Gain, Kernels, OpChange, Scaling, gains, numbered_waits, what_if,
 };
 use millstream_profile::model::Source;
-use millstream_profile::summary::{self, time};
+use millstream_profile::summary::{self, short_name, time};
 use millstream_profile::{Profile, file};
 use millstream_terminal::outputs as terminal;
 use millstream_terminal::table::{align_right, new_table};
 use millstream_trace::{Assignment, LoadOptions};
 
 use crate::BAD_INPUT;
-use crate::profile::{Outputs, some_rows};
+use crate::profile::{Outputs, Timeline, some_rows};
 
 /// The most rows of each table of gains.
 const ROWS: usize = 8;
@@ -30,9 +30,11 @@ const ROWS: usize = 8;
     millstream what-if run.pftrace --without-wait 1\n  \
     millstream what-if run.pftrace --compute-streams 4 --op matmul=x0.5 --html predicted.html")]
 pub(crate) struct Arguments {
-    /// A file that --profile or --html has written
+    /// A file that --profile or --html has written, or another program's timeline
     #[arg(value_name = "PROFILE")]
     path: PathBuf,
+    #[command(flatten)]
+    timeline: Timeline,
     /// Spread the ops over N compute streams, in turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: Option<u32>,
@@ -106,11 +108,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn shown(arguments: &Arguments) -> Result<(), String> {
     let outputs = terminal::Outputs::new(arguments.outputs.files())?;
     let read = [&arguments.assign, &arguments.model, &arguments.measured_on];
-    let read = read.into_iter().flatten().map(PathBuf::as_path);
+    let read = read.into_iter().flatten().map(PathBuf::as_path).chain(arguments.timeline.trace());
     outputs.refuse(std::iter::once(arguments.path.as_path()).chain(read))?;
     let changes = arguments.changes()?;
     let at = arguments.path.display();
-    let profile = file::read(&arguments.path)?;
+    let profile = match arguments.timeline.read(&arguments.path)? {
+        Some(timeline) => timeline.profile,
+        None => file::read(&arguments.path)?,
+    };
     let named = |message: String| format!("{at}: {message}");
     let unchanged = what_if(&profile, &Changes::default()).map_err(named)?;
     let made = what_if(&profile, &changes).map_err(named)?;
@@ -184,8 +189,8 @@ fn print_waits(
         let Some(wait) = all.get(number - 1) else { continue };
         table.add_row([
             number.to_string(),
-            format!("{} on {}", wait.until, names.stream(wait.source)),
-            format!("{} on {}", wait.user, names.stream(wait.stream)),
+            format!("{} on {}", short_name(&wait.until), names.stream(wait.source)),
+            format!("{} on {}", short_name(&wait.user), names.stream(wait.stream)),
             names.place(&wait.place),
             time(wait.blocked),
             time(gain.total),

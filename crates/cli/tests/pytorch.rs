@@ -85,6 +85,7 @@ fn programs_are_recorded_by_the_package() {
     for (case, outputs) in [
         ("step", &["loss", "0.weight", "0.weight.grad", "0.weight.exp_avg"][..]),
         ("function", &["result"]),
+        ("device", &["y", "w.grad"]),
         ("ranks", &["rank0/out/y", "rank1/out/w.grad"]),
     ] {
         let mut run = Command::new(env!("CARGO_BIN_EXE_millstream"));

@@ -1,12 +1,17 @@
 """Records programs with the package, each in a folder of its own below the current one."""
 
+import contextlib
+import ctypes
 import os
+import pathlib
 import tempfile
+from unittest import mock
 
 import millstream_record
 import torch
 import torch.distributed
 import torch.multiprocessing
+from millstream_record import recorder
 
 
 def step():
@@ -53,9 +58,57 @@ def rank(number, ranks, file):
     torch.distributed.destroy_process_group()
 
 
+class Driver:
+    """Stands for the library of the CUDA driver, with memory of the host."""
+
+    copies = 0
+
+    def cuMemcpyDtoH_v2(self, target, source, size):
+        if size.value == 4 * 77:
+            return 700
+        Driver.copies += 1
+        ctypes.memmove(target, source.value, size.value)
+        return 0
+
+
+def device():
+    """A program all of whose storages count as those of a device: its recording is the same."""
+
+    def program(folder):
+        torch.manual_seed(3)
+        x, w = torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)
+        with millstream_record.record(folder):
+            y = (x @ w).relu()
+            y.sum().backward()
+
+    def fails():
+        with millstream_record.record("device_fails"):
+            kept = torch.ones(77).relu()
+        assert kept is not None
+
+    program("host")
+    with (
+        mock.patch.object(recorder, "is_on_host", lambda storage: False),
+        mock.patch.object(recorder.ctypes, "CDLL", lambda name: Driver()),
+        mock.patch.object(torch.cuda, "synchronize", lambda device: None),
+        mock.patch.object(torch.cuda, "device", contextlib.nullcontext),
+    ):
+        program("device")
+        try:
+            fails()
+        except millstream_record.RecordError as error:
+            assert "did not copy 308 bytes from cpu: its error 700" in str(error), error
+        else:
+            raise AssertionError("the error of the driver is lost")
+    assert Driver.copies >= 4, Driver.copies
+    both = [pathlib.Path(f, "tensors.safetensors").read_bytes() for f in ("host", "device")]
+    assert both[0] == both[1]
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     step()
+    device()
     function()
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "group")

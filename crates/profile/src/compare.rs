@@ -86,6 +86,7 @@ type Counted = Vec<(OneWait, usize)>;
 
 fn wait_changes(a: &Profile, b: &Profile) -> (Counted, Counted) {
     let count = |profile: &Profile| {
+        let names = summary::ShortNames::of(profile);
         let mut counts: BTreeMap<OneWait, i64> = BTreeMap::new();
         for wait in profile.waits.iter().filter(|w| !w.resolution.is_elided()) {
             let Some(user) = profile.instructions.get(wait.user as usize) else { continue };
@@ -95,7 +96,7 @@ fn wait_changes(a: &Profile, b: &Profile) -> (Counted, Counted) {
                 let stream = profile.stream_name(instruction.stream);
                 format!("{} on {stream}", profile.name_of(instruction))
             };
-            let place = profile.place_of(user);
+            let place = names.place(profile.place_of(user));
             let user = format!("{} at {place}", describe(wait.user));
             *counts.entry(OneWait { user, until: describe(until) }).or_default() += 1;
         }

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use millstream_trace::{Action, Block, Body, ErrorKind, Program, Span, Statement, TraceError};
-use millstream_types::{Error, Origin};
+use millstream_trace::{
+    Action, Block, Body, Call, ErrorKind, Program, Results, Span, Statement, TraceError,
+};
+use millstream_types::{Error, Failure, Origin};
 
 /// An error that kept a trace from running to its end.
 #[derive(Clone, Debug)]
@@ -67,12 +69,46 @@ pub(crate) fn placed(program: &Program, place: Span, error: &Error) -> TraceErro
                 _ => None,
             };
             match at {
-                Some(at) => program.error(at, failure.without_place()),
+                Some(at) => program.error(at, with_names(program, at, failure).without_place()),
                 None => program.error(place, failure.to_string()),
             }
         }
         other => program.error(place, other.to_string()),
     }
+}
+
+/// Gives the operands and the stream of a failed call the program's names. The numbers of a
+/// recorded program are no names.
+fn with_names(program: &Program, at: Span, failure: &Failure) -> Failure {
+    let mut failure = failure.clone();
+    let Body::Statements(block) = &program.body else { return failure };
+    let Some(call) = call_at(&block.statements, at).filter(|_| program.imported.is_none()) else {
+        return failure;
+    };
+    let results = match &call.results {
+        Results::New(values) | Results::Into(values) => values,
+    };
+    let named = call.inputs.len() + results.len();
+    // An op in place has no operand for its result. With other counts, some have no name.
+    if [named, call.inputs.len()].contains(&failure.operands.len()) {
+        let values = call.inputs.iter().chain(results);
+        for (operand, value) in failure.operands.iter_mut().zip(values) {
+            operand.tensor.clone_from(&program.values[value.index()].name);
+        }
+    }
+    if let Some(stream) = call.stream.and_then(|stream| program.streams.get(stream.index())) {
+        failure.stream = format!("{} ({})", stream.name, failure.stream);
+    }
+    failure
+}
+
+/// Returns the call with a span.
+fn call_at(statements: &[Statement], at: Span) -> Option<&Call> {
+    statements.iter().find_map(|statement| match &statement.action {
+        Action::Call(call) if statement.span == at => Some(&**call),
+        Action::CriticalSection { body, .. } => call_at(body, at),
+        _ => None,
+    })
 }
 
 /// Returns the span on a line of the file: of a statement, a line of a list, a tensor or an output.

@@ -45,7 +45,7 @@ impl Before {
             .into_iter()
             .map(|(key, load)| {
                 let before = self.loads.iter().find(|(k, _)| *k == key).map_or(0, |(_, n)| *n);
-                StreamReport { key, instructions: load - before }
+                StreamReport { key, name: None, instructions: load - before }
             })
             .filter(|s| s.instructions > 0)
             .collect();
@@ -120,7 +120,11 @@ pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunRe
     report.instructions = all.filter(|(_, n)| *n > 0).collect();
     let streams = list.streams.iter().zip(loads);
     report.streams = streams
-        .map(|(decl, instructions)| StreamReport { key: decl.key.clone(), instructions })
+        .map(|(decl, instructions)| StreamReport {
+            key: decl.key.clone(),
+            name: None,
+            instructions,
+        })
         .filter(|s| s.instructions > 0)
         .collect();
     report.events_created = events.len() as u64;

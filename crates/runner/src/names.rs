@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use millstream_instructions::{Body as Instruction, InstructionList};
 use millstream_trace::{Action, Body, Program, Results, Statement, ValueRef};
-use millstream_types::{Origin, StreamId, TensorId};
+use millstream_types::{Origin, StreamId, StreamKey, TensorId};
 
 use crate::options::RunOptions;
 
@@ -26,14 +26,10 @@ pub fn names(program: &Program, options: &RunOptions, list: &InstructionList) ->
     if program.imported.is_some() {
         return names;
     }
-    let keys = program.stream_keys(&options.device).unwrap_or_default();
+    let streams = stream_names(program, options);
     for (k, decl) in list.streams.iter().enumerate() {
-        let own = program.streams.iter().zip(&keys).find(|(_, key)| **key == decl.key);
-        // A stream that an assignment knows by its number alone has no name.
-        if let Some((stream, _)) =
-            own.filter(|(s, key)| s.name != format!("{} {}", key.ty, key.index))
-        {
-            names.streams.push((StreamId(k as u16), stream.name.clone()));
+        if let Some((_, name)) = streams.iter().find(|(key, _)| *key == decl.key) {
+            names.streams.push((StreamId(k as u16), (*name).to_owned()));
         }
     }
     let Body::Statements(block) = &program.body else { return names };
@@ -55,6 +51,20 @@ pub fn names(program: &Program, options: &RunOptions, list: &InstructionList) ->
         *count += 1;
     }
     names
+}
+
+/// Returns the streams of a native trace that have names. A stream that an assignment knows by its
+/// number alone has none.
+pub(crate) fn stream_names<'p>(
+    program: &'p Program,
+    options: &RunOptions,
+) -> Vec<(StreamKey, &'p str)> {
+    if program.imported.is_some() {
+        return Vec::new();
+    }
+    let keys = program.stream_keys(&options.device).unwrap_or_default();
+    let all = keys.into_iter().zip(program.streams.iter().map(|stream| stream.name.as_str()));
+    all.filter(|(key, name)| *name != format!("{} {}", key.ty, key.index)).collect()
 }
 
 /// Collects the results of the calls of each line; none for a line with several statements.

@@ -14,7 +14,7 @@ use crate::execution::Execution;
 use crate::lower::Lowered;
 use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
-use crate::names::names;
+use crate::names::{names, stream_names};
 use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
 use crate::replay::Replayed;
@@ -90,6 +90,10 @@ pub(crate) fn run(
         }
     }
     name_outputs(&mut report);
+    for (key, name) in stream_names(program, options) {
+        let named = report.streams.iter_mut().filter(|stream| stream.key == key);
+        named.for_each(|stream| stream.name = Some(name.to_owned()));
+    }
     let list = report.list.as_ref().or(report.times.as_ref().map(|times| &times.list));
     report.names = list.map(|list| names(program, options, list)).unwrap_or_default();
     report.graphs = replayed.map_or_else(Vec::new, |replayed| replayed.executable.graphs());

@@ -125,6 +125,8 @@ pub struct MemoryReport {
 pub struct StreamReport {
     /// The key of the stream.
     pub key: StreamKey,
+    /// The program's name of it, if it has one.
+    pub name: Option<String>,
     /// The number of its instructions.
     pub instructions: u64,
 }

@@ -199,8 +199,9 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let mut table = new_table(terminal, &["stream", "instructions"]);
     for (rank, report) in ran.ranks.iter().enumerate() {
         for stream in &report.streams {
-            let name = ran.name(rank, &stream.key.to_string());
-            table.add_row(vec![name, stream.instructions.to_string()]);
+            let key = stream.key.to_string();
+            let name = stream.name.as_ref().map_or(key.clone(), |own| format!("{own} ({key})"));
+            table.add_row(vec![ran.name(rank, &name), stream.instructions.to_string()]);
         }
     }
     align_right(&mut table, 1);

@@ -1,5 +1,8 @@
 //! The page in a browser: clicks, keys, search, windows, themes.
 
+use millstream_profile::columns::PART;
+use millstream_profile::model::{Instruction, NONE, Role, Stream, Wait};
+use millstream_profile::{Profile, Times};
 use serde_json::Value;
 
 use crate::browser::{Site, result};
@@ -33,6 +36,51 @@ fn the_page_answers_clicks_keys_and_searches() {
         assert_eq!(found["checks"], Value::from(found["passed"].as_u64()), "{found}");
         assert!(found["passed"].as_u64().unwrap() >= 20, "{found}");
     }
+}
+
+/// A run of two streams, of which the second one waits for each hundredth call of the first one.
+fn long_run(count: u32) -> Profile {
+    let times = |k: u32| Times { ready: k.into(), start: k.into(), end: u64::from(k) + 1 };
+    let one = |k: u32| Instruction {
+        role: if k % 100 == 1 { Role::Wait } else { Role::Work },
+        stream: u32::from(k % 100 == 1),
+        seq: u64::from(k) + 1,
+        place: NONE,
+        times: Some(times(k)),
+        parent: NONE,
+        ..Instruction::default()
+    };
+    // The first waits are for nothing.
+    let wait = |k: u32| Wait {
+        waiter: k,
+        until: k.checked_sub(1001).unwrap_or(NONE),
+        user: NONE,
+        covered_by: NONE,
+        ..Wait::default()
+    };
+    let stream = |name: &str| Stream { name: name.to_owned(), ..Stream::default() };
+    Profile {
+        title: "a long run".to_owned(),
+        streams: ["first", "second"].map(stream).to_vec(),
+        names: vec!["op".to_owned()],
+        instructions: (0..count).map(one).collect(),
+        waits: (1..count).step_by(100).map(wait).collect(),
+        total: count.into(),
+        ..Profile::default()
+    }
+}
+
+#[test]
+fn a_long_run_decodes_the_chosen_range_alone() {
+    let page = millstream_profile::page::write(&long_run(5 * PART as u32 + 10));
+    let script = include_str!("chooser.js");
+    let page = page.replace("</body>", &format!("<script>{script}</script></body>"));
+    let site = Site::from([("/index.html".to_owned(), page.into_bytes())]);
+    let Some(text) = result(site, [900, 600], &[]) else { return };
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert!(found["error"].is_null(), "{}", found["error"]);
+    assert_eq!(found["failed"], serde_json::json!([]), "{found}");
+    assert!(found["checks"].as_u64().unwrap() >= 18, "{found}");
 }
 
 #[test]

@@ -125,6 +125,9 @@ fn wrong_requests_say_what_to_write() {
     refused(&["--assign", "none.json"], "none.json");
     let output = millstream(folder.path(), &["what-if", trace.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    let says = "it holds no profile: expected a file that `--profile` or `--html` has written";
+    assert!(error.contains(says), "{error}");
 }
 
 /// A profile of a program of several ranks has the streams of all.
@@ -146,6 +149,43 @@ fn ranks_are_in_one_profile() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("record a run of a single one"));
 }
 
+/// A failed call is told by the program's names.
+#[test]
+fn errors_have_the_programs_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = r#"{ "millstream": 1, "streams": { "work": {} },
+        "tensors": { "x": { "dtype": "f32", "values": [1, 2] },
+                     "rows": { "dtype": "i64", "values": [9] } },
+        "program": [{ "op": "index_select", "in": ["x", "rows"], "out": "z", "stream": "work",
+                      "attrs": { "dim": 0 } }],
+        "outputs": { "z": {} } }"#;
+    std::fs::write(folder.path().join("p.json"), program).unwrap();
+    let output = millstream(folder.path(), &["run", "p.json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    let says = "OpCall of index_select(x read f32[2], rows read i64[1], z write f32[1]) on work \
+                (cpu:0 compute 0) number 3 failed: index 9 at [0]: expected 0 to 1";
+    assert!(error.contains(says), "{error}");
+}
+
+/// A timeline of another program is asked as it is.
+#[test]
+fn a_timeline_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let timeline = examples().join("timelines/two-streams.json");
+    let timeline = timeline.to_str().unwrap();
+    let text = succeeds(folder.path(), &["what-if", timeline]);
+    assert!(unchanged(&text).abs() <= 0.1, "{text}");
+    assert!(text.contains("without it"), "{text}");
+    succeeds(folder.path(), &["profile", timeline, "--profile", "t.pftrace"]);
+    assert_eq!(succeeds(folder.path(), &["what-if", "t.pftrace"]), text);
+    let all = ["what-if", timeline, "--compute-streams", "2"];
+    let output = millstream(folder.path(), &all);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("the profile has no calls on compute streams of ours"), "{error}");
+}
+
 /// The names of the program are in lists, tables and pictures.
 #[test]
 fn streams_and_tensors_have_the_programs_names() {
@@ -163,6 +203,8 @@ fn streams_and_tensors_have_the_programs_names() {
     assert!(graph.contains(&format!("{name} (")), "{graph}");
     let summary = succeeds(folder.path(), &["profile", "run.pftrace", "--summary"]);
     assert!(summary.contains(&format!("{name} (")), "{summary}");
+    let ran = succeeds(folder.path(), &program);
+    assert!(ran.contains(&format!("│ {name} (")), "{ran}");
     // The list with its remarks runs.
     succeeds(folder.path(), &["run", "list.txt", "--inputs", trace.to_str().unwrap()]);
 }

@@ -67,6 +67,9 @@ pub fn what_if(profile: &Profile, changes: &Changes) -> Result<Profile, String> 
         || changes.threads.is_some()
     {
         (made, costs) = streams::moved(&made, costs, changes)?;
+        if !made.storages.is_empty() {
+            made.remarks.push("waits for memory that is used again are not predicted".to_owned());
+        }
     }
     for change in &changes.ops {
         change.apply(&made, &mut costs)?;

@@ -94,7 +94,12 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
     let is_call =
         |i: &Instruction| i.role == Role::Work && is_compute(i.stream) && i.parent == NONE;
     if profile.streams.iter().any(|stream| stream.rank > 0) {
-        return Err("the streams of one rank: record a run of a single one".to_owned());
+        return Err(
+            "the profile is of several ranks, and how long they wait for each other is part \
+                    of the times of their collectives, so other streams cannot be predicted: \
+                    record a run of a single one"
+                .to_owned(),
+        );
     }
     let calls = profile.instructions.iter().filter(|i| is_call(i));
     let Some(first) = calls.clone().next() else {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use serde::de::DeserializeOwned;
 
 use crate::model::{
     Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Storage, Times, Wait,
 };
 
-use super::{Header, Place, VERSION};
+use super::{Header, PartHeader, Place, VERSION};
 
 /// The most bytes that a file may hold once it is decompressed.
 const LIMIT: u64 = 2 << 30;
@@ -17,32 +18,38 @@ const LIMIT: u64 = 2 << 30;
 /// A file that is no profile, with the reason.
 pub type ReadError = String;
 
-struct Reading<'a> {
-    places: &'a BTreeMap<String, Place>,
-    bytes: &'a [u8],
+/// The columns of each piece.
+struct Reading {
+    pieces: Vec<(BTreeMap<String, Place>, Vec<u8>)>,
 }
 
-impl<'a> Reading<'a> {
-    fn bytes(&self, name: &str, ty: &str, size: usize) -> Result<&'a [u8], ReadError> {
-        let place = self.places.get(name).filter(|place| place.ty == ty);
-        let place = place.ok_or_else(|| format!("the column {name} of {ty} is missing"))?;
-        let range = place.count.checked_mul(size).and_then(|n| n.checked_add(place.at));
-        let bytes = range.and_then(|end| self.bytes.get(place.at..end));
-        bytes.ok_or_else(|| format!("the column {name} lies outside of the file"))
+impl Reading {
+    /// Returns the bytes of a column: those of all pieces that have it, one behind the other.
+    fn bytes(&self, name: &str, ty: &str, size: usize) -> Result<Vec<u8>, ReadError> {
+        let mut all = None;
+        for (places, bytes) in &self.pieces {
+            let Some(place) = places.get(name).filter(|place| place.ty == ty) else { continue };
+            let range = place.count.checked_mul(size).and_then(|n| n.checked_add(place.at));
+            let own = range.and_then(|end| bytes.get(place.at..end));
+            let own = own.ok_or_else(|| format!("the column {name} lies outside of the file"))?;
+            all.get_or_insert_with(Vec::new).extend_from_slice(own);
+        }
+        all.ok_or_else(|| format!("the column {name} of {ty} is missing"))
     }
 
     fn u8(&self, name: &str) -> Result<Vec<u8>, ReadError> {
-        Ok(self.bytes(name, "u8", 1)?.to_vec())
+        self.bytes(name, "u8", 1)
     }
 
     fn u32(&self, name: &str) -> Result<Vec<u32>, ReadError> {
-        let (all, _) = self.bytes(name, "u32", 4)?.as_chunks::<4>();
+        let bytes = self.bytes(name, "u32", 4)?;
+        let (all, _) = bytes.as_chunks::<4>();
         Ok(all.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
     }
 
     /// Returns the column of submitters, which files of earlier versions lack.
     fn submitters(&self, count: usize) -> Result<Vec<u32>, ReadError> {
-        match self.places.contains_key("submitter") {
+        match self.pieces.iter().any(|(places, _)| places.contains_key("submitter")) {
             true => self.u32("submitter"),
             false => Ok(vec![NONE; count]),
         }
@@ -50,7 +57,8 @@ impl<'a> Reading<'a> {
 
     /// Returns whole numbers; none for those below 0.
     fn f64(&self, name: &str) -> Result<Vec<Option<u64>>, ReadError> {
-        let (all, _) = self.bytes(name, "f64", 8)?.as_chunks::<8>();
+        let bytes = self.bytes(name, "f64", 8)?;
+        let (all, _) = bytes.as_chunks::<8>();
         let number = |bytes: &[u8; 8]| {
             let value = f64::from_le_bytes(*bytes);
             (value >= 0.0).then_some(value as u64)
@@ -64,23 +72,33 @@ impl<'a> Reading<'a> {
 /// # Errors
 /// The bytes are no profile, or are damaged.
 pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
-    let mut content = Vec::new();
-    let decoder = GzDecoder::new(bytes);
-    decoder
-        .take(LIMIT)
-        .read_to_end(&mut content)
-        .map_err(|e| format!("the profile cannot be decompressed: {e}"))?;
-    let short = || "the profile ends too early".to_owned();
-    let (length, rest) = content.split_first_chunk::<4>().ok_or_else(short)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    let (header, columns) = rest.split_at_checked(length).ok_or_else(short)?;
-    let header: Header =
-        serde_json::from_slice(header).map_err(|e| format!("the profile's header: {e}"))?;
+    read_pieces([bytes])
+}
+
+/// Reads a profile in pieces, as a page has it.
+///
+/// # Errors
+/// The bytes are no profile, or are damaged.
+pub fn read_pieces<B: AsRef<[u8]>>(
+    pieces: impl IntoIterator<Item = B>,
+) -> Result<Profile, ReadError> {
+    let mut room = LIMIT;
+    let mut pieces = pieces.into_iter();
+    let first = pieces.next().ok_or("the profile ends too early")?;
+    let (header, bytes): (Header, _) = unpacked(first.as_ref(), &mut room)?;
     if header.version != VERSION {
         let version = header.version;
         return Err(format!("the profile has version {version}, and this is for {VERSION}"));
     }
-    let columns = Reading { places: &header.columns, bytes: columns };
+    let mut columns = Reading { pieces: vec![(header.columns, bytes)] };
+    for piece in pieces {
+        let (header, bytes): (PartHeader, _) = unpacked(piece.as_ref(), &mut room)?;
+        columns.pieces.push((header.columns, bytes));
+    }
+    if !header.parts.is_empty() && header.parts.len() + 1 != columns.pieces.len() {
+        let (has, parts) = (columns.pieces.len() - 1, header.parts.len());
+        return Err(format!("the profile has {has} of its {parts} parts"));
+    }
     let profile = Profile {
         instructions: instructions(&columns)?,
         operands: operands(&columns)?,
@@ -103,7 +121,25 @@ pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     Ok(profile)
 }
 
-fn instructions(columns: &Reading<'_>) -> Result<Vec<Instruction>, ReadError> {
+/// Returns the header of a piece and the bytes behind it. `room` is how many bytes there may be.
+fn unpacked<T: DeserializeOwned>(bytes: &[u8], room: &mut u64) -> Result<(T, Vec<u8>), ReadError> {
+    let mut content = Vec::new();
+    GzDecoder::new(bytes)
+        .take(*room)
+        .read_to_end(&mut content)
+        .map_err(|e| format!("the profile cannot be decompressed: {e}"))?;
+    *room = room.saturating_sub(content.len() as u64);
+    let short = || "the profile ends too early".to_owned();
+    let (length, rest) = content.split_first_chunk::<4>().ok_or_else(short)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (header, _) = rest.split_at_checked(length).ok_or_else(short)?;
+    let header =
+        serde_json::from_slice(header).map_err(|e| format!("the profile's header: {e}"))?;
+    let columns = content.split_off(4 + length);
+    Ok((header, columns))
+}
+
+fn instructions(columns: &Reading) -> Result<Vec<Instruction>, ReadError> {
     let (name, role) = (columns.u32("name")?, columns.u8("role")?);
     let (stream, seq) = (columns.u32("stream")?, columns.f64("seq")?);
     let (place, issued) = (columns.u32("place")?, columns.f64("issued")?);
@@ -163,7 +199,7 @@ fn same(counts: &[usize]) -> Result<(), ReadError> {
     }
 }
 
-fn operands(columns: &Reading<'_>) -> Result<Vec<Operand>, ReadError> {
+fn operands(columns: &Reading) -> Result<Vec<Operand>, ReadError> {
     let (tensor, access) = (columns.u32("operandTensor")?, columns.u8("operandAccess")?);
     same(&[tensor.len(), access.len()])?;
     let one = |(tensor, access): (&u32, &u8)| Operand {
@@ -174,7 +210,7 @@ fn operands(columns: &Reading<'_>) -> Result<Vec<Operand>, ReadError> {
     Ok(tensor.iter().zip(&access).map(one).collect())
 }
 
-fn waits(columns: &Reading<'_>) -> Result<Vec<Wait>, ReadError> {
+fn waits(columns: &Reading) -> Result<Vec<Wait>, ReadError> {
     let (waiter, until) = (columns.u32("waitWaiter")?, columns.u32("waitUntil")?);
     let (user, resolution) = (columns.u32("waitUser")?, columns.u8("waitResolution")?);
     let (covered_by, counts) = (columns.u32("waitCoveredBy")?, columns.u32("waitTensorCount")?);
@@ -203,7 +239,7 @@ fn waits(columns: &Reading<'_>) -> Result<Vec<Wait>, ReadError> {
     (0..waiter.len()).map(one).collect()
 }
 
-fn storages(columns: &Reading<'_>) -> Result<Vec<Storage>, ReadError> {
+fn storages(columns: &Reading) -> Result<Vec<Storage>, ReadError> {
     let (arena, offset) = (columns.u32("storageArena")?, columns.f64("storageOffset")?);
     let (size, generation) = (columns.f64("storageSize")?, columns.f64("storageGeneration")?);
     let (tensor, allocated) = (columns.u32("storageTensor")?, columns.u32("storageAllocated")?);

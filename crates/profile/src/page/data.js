@@ -1,6 +1,6 @@
 'use strict';
-// Decodes the profile that the page holds: a header in JSON and columns of numbers.
-// crates/profile/src/columns.rs states the form.
+// Decodes the profile that the page holds: headers in JSON and columns of numbers.
+// crates/profile/src/columns states the form.
 
 const NONE = 0xffffffff;
 const ROLES = [
@@ -17,18 +17,117 @@ function bytesOf(base64) {
   return bytes;
 }
 
-async function decode(base64) {
+// Decodes one piece: its header, and its columns by name.
+async function unpack(base64) {
   const packed = new Blob([bytesOf(base64)]).stream();
   const plain = packed.pipeThrough(new DecompressionStream('gzip'));
   const buffer = await new Response(plain).arrayBuffer();
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  const profile = { ...header, columns: undefined };
+  const columns = {};
   for (const [name, { type, at, count }] of Object.entries(header.columns)) {
-    profile[name] = new ARRAYS[type](buffer, 4 + length + at, count);
+    columns[name] = new ARRAYS[type](buffer, 4 + length + at, count);
+  }
+  return { header, columns };
+}
+
+const isWithin = (part, [from, to]) => part.begin <= to && part.end >= from;
+
+// From the numbers of instructions in the whole run to their positions among those that are read.
+class Numbering {
+  constructor(parts, isRead) {
+    this.size = parts[0].instructions || 1;
+    this.isRead = isRead;
+    this.first = [];
+    this.origin = [];
+    this.count = 0;
+    parts.forEach(({ instructions }, part) => {
+      this.first.push(this.count);
+      if (!isRead[part]) return;
+      this.origin.push([this.count, part * this.size - this.count]);
+      this.count += instructions;
+    });
+  }
+
+  local(k) {
+    const part = Math.floor(k / this.size);
+    return this.isRead[part] ? this.first[part] + (k % this.size) : NONE;
+  }
+
+  // A place between two positions for what is not read, so that earlier and later can be told.
+  position(k) {
+    if (k === NONE) return NONE;
+    const part = Math.floor(k / this.size);
+    return this.isRead[part] ? this.local(k) : this.first[part] - 0.5;
+  }
+
+  // The number in the whole run.
+  global(k) {
+    return k + (this.origin.findLast(([first]) => first <= k)?.[1] ?? 0);
+  }
+}
+
+// Decodes the parts of the run that a range of the time needs.
+async function decode(head, pieces, range) {
+  const { parts, total } = head.header;
+  let isRead = parts.map((part) => isWithin(part, range));
+  if (!isRead.includes(true)) isRead = parts.map(() => true);
+  const read = parts.map((_, part) => part).filter((part) => isRead[part]);
+  const own = await Promise.all(read.map((part) => unpack(pieces[part + 1])));
+  const profile = { ...head.header, ...head.columns, columns: undefined };
+  for (const [name, first] of Object.entries(own[0].columns)) {
+    const all = own.map(({ columns }) => columns[name]);
+    const length = all.reduce((sum, column) => sum + column.length, 0);
+    profile[name] = all.length === 1 ? first : new first.constructor(length);
+    let at = 0;
+    for (const column of all.length > 1 ? all : []) {
+      profile[name].set(column, at);
+      at += column.length;
+    }
   }
   profile.count = profile.name.length;
+  profile.numbering = new Numbering(parts, isRead);
+  profile.isWhole = !isRead.includes(false);
+  profile.from = Math.max(0, range[0]);
+  profile.to = Math.min(total, range[1]);
+  profile.span = Math.max(1, profile.to - profile.from);
+  if (!profile.isWhole) renumber(profile, read);
+  if (own.length > 1) sortPath(profile);
   return profile;
+}
+
+const POSITIONS = [
+  'parent', 'submitter', 'waitWaiter', 'waitUntil', 'waitUser', 'waitCoveredBy', 'pathInstruction',
+];
+
+// Gives instructions and operands their positions among those that are read.
+function renumber(profile, read) {
+  const { numbering, parts } = profile;
+  for (const name of POSITIONS) profile[name] = profile[name].map((k) => numbering.local(k));
+  for (const name of ['storageAllocated', 'storageReleased', 'storageLastUse']) {
+    profile[name] = Float64Array.from(profile[name], (k) => numbering.position(k));
+  }
+  let operands = 0;
+  for (const part of read) {
+    const first = numbering.first[part];
+    const shift = profile.operandsFrom[first] - operands;
+    for (let k = first; k < first + parts[part].instructions; k++) {
+      profile.operandsFrom[k] -= shift;
+      profile.operandsTo[k] -= shift;
+    }
+    operands += parts[part].operands;
+  }
+}
+
+// Puts the critical path, which comes in parts, in the order of time.
+function sortPath(profile) {
+  const { pathStart, pathEnd, from, to } = profile;
+  const order = [...pathStart.keys()].filter((k) => pathEnd[k] >= from && pathStart[k] <= to);
+  order.sort((a, b) => pathStart[a] - pathStart[b] || pathEnd[a] - pathEnd[b]);
+  for (const name of ['pathKind', 'pathInstruction', 'pathStart', 'pathEnd']) {
+    const column = profile[name];
+    profile[name] = column.constructor.from(order, (k) => column[k]);
+  }
 }
 
 // The positions of the elements with each value, as one array and the begin of each part.
@@ -68,7 +167,9 @@ function link(profile) {
   profile.nameOf = (k) => profile.names[profile.name[k]] ?? '?';
   profile.placeOf = (k) => profile.places[profile.place[k]] ?? '';
   profile.streamOf = (k) => profile.streams[profile.stream[k]]?.name ?? 'the program';
-  profile.isTimed = (k) => profile.start[k] >= 0 && profile.stream[k] !== NONE;
+  profile.isTimed = (k) => profile.start[k] >= 0 && profile.stream[k] !== NONE
+    && profile.start[k] <= profile.to && profile.end[k] >= profile.from;
+  profile.isHere = (k) => k < profile.count && Number.isInteger(k);
   // A record stands for the work before it on its stream.
   profile.workBefore = (k) => {
     if (profile.role[k] !== ROLE.record) return k;

@@ -49,7 +49,7 @@ class Details {
     time('begins', profile.start[k]);
     time('ends', profile.end[k]);
     if (profile.placeOf(k)) pairs.push(['place', profile.placeOf(k)]);
-    pairs.push(['instruction', formatCount(k)]);
+    pairs.push(['instruction', formatCount(profile.numbering.global(k))]);
     if (profile.parent[k] !== NONE) pairs.push(['step of', this.link(profile.parent[k])]);
     const submitter = profile.submitter[k];
     if (submitter !== NONE) pairs.push(['submitted by', this.link(submitter)]);
@@ -135,7 +135,8 @@ class Details {
   // What a wait is for.
   awaited(wait) {
     const until = this.profile.waitUntil[wait];
-    return until === NONE ? 'something before the list' : this.link(this.profile.workBefore(until));
+    const outside = this.profile.isWhole ? 'something before the list' : 'something out of range';
+    return until === NONE ? outside : this.link(this.profile.workBefore(until));
   }
 
   madeWait(wait) {
@@ -183,8 +184,9 @@ class Details {
       const made = profile.storageAllocated[storage];
       const item = element('li', `${formatBytes(profile.storageSize[storage])}: `);
       const name = storageName(profile, storage);
-      item.append(made === NONE ? name : this.link(made, name));
-      const place = made === NONE ? 'from before the run' : profile.placeOf(made);
+      item.append(profile.isHere(made) ? this.link(made, name) : name);
+      const before = `from before the ${made === NONE ? 'run' : 'range'}`;
+      const place = profile.isHere(made) ? profile.placeOf(made) : before;
       item.append(element('span', place, { class: 'why' }));
       return item;
     });

@@ -126,8 +126,7 @@ class View {
       ArrowDown: () => timeline.zoom(1 / 0.7), s: () => timeline.zoom(1 / 0.7),
       '+': () => timeline.zoom(0.7), '=': () => timeline.zoom(0.7),
       '-': () => timeline.zoom(1 / 0.7),
-      f: () => timeline.setRange(0, this.profile.total),
-      Home: () => timeline.setRange(0, this.profile.total),
+      f: () => timeline.fit(), Home: () => timeline.fit(),
       '[': () => this.neighbour(-1), ']': () => this.neighbour(1),
       ',': () => this.step(this.selected - 1), '.': () => this.step(this.selected + 1),
       '/': () => this.by('search').focus(), n: () => this.goToHit(1), N: () => this.goToHit(-1),
@@ -161,7 +160,7 @@ class View {
     by('hit-before').addEventListener('click', () => this.goToHit(-1));
     by('zoom-in').addEventListener('click', () => timeline.zoom(0.5));
     by('zoom-out').addEventListener('click', () => timeline.zoom(2));
-    by('fit').addEventListener('click', () => timeline.setRange(0, this.profile.total));
+    by('fit').addEventListener('click', () => timeline.fit());
     by('theme').addEventListener('click', () => this.toggleTheme());
     by('help').addEventListener('click', () => by('keys').showModal());
     window.addEventListener('resize', () => timeline.draw());
@@ -228,24 +227,47 @@ class View {
   }
 }
 
-async function open() {
-  const dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
-  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-  const data = document.getElementById('data');
-  const profile = link(await decode(data.textContent));
-  data.remove();
-  splitLevels(profile);
+// What the page shows, in a line.
+function describeRun(profile) {
   const waits = [0, 0];
   profile.waitWaiter.forEach((waiter, wait) => {
     // The program's own waits are no stream's.
     if (waiter === NONE || profile.stream[waiter] !== NONE) waits[+profile.isElided(wait)]++;
   });
-  document.getElementById('facts').textContent = [
+  const range = `${formatTime(profile.from)} to ${formatTime(profile.to)}`;
+  return [
     `${profile.source.toLowerCase()}: ${formatTime(profile.total)}`,
+    ...(profile.isWhole ? [] : [`here ${range}`]),
     `${formatCount(profile.count)} instructions`,
     `${formatCount(waits[0])} waits, ${formatCount(waits[1])} not needed`,
     ...profile.remarks,
   ].join(' · ');
+}
+
+async function open() {
+  const dark = window.matchMedia('(prefers-color-scheme: dark)').matches;
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+  const by = (id) => document.getElementById(id);
+  const pieces = by('data').textContent.split('\n');
+  by('data').remove();
+  const head = await unpack(pieces[0]);
+  const { parts, total } = head.header;
+  let range = parts.length > AT_ONCE ? rangeOfAddress() : [0, total];
+  if (!range) {
+    document.documentElement.dataset.ready = 'choosing';
+    by('facts').textContent = `${head.header.source.toLowerCase()}: ${formatTime(total)}`;
+    range = await new Chooser(head, by('chooser')).choose();
+    window.history.replaceState(null, '', `#range=${range.join(',')}`);
+  }
+  by('range').hidden = parts.length <= AT_ONCE;
+  by('range').addEventListener('click', () => {
+    window.location.hash = '';
+    window.location.reload();
+  });
+  by('main').hidden = false;
+  const profile = link(await decode(head, pieces, range));
+  splitLevels(profile);
+  by('facts').textContent = describeRun(profile);
   const view = new View(profile);
   view.listen();
   view.details.clear();

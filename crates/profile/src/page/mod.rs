@@ -1,7 +1,7 @@
 //! A profile as a page: one file that a browser opens, without a network.
 //!
-//! The page holds the profile in the form of [`crate::columns`], in base64, and the
-//! scripts that draw it. Each script opens with its purpose.
+//! The page holds the profile in the form of [`crate::columns`], each piece a line of base64, and
+//! the scripts that draw it. Each script opens with its purpose.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +13,9 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// The scripts, in the order in which they use each other.
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 9] = [
     include_str!("data.js"),
+    include_str!("chooser.js"),
     include_str!("memory.js"),
     include_str!("tiles.js"),
     include_str!("timeline.js"),
@@ -29,7 +30,9 @@ const DATA: [&str; 2] = ["<script id=\"data\" type=\"text/plain\">", "</script>"
 
 /// Returns the page of a profile.
 pub fn write(profile: &Profile) -> String {
-    let data = STANDARD.encode(columns::write_for_page(profile));
+    let pieces = columns::write_for_page(profile);
+    let data: Vec<String> = pieces.iter().map(|piece| STANDARD.encode(piece)).collect();
+    let data = data.join("\n");
     let scripts = SCRIPTS.join("\n");
     let escaped = profile.title.replace('&', "&amp;").replace('<', "&lt;");
     let page = PAGE.replace("{{title}}", &escaped).replace("{{style}}", STYLE);
@@ -50,6 +53,6 @@ pub fn read(bytes: &[u8]) -> Result<Profile, String> {
     let text = str::from_utf8(bytes).map_err(|_| "the page is not UTF-8".to_owned())?;
     let (_, rest) = text.split_once(DATA[0]).ok_or("the page holds no profile")?;
     let (data, _) = rest.split_once(DATA[1]).ok_or("the page ends within its profile")?;
-    let bytes = STANDARD.decode(data).map_err(|e| format!("the page's profile: {e}"))?;
-    columns::read(&bytes)
+    let pieces: Result<Vec<_>, _> = data.lines().map(|line| STANDARD.decode(line)).collect();
+    columns::read_pieces(pieces.map_err(|e| format!("the page's profile: {e}"))?)
 }

@@ -11,19 +11,25 @@ class Steps {
   // The step is the selected instruction.
   show() {
     const { profile, view } = this;
+    const { numbering } = profile;
+    const last = numbering.global(profile.count - 1);
     const at = Math.max(0, view.selected);
     const go = (to) => () => view.step(to);
     const button = (text, to, title) => element('button', text, {
       type: 'button', onclick: go(to), title,
     });
     const number = element('input', [], {
-      type: 'number', min: '0', max: String(profile.count - 1), value: String(at),
-      'aria-label': 'Step',
+      type: 'number', min: String(numbering.global(0)), max: String(last),
+      value: String(numbering.global(at)), 'aria-label': 'Step',
     });
-    number.addEventListener('change', () => view.step(Number(number.value)));
+    number.addEventListener('change', () => {
+      const wanted = Math.min(Math.max(Math.round(number.valueAsNumber) || 0, 0), last);
+      const to = numbering.local(wanted);
+      view.step(to === NONE ? at : to);
+    });
     const controls = element('p', [
       button('«', 0, 'First'), ' ', button('‹', at - 1, 'Back (,)'), ' ', number, ' of ',
-      formatCount(profile.count - 1), ' ', button('›', at + 1, 'Forward (.)'), ' ',
+      formatCount(last), ' ', button('›', at + 1, 'Forward (.)'), ' ',
       button('»', profile.count - 1, 'Last'),
     ]);
     const parts = [this.lines(at), this.streams(at), this.events(at), this.memory(at)];
@@ -48,10 +54,11 @@ class Steps {
   }
 
   lines(at) {
+    const { numbering } = this.profile;
     const rows = [];
     const last = Math.min(this.profile.count - 1, at + AROUND);
     for (let k = Math.max(0, at - AROUND); k <= last; k++) {
-      const row = element('tr', [element('td', String(k)), element('td', this.line(k))]);
+      const row = element('tr', [element('td', String(numbering.global(k))), element('td', this.line(k))]);
       row.dataset.to = '';
       if (k === at) row.className = 'current';
       row.addEventListener('click', () => this.view.step(k));
@@ -84,7 +91,7 @@ class Steps {
         return !profile.isElided(wait) && profile.waitWaiter[wait] <= at;
       });
       const by = waits.map((wait) => profile.streamOf(profile.waitWaiter[wait]));
-      const cells = [`${k}`, profile.streamOf(k), by.length ? by.join(', ') : 'nobody yet'];
+      const cells = [`${profile.numbering.global(k)}`, profile.streamOf(k), by.length ? by.join(', ') : 'nobody yet'];
       rows.push(element('tr', cells.map((text) => element('td', text))));
     }
     if (!rows.length) return '';
@@ -106,7 +113,8 @@ class Steps {
     const newest = live.reverse().slice(0, 14);
     const rows = newest.map((storage) => {
       const last = profile.storageLastUse[storage];
-      const use = last === NONE ? 'never used' : last <= at ? 'no later use' : `used until ${last}`;
+      const until = profile.isHere(last) ? profile.numbering.global(last) : 'after this range';
+      const use = last === NONE ? 'never used' : last <= at ? 'no later use' : `used until ${until}`;
       const size = formatBytes(profile.storageSize[storage]);
       const cells = [storageName(profile, storage), size, use];
       return element('tr', cells.map((text) => element('td', text)));

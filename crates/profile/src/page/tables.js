@@ -29,15 +29,16 @@ class Tables {
     this.view.timeline.draw();
   }
 
-  // Shows a table. Each row is its cells and, if it leads somewhere, a function.
-  table(header, rows, before = []) {
+  // Shows the first rows of a table. Each row is its cells and, if it leads somewhere, a function.
+  table(header, all, before = [], count = all.length) {
+    const rows = all.slice(0, ROWS);
     const isNumber = (text) => /^[-+]?[\d,.]+( %| [nµm]?s| [KMGT]?i?B)?$/.test(text);
     const numbers = header.map((_, k) => rows.length > 0 && rows.every(([cells]) => {
       return typeof cells[k] !== 'string' || cells[k] === '' || isNumber(cells[k]);
     }) && rows.some(([cells]) => typeof cells[k] === 'string' && cells[k] !== ''));
     const classOf = (k) => (numbers[k] ? { class: 'number' } : {});
     const head = element('tr', header.map((text, k) => element('th', text, classOf(k))));
-    const body = rows.slice(0, ROWS).map(([cells, go]) => {
+    const body = rows.map(([cells, go]) => {
       const row = element('tr', cells.map((cell, k) => element('td', cell, classOf(k))));
       if (go) {
         row.dataset.to = '';
@@ -48,7 +49,8 @@ class Tables {
       return row;
     });
     const table = element('table', [element('thead', head), element('tbody', body)]);
-    const more = rows.length > ROWS ? [element('p', `and ${rows.length - ROWS} more`)] : [];
+    const left = formatCount(count - rows.length);
+    const more = count > rows.length ? [element('p', `and ${left} more`)] : [];
     this.panel.replaceChildren(...before, table, ...more);
   }
 
@@ -79,11 +81,11 @@ class Tables {
       const [works, waits] = [busy.get(k), blocked.get(k)];
       const count = (works?.count ?? 0) + (waits?.count ?? 0);
       const bar = element('span', [], {
-        class: 'bar', style: `width:${100 * (works?.time ?? 0) / (profile.total || 1)}px`,
+        class: 'bar', style: `width:${100 * (works?.time ?? 0) / profile.span}px`,
       });
       return [[
         stream.name, formatCount(count), formatTime(works?.time ?? 0),
-        formatShare(works?.time ?? 0, profile.total), bar, formatTime(waits?.time ?? 0),
+        formatShare(works?.time ?? 0, profile.span), bar, formatTime(waits?.time ?? 0),
         stream.by_device ? "the device's clock" : '',
       ], count > 0 ? () => this.view.select((works ?? waits).which) : null];
     });
@@ -144,17 +146,18 @@ class Tables {
     const kinds = [
       '', 'the way to ', 'the program, until it submits ', 'the way to the program, after ',
     ];
-    const rows = Array.from(profile.pathKind, (kind, k) => {
+    const rows = Array.from(profile.pathKind.subarray(0, ROWS), (kind, k) => {
       const instruction = profile.pathInstruction[k];
       const takes = profile.pathEnd[k] - profile.pathStart[k];
       return [[
         kinds[kind] + profile.nameOf(instruction), profile.streamOf(instruction),
         shortPlace(profile.placeOf(instruction)), formatTime(profile.pathStart[k]),
         formatTime(takes),
-        formatShare(takes, profile.total),
+        formatShare(takes, profile.span),
       ], () => this.view.select(instruction)];
     });
-    this.table(['critical path', 'stream', 'place', 'begins', 'takes', 'share'], rows);
+    const header = ['critical path', 'stream', 'place', 'begins', 'takes', 'share'];
+    this.table(header, rows, [], profile.pathKind.length);
   }
 
   memory() {

@@ -9,10 +9,10 @@ class Timeline {
     Object.assign(this, { profile, view, canvas });
     this.context = canvas.getContext('2d');
     this.rows = makeRows(profile);
-    this.from = 0;
-    this.to = Math.max(profile.total, 1);
-    this.rowOf = new Map();
-    this.rows.forEach((row, k) => this.rowOf.set(`${row.stream}/${row.lane}`, k));
+    this.from = profile.from;
+    this.to = profile.from + profile.span;
+    this.rowOf = profile.streams.map(() => []);
+    this.rows.forEach((row, k) => { this.rowOf[row.stream][row.lane] = k; });
     this.hues = profile.names.map((name) => {
       let hash = 7;
       for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) % 3600;
@@ -45,12 +45,15 @@ class Timeline {
   rowTop(k) { return this.parts.rows + k * (this.high + GAP); }
 
   setRange(from, to) {
-    const whole = Math.max(this.profile.total, 1);
-    const length = Math.min(Math.max(to - from, 4), whole * 1.1);
-    const begin = Math.min(Math.max(from, -whole * 0.05), whole * 1.05 - length);
+    const { from: first, span } = this.profile;
+    const length = Math.min(Math.max(to - from, 4), span * 1.1);
+    const begin = Math.min(Math.max(from, first - span * 0.05), first + span * 1.05 - length);
     [this.from, this.to] = [begin, begin + length];
     this.draw();
   }
+
+  // Shows all that was read.
+  fit() { this.setRange(this.profile.from, this.profile.from + this.profile.span); }
 
   zoom(factor, x = this.left + (this.canvas.clientWidth - this.left) / 2) {
     const time = this.time(x);
@@ -274,7 +277,7 @@ class Timeline {
   }
 
   rowIndex(k) {
-    return this.rowOf.get(`${this.profile.stream[k]}/${this.profile.lane[k]}`) ?? -1;
+    return this.rowOf[this.profile.stream[k]]?.[this.profile.lane[k]] ?? -1;
   }
 
   paintHits() {

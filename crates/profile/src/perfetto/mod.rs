@@ -61,7 +61,10 @@ pub fn write(profile: &Profile) -> Vec<u8> {
 /// # Errors
 /// The bytes are no trace, or hold no profile.
 pub fn read(bytes: &[u8]) -> Result<Profile, String> {
-    let trace = Trace::decode(bytes).map_err(|e| format!("this is no Perfetto trace: {e}"))?;
+    let trace = Trace::decode(bytes).map_err(|_| {
+        "it holds no profile: expected a file that `--profile` or `--html` has written, or another \
+         program's timeline; `millstream run PROGRAM --profile FILE` records a profile"
+    })?;
     let own = trace.packet.into_iter().find_map(|packet| packet.millstream);
     let own = own.ok_or("the trace holds no profile of Millstream's; only such traces are read")?;
     columns::read(&own)

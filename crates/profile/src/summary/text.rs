@@ -75,7 +75,9 @@ impl<'a> ShortNames<'a> {
     }
 
     /// Returns the text of a place: `node 12`, `line 12`, or with its file where there are several.
+    /// Of ops within each other it is the innermost one.
     pub fn place(&self, place: &str) -> String {
+        let place = place.rsplit(" > ").next().unwrap_or(place);
         let own = self.file.and_then(|file| place.strip_prefix(file));
         let own = own.filter(|own| !own.is_empty());
         let own = own.map(|own| match own.strip_prefix(':') {
@@ -83,6 +85,14 @@ impl<'a> ShortNames<'a> {
             None => own.trim_start().to_owned(),
         });
         own.unwrap_or_else(|| short(place).to_owned())
+    }
+}
+
+/// Returns the name of an op, or of a kernel without its template arguments, which are long.
+pub fn short_name(name: &str) -> String {
+    match name.split_once('<') {
+        Some((head, arguments)) if arguments.len() > 8 => format!("{head}<…>"),
+        _ => name.to_owned(),
     }
 }
 
@@ -165,16 +175,19 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     }
     let rows = show.rows.unwrap_or(usize::MAX);
     streams_table(profile, show, out)?;
-    let overlap = overlap(profile);
-    let several: u64 = overlap.at_once.iter().skip(2).sum();
-    writeln!(
-        out,
-        "streams that work at once: {:.2} on average; two or more for {}",
-        overlap.average(),
-        share(several, profile.total)
-    )?;
     // The ops of a timeline's threads have a table of their own: its devices run other names.
-    ops_table(&ops_where(profile, |stream| !stream.thread), "op", show, out)?;
+    let of_devices = ops_where(profile, |stream| !stream.thread);
+    if !of_devices.is_empty() || profile.streams.iter().all(|stream| !stream.thread) {
+        let overlap = overlap(profile);
+        let several: u64 = overlap.at_once.iter().skip(2).sum();
+        writeln!(
+            out,
+            "streams that work at once: {:.2} on average; two or more for {}",
+            overlap.average(),
+            share(several, profile.total)
+        )?;
+        ops_table(&of_devices, "op", show, out)?;
+    }
     let of_threads = ops_where(profile, |stream| stream.thread);
     if !of_threads.is_empty() {
         ops_table(&of_threads, "on threads", show, out)?;
@@ -245,8 +258,8 @@ fn waits_table(profile: &Profile, show: Show, rows: usize, out: &mut dyn Write) 
     for (number, wait) in waits.iter().take(rows).enumerate() {
         table.add_row([
             (number + 1).to_string(),
-            format!("{} on {}", wait.until, names.stream(wait.source)),
-            format!("{} on {}", wait.user, names.stream(wait.stream)),
+            format!("{} on {}", short_name(&wait.until), names.stream(wait.source)),
+            format!("{} on {}", short_name(&wait.user), names.stream(wait.stream)),
             names.place(&wait.place),
             wait.count.to_string(),
             time(wait.blocked),

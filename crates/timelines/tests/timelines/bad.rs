@@ -1,6 +1,11 @@
 //! Damaged files: an error says what, where and what was expected.
 
+use millstream_profile::columns;
 use millstream_timelines::{Options, read, read_bytes};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::chakra::{TWO_NODES, two_nodes};
 
 use crate::kineto::TWO_STREAMS;
 
@@ -57,6 +62,53 @@ fn errors_say_what_and_where() {
         "the table StringIds: it cannot be read as an SQLite database: file is not a database; export \
          the report again",
     );
+}
+
+/// Replaces, repeats, removes or swaps parts of a file, as a fuzzer does.
+fn damaged(seed: &[u8], steps: &[(u8, usize, usize)]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for &(how, a, b) in steps {
+        if bytes.is_empty() {
+            return bytes;
+        }
+        let (a, b) = (a % bytes.len(), b % bytes.len());
+        let part = a.min(b)..a.max(b);
+        match how % 5 {
+            0 => bytes[a] = b as u8,
+            1 => drop(bytes.drain(part)),
+            2 => bytes.insert(a, b as u8),
+            3 => {
+                let copy = bytes[part].to_vec();
+                bytes.splice(a..a, copy);
+            }
+            _ => bytes.truncate(a.max(1)),
+        }
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// What the fuzz target `timeline` does, on damaged files of each format.
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        steps in vec((any::<u8>(), any::<usize>(), any::<usize>()), 0..6),
+        noise in vec(any::<u8>(), 0..64),
+    ) {
+        let kineto = TWO_STREAMS.replace("SYNC\n", "").into_bytes();
+        let messages = two_nodes();
+        let seeds: [&[u8]; 4] = [&kineto, &messages, TWO_NODES.as_bytes(), &noise];
+        for seed in seeds {
+            match read_bytes("damaged", damaged(seed, &steps)) {
+                Ok(timeline) => {
+                    let written = columns::write(&timeline.profile);
+                    prop_assert_eq!(columns::read(&written).err(), None);
+                }
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
 }
 
 #[test]

@@ -98,18 +98,24 @@ fn recorded_nodes_keep_their_threads_streams_and_times() {
     assert_eq!(shown, expected.map(|(text, at)| (text.to_owned(), at)));
 }
 
-#[test]
-fn the_json_of_its_converter_is_the_same() {
-    let text = r#"{"version": "0.0.4"}
+/// Two nodes, as the JSON of Chakra's converter has them.
+pub(crate) const TWO_NODES: &str = r#"{"version": "0.0.4"}
 {"id": "0", "name": "load", "type": "MEM_LOAD_NODE", "durationMicros": "2"}
 {"id": "1", "name": "layer", "type": "COMP_NODE", "dataDeps": ["0"], "durationMicros": "10",
  "attr": [{"name": "is_cpu_op", "boolVal": false}]}
 "#;
-    let nodes = [node(0, "load", 2, &[], 2), node(1, "layer", 4, &[0], 10)];
-    let json = read_bytes("a", text.as_bytes().to_vec()).unwrap().profile;
+
+/// Returns the same nodes as messages.
+pub(crate) fn two_nodes() -> Vec<u8> {
+    file(&[node(0, "load", 2, &[], 2), node(1, "layer", 4, &[0], 10)])
+}
+
+#[test]
+fn the_json_of_its_converter_is_the_same() {
+    let json = read_bytes("a", TWO_NODES.as_bytes().to_vec()).unwrap().profile;
     check(&json);
-    assert_eq!(json, read_bytes("a", file(&nodes)).unwrap().profile);
-    let wrong = text.replace("COMP_NODE", "COMPUTE");
+    assert_eq!(json, read_bytes("a", two_nodes()).unwrap().profile);
+    let wrong = TWO_NODES.replace("COMP_NODE", "COMPUTE");
     let error = read_bytes("a", wrong.into_bytes()).unwrap_err().to_string();
     assert!(error.starts_with("a: object 3: type 'COMPUTE' is not known: expected"), "{error}");
 }
