@@ -5,8 +5,8 @@
 //! rank without a launcher. The variable `MILLSTREAM_MPI` names another library.
 //!
 //! One thread makes all calls of the library, so any level of thread support suffices. Calls are
-//! matched on rank 0 before a rank gets data: the ranks' mistakes, skipped calls and ranks that wait
-//! for one another are found as in one process, by the same code.
+//! matched on rank 0 before a rank gets data: the ranks' mistakes, skipped calls and ranks that
+//! wait for one another are found as in one process, by the same code.
 //!
 //! | module | holds |
 //! |---|---|
