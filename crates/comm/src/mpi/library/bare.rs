@@ -32,7 +32,7 @@ pub(super) fn call<H: Handle>(
         BareCollective::AllGather | BareCollective::Gather => own * ranks == other,
         BareCollective::ReduceScatter | BareCollective::Scatter => own == other * ranks,
     };
-    let is_float = [&*given, &*received].iter().all(|b| b.dtype() == millstream_types::DType::F32);
+    let is_float = [given, &*received].iter().all(|b| b.dtype() == millstream_types::DType::F32);
     if !fits || !is_float || !own.is_multiple_of(*ranks) && collective == BareCollective::AllToAll {
         return Err(CommError::new(format!(
             "{collective:?} of {ranks} ranks: {given:?} and {received:?} do not fit"
