@@ -23,6 +23,7 @@
 //! | `memory` | `bench memory` |
 //! | `replay`, `executables`, `stencil` | `bench replay` |
 //! | `granularity` | METG(50 %) |
+//! | `ranks` | `bench ranks` |
 //! | `traces` | `bench traces` |
 //! | [`pytorch`] | the process with PyTorch that it compares with |
 //! | `verify` | `bench verify` |
@@ -38,6 +39,7 @@ mod granularity;
 mod measure;
 mod memory;
 pub mod pytorch;
+mod ranks;
 mod replay;
 mod stencil;
 mod traces;
@@ -52,6 +54,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use memory::MemoryArgs;
+use ranks::RanksArgs;
 use replay::ReplayArgs;
 use traces::TracesArgs;
 use verify::VerifyArgs;
@@ -66,6 +69,9 @@ pub enum Command {
     /// Measures memory and events, beside allocators of the host.
     #[command(after_help = "Example:\n  millstream bench memory")]
     Memory(MemoryArgs),
+    /// Measures collectives between processes, beside the bare calls of MPI.
+    #[command(after_help = "Example:\n  mpirun -n 2 millstream bench ranks")]
+    Ranks(RanksArgs),
     /// Measures launches of executables.
     #[command(after_help = "Example:\n  millstream bench replay")]
     Replay(ReplayArgs),
@@ -88,6 +94,7 @@ pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::Engine(arguments) => engine(arguments),
         Command::Memory(arguments) => memory::memory(arguments),
+        Command::Ranks(arguments) => ranks::ranks(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
         Command::Traces(arguments) => traces::traces(arguments),
         Command::Verify(arguments) => verify::verify_lists(arguments),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytemuck::Pod;
 use millstream_types::DType;
@@ -15,8 +15,82 @@ pub struct Buffer {
     dtype: DType,
     numel: usize,
     /// The bytes of the elements. They are stored in words, which aligns them for every dtype; the
-    /// elements may end inside the last word.
-    words: Arc<Vec<u64>>,
+    /// elements may end inside a word, and before the last one.
+    words: Arc<Words>,
+}
+
+/// The memory of a buffer.
+#[derive(Clone)]
+struct Words {
+    words: Vec<u64>,
+    /// Where the memory is kept once no buffer uses it.
+    home: Weak<Mutex<Vec<Vec<u64>>>>,
+}
+
+impl Words {
+    fn of(words: Vec<u64>) -> Arc<Words> {
+        Arc::new(Words { words, home: Weak::new() })
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.upgrade() {
+            let mut spare = home.lock().unwrap_or_else(PoisonError::into_inner);
+            spare.push(std::mem::take(&mut self.words));
+            let mut words: usize = spare.iter().map(Vec::len).sum();
+            while words * size_of::<u64>() > Spare::MOST {
+                words -= spare.remove(0).len();
+            }
+        }
+    }
+}
+
+/// The memory of large buffers that are used no more, for the next ones: the system gives new
+/// memory page by page, which takes longer than to fill it.
+#[derive(Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Vec<Vec<u64>>>>);
+
+impl Spare {
+    /// The bytes from which on memory is kept.
+    const LEAST: usize = 64 << 10;
+
+    /// The most bytes that are kept.
+    const MOST: usize = 256 << 20;
+
+    /// Returns elements of any values.
+    ///
+    /// # Errors
+    /// Memory is exhausted.
+    pub(crate) fn buffer(&self, elements: Elements) -> Result<Buffer, CommError> {
+        let Elements { dtype, numel } = elements;
+        let bytes = numel.checked_mul(dtype.size()).filter(|bytes| *bytes >= Spare::LEAST);
+        let Some(count) = bytes.map(|bytes| bytes.div_ceil(size_of::<u64>())) else {
+            return Buffer::zeros(elements);
+        };
+        let found = {
+            let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Much longer memory is left for larger buffers.
+            let fits = |words: &Vec<u64>| (count..=2 * count).contains(&words.len());
+            let at = spare.iter().rposition(fits);
+            at.map(|at| spare.remove(at))
+        };
+        let words = match found {
+            Some(words) => words,
+            None => cleared(count)?,
+        };
+        let words = Arc::new(Words { words, home: Arc::downgrade(&self.0) });
+        Ok(Buffer { dtype, numel, words })
+    }
+}
+
+/// Returns so many words of zeros.
+fn cleared(count: usize) -> Result<Vec<u64>, CommError> {
+    let mut words = Vec::new();
+    let size = count.saturating_mul(size_of::<u64>());
+    words.try_reserve_exact(count).map_err(|_| no_memory(size))?;
+    words.resize(count, 0);
+    Ok(words)
 }
 
 /// The elements that a rank expects.
@@ -49,10 +123,7 @@ impl Buffer {
         let bytes = numel.checked_mul(dtype.size());
         let Some(bytes) = bytes else { return Err(no_memory(usize::MAX)) };
         let count = bytes.div_ceil(size_of::<u64>());
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).map_err(|_| no_memory(bytes))?;
-        words.resize(count, 0);
-        Ok(Buffer { dtype, numel, words: Arc::new(words) })
+        Ok(Buffer { dtype, numel, words: Words::of(cleared(count)?) })
     }
 
     /// Returns elements whose bytes begin at the first word.
@@ -65,7 +136,7 @@ impl Buffer {
     ) -> Result<Buffer, CommError> {
         let is_enough = numel.checked_mul(dtype.size()).is_some_and(|b| b <= words.len() * 8);
         match is_enough {
-            true => Ok(Buffer { dtype, numel, words: Arc::new(words) }),
+            true => Ok(Buffer { dtype, numel, words: Words::of(words) }),
             false => {
                 let (wanted, bytes) = (Elements { dtype, numel }, words.len() * 8);
                 Err(CommError::new(format!("expected the bytes of {wanted}, got {bytes}")))
@@ -90,14 +161,14 @@ impl Buffer {
 
     /// Returns the bytes of the elements.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.numel * self.dtype.size()]
+        &bytemuck::cast_slice(&self.words.words)[..self.numel * self.dtype.size()]
     }
 
     /// Returns the bytes of the elements, to be written. Other handles of the elements keep theirs.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.numel * self.dtype.size();
-        let words: &mut Vec<u64> = Arc::make_mut(&mut self.words);
-        &mut bytemuck::cast_slice_mut(words)[..bytes]
+        let words: &mut Words = Arc::make_mut(&mut self.words);
+        &mut bytemuck::cast_slice_mut(&mut words.words)[..bytes]
     }
 
     /// Returns the elements as values of a type of the dtype's size.
@@ -147,4 +218,40 @@ impl Buffer {
 
 fn no_memory(bytes: usize) -> CommError {
     CommError::new(format!("out of memory for {bytes} bytes between ranks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_types::DType;
+
+    use super::{Elements, Spare};
+
+    #[test]
+    fn memory_is_used_again_once_no_buffer_has_it() {
+        let spare = Spare::default();
+        let of = |numel| spare.buffer(Elements { dtype: DType::U8, numel }).unwrap();
+        let mut one = of(Spare::LEAST);
+        one.bytes_mut().fill(7);
+        let at = one.bytes().as_ptr();
+        let same = one.clone();
+        drop(one);
+        assert_ne!(of(Spare::LEAST).bytes().as_ptr(), at, "another buffer has it");
+        drop(same);
+        let smaller = of(Spare::LEAST + 8);
+        assert_eq!(smaller.bytes(), vec![0; Spare::LEAST + 8], "too short to be used again");
+        let again = of(Spare::LEAST);
+        assert!(again.bytes().as_ptr() == at && again.bytes().iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn the_oldest_memory_goes_first() {
+        let spare = Spare::default();
+        let quarter = Spare::MOST / 4;
+        let of = |numel| spare.buffer(Elements { dtype: DType::U8, numel }).unwrap();
+        let all: Vec<_> = (0..5).map(|k| of(quarter - 8 * k)).collect();
+        all.into_iter().for_each(drop);
+        let kept = spare.0.lock().unwrap();
+        let kept: Vec<usize> = kept.iter().map(|words| words.len() * 8).collect();
+        assert_eq!(kept, [1, 2, 3, 4].map(|k| quarter - 8 * k));
+    }
 }

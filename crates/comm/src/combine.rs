@@ -18,14 +18,14 @@ pub(crate) fn combine(calls: &[Call]) -> Result<Vec<Vec<Buffer>>, CommError> {
         Collective::AllReduce(reduction) => {
             let reduced = (0..first.given.len()).map(|k| {
                 let out = first.given[k].elements();
-                reduce(&from(&of_all(calls, k)?, 0), out, *reduction)
+                reduce(&from(&of_all(calls, k)?, 0), Buffer::zeros(out)?, *reduction)
             });
             Ok(vec![reduced.collect::<Result<Vec<_>, _>>()?; ranks])
         }
         Collective::Reduce { reduction, root } => {
             let reduced = (0..first.given.len()).map(|k| {
                 let out = first.given[k].elements();
-                reduce(&from(&of_all(calls, k)?, 0), out, *reduction)
+                reduce(&from(&of_all(calls, k)?, 0), Buffer::zeros(out)?, *reduction)
             });
             let mut results = nothing();
             *at_root(&mut results, *root)? = reduced.collect::<Result<_, _>>()?;
@@ -51,7 +51,8 @@ pub(crate) fn combine(calls: &[Call]) -> Result<Vec<Vec<Buffer>>, CommError> {
                 Some((*end - numel, numel))
             });
             each.map(|(first, numel)| {
-                Ok(vec![reduce(&from(&parts, first), Elements { dtype, numel }, *reduction)?])
+                let out = Buffer::zeros(Elements { dtype, numel })?;
+                Ok(vec![reduce(&from(&parts, first), out, *reduction)?])
             })
             .collect()
         }

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use millstream_ops::collective::ReduceOp;
 use millstream_types::DType;
 
-use crate::buffer::{Buffer, Elements};
+use crate::buffer::Buffer;
 use crate::error::CommError;
 
 /// How many elements are reduced at once: their sums stay in the fastest cache.
@@ -75,21 +75,21 @@ number! {
 }
 
 /// Reduces equal numbers of elements of each rank, which are given in the order of the ranks: each
-/// a buffer and the number of its first element.
+/// a buffer and the number of its first element. The results replace the elements of `reduced`.
 ///
 /// # Errors
-/// A rank gave other elements, or memory is exhausted.
+/// A rank gave other elements.
 pub(crate) fn reduce(
     parts: &[(&Buffer, usize)],
-    out: Elements,
+    mut reduced: Buffer,
     reduction: ReduceOp,
 ) -> Result<Buffer, CommError> {
+    let out = reduced.elements();
     for (part, first) in parts {
         if part.dtype() != out.dtype || part.numel() < first + out.numel {
             return Err(CommError::new(format!("expected elements for {out}, got {part:?}")));
         }
     }
-    let mut reduced = Buffer::zeros(out)?;
     let reduce = match out.dtype {
         DType::F32 => reduce_as::<f32>,
         DType::F64 => reduce_as::<f64>,

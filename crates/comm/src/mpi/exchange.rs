@@ -14,7 +14,7 @@ use std::ops::Range;
 use millstream_ops::collective::ReduceOp;
 use millstream_types::DType;
 
-use crate::buffer::{Buffer, Elements};
+use crate::buffer::{Buffer, Elements, Spare};
 use crate::call::{Call, Collective};
 use crate::error::CommError;
 use crate::reduction::reduce;
@@ -211,7 +211,7 @@ impl Exchange {
     ) -> Result<(), CommError> {
         let dtype = given.dtype();
         let taken = Elements { dtype, numel: received.iter().sum::<usize>() / dtype.size() };
-        let whole = Buffer::zeros(taken)?;
+        let whole = library.spare().buffer(taken)?;
         let parts = (sent, received);
         let at = self.position;
         let started = pieces::all_to_all(library, self.comms[0], parts, (given, whole), at)?;
@@ -241,7 +241,7 @@ impl Exchange {
         };
         let into = match into {
             Some(into) => into,
-            None => Buffer::zeros(Elements { dtype, numel: taken / size })?,
+            None => library.spare().buffer(Elements { dtype, numel: taken / size })?,
         };
         let at = (self.position, self.ranks);
         let started = pieces::start(library, self.comms[0], operation, (given, into), at)?;
@@ -257,7 +257,7 @@ impl Exchange {
         taken: Elements,
     ) -> Result<(), CommError> {
         let nothing = Buffer::zeros(Elements { numel: 0, ..taken })?;
-        let into = Buffer::zeros(taken)?;
+        let into = library.spare().buffer(taken)?;
         let at = (self.position, self.ranks);
         let started = pieces::start(library, self.comms[0], operation, (nothing, into), at)?;
         self.pending.push((started, None));
@@ -300,18 +300,18 @@ impl Exchange {
         match self.stage {
             Stage::Last => Ok(Some(self.results(received))),
             Stage::Whole(reduction) => {
-                let whole = |all: &Buffer| reduced(all, ranks, reduction);
+                let whole = |all: &Buffer| reduced(library.spare(), all, ranks, reduction);
                 received.iter().map(whole).collect::<Result<_, _>>().map(Some)
             }
             Stage::Part(reduction) => {
-                let own = |all: &Buffer| reduced(all, ranks, reduction);
+                let own = |all: &Buffer| reduced(library.spare(), all, ranks, reduction);
                 received.iter().map(own).collect::<Result<_, _>>().map(Some)
             }
             Stage::Parts(reduction, root) => {
                 let given = self.call.given.clone();
                 (self.stage, self.comms[0]) = (Stage::Last, self.comms[1]);
                 for (all, given) in received.iter().zip(&given) {
-                    let own = reduced(all, ranks, reduction)?;
+                    let own = reduced(library.spare(), all, ranks, reduction)?;
                     let counts = bytes(&parts(given.numel(), ranks), given.dtype());
                     let operation = match root {
                         Some(root) => Operation::Gather { root, counts },
@@ -339,11 +339,16 @@ impl Exchange {
 }
 
 /// Reduces the parts of all ranks, which follow one another.
-fn reduced(all: &Buffer, ranks: usize, reduction: ReduceOp) -> Result<Buffer, CommError> {
+fn reduced(
+    spare: &Spare,
+    all: &Buffer,
+    ranks: usize,
+    reduction: ReduceOp,
+) -> Result<Buffer, CommError> {
     let numel = all.numel() / ranks;
     let each: Range<usize> = 0..ranks;
     let parts: Vec<(&Buffer, usize)> = each.map(|rank| (all, rank * numel)).collect();
-    reduce(&parts, Elements { dtype: all.dtype(), numel }, reduction)
+    reduce(&parts, spare.buffer(Elements { dtype: all.dtype(), numel })?, reduction)
 }
 
 fn lacking() -> CommError {

@@ -5,8 +5,8 @@
 //! rank without a launcher. The variable `MILLSTREAM_MPI` names another library.
 //!
 //! One thread makes all calls of the library, so any level of thread support suffices. Calls are
-//! matched on rank 0 before data moves: the ranks' mistakes, skipped calls and ranks that wait for
-//! one another are found as in one process, by the same code.
+//! matched on rank 0 before a rank gets data: the ranks' mistakes, skipped calls and ranks that
+//! wait for one another are found as in one process, by the same code.
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,7 +16,8 @@
 //! | `exchange` | the exchange of a collective's data |
 //! | `pieces` | operations of more bytes than the library takes at once |
 //! | `presence` | whether the other processes exist |
-//! | `progress` | the thread that makes all calls of the library; lost ranks |
+//! | `small` | small collectives, which rank 0 combines |
+//! | `progress` | the thread that makes all calls of the library, its messages; lost ranks |
 
 mod command;
 mod control;
@@ -25,6 +26,7 @@ mod library;
 mod pieces;
 mod presence;
 mod progress;
+mod small;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +45,8 @@ use crate::error::CommError;
 use crate::local::skipped;
 use crate::request::{Request, request};
 
-use command::{Command, Counters};
+use command::{Command, Counters, Measurement};
+pub use library::BareCollective;
 use progress::Progress;
 
 /// Returns whether a launcher of MPI has started this process.
@@ -165,6 +168,33 @@ impl MpiCommunicator {
         let gone = |_| CommError::new("the thread of the MPI library has ended");
         let greatest = outcome.recv().map_err(gone)??;
         Ok(greatest.first().and_then(|buffer| buffer.bytes().first().copied()).unwrap_or(own))
+    }
+
+    /// Calls one of the library's own collectives so often, for measurements to compare with.
+    /// Returns the time, which begins when all ranks are there, and what was received. All ranks do
+    /// this at the same place of their programs, with no call under way. Blocks.
+    ///
+    /// # Errors
+    /// The library fails, or the buffers do not fit the collective.
+    pub fn bare(
+        &self,
+        collective: BareCollective,
+        given: Buffer,
+        received: Buffer,
+        repetitions: u32,
+    ) -> Result<(Duration, Buffer), CommError> {
+        let (answer, outcome) = channel();
+        let measurement = Measurement { collective, given, received, repetitions, answer };
+        self.command(Command::Bare(Box::new(measurement)));
+        let gone = |_| CommError::new("the thread of the MPI library has ended");
+        outcome.recv().map_err(gone)?
+    }
+
+    /// Returns how many messages this process has sent to match calls, without heartbeats and the
+    /// data of exchanges.
+    pub fn messages(&self) -> u64 {
+        // Relaxed: a count.
+        self.counters.messages.load(Ordering::Relaxed)
     }
 
     /// Starts a call, whose number counts the programs.

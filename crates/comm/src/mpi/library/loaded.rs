@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use libloading::Library as Dynamic;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Spare};
 use crate::error::CommError;
 
 use super::functions::{Abi, Functions, Handle, MPICH, STANDARD, open_mpi};
-use super::{Comm, Library, Operation, Started};
+use super::{BareCollective, Comm, Library, Operation, Started, bare};
 
 /// The variable that names the library.
 const VARIABLE: &str = "MILLSTREAM_MPI";
@@ -102,18 +102,23 @@ fn is_standard(library: &Dynamic) -> bool {
     code == 0 && major > 0
 }
 
-struct Loaded<H: Handle> {
-    functions: Rc<Functions<H>>,
-    abi: Abi<H>,
-    comms: Vec<H>,
-    rank: usize,
-    ranks: usize,
+pub(super) struct Loaded<H: Handle> {
+    pub(super) functions: Rc<Functions<H>>,
+    pub(super) abi: Abi<H>,
+    pub(super) comms: Vec<H>,
+    pub(super) rank: usize,
+    pub(super) ranks: usize,
     version: String,
     most_bytes: usize,
+    spare: Spare,
 }
 
 /// Returns the error of a code, if it is one.
-fn check<H: Handle>(functions: &Functions<H>, what: &str, code: c_int) -> Result<(), CommError> {
+pub(super) fn check<H: Handle>(
+    functions: &Functions<H>,
+    what: &str,
+    code: c_int,
+) -> Result<(), CommError> {
     if code == 0 {
         return Ok(());
     }
@@ -130,7 +135,7 @@ fn text_of(text: &[c_char]) -> String {
         .map_or_else(|_| String::new(), |t| t.to_string_lossy().trim().to_owned())
 }
 
-fn count(bytes: usize) -> Result<c_int, CommError> {
+pub(super) fn count(bytes: usize) -> Result<c_int, CommError> {
     c_int::try_from(bytes).map_err(|_| {
         CommError::new(format!("{bytes} bytes in one collective: MPI takes less than 2 GiB"))
     })
@@ -186,6 +191,7 @@ impl<H: Handle> Loaded<H> {
             ranks: ranks.unsigned_abs() as usize,
             version,
             most_bytes: most_bytes(),
+            spare: Spare::default(),
         })
     }
 }
@@ -242,6 +248,10 @@ impl<H: Handle> Library for Loaded<H> {
 
     fn version(&self) -> &str {
         &self.version
+    }
+
+    fn spare(&self) -> &Spare {
+        &self.spare
     }
 
     fn most_bytes(&self) -> usize {
@@ -361,6 +371,15 @@ impl<H: Handle> Library for Loaded<H> {
             held,
             is_done: false,
         }))
+    }
+
+    fn bare(
+        &mut self,
+        collective: BareCollective,
+        given: &Buffer,
+        received: &mut Buffer,
+    ) -> Result<(), CommError> {
+        bare::call(self, collective, given, received)
     }
 
     fn finalize(&mut self) {

@@ -4,16 +4,21 @@
 //! # Rules
 //! 1. A call's data is exchanged only once rank 0 has said that all ranks have made the call. So no
 //!    operation of the library waits for a rank that will not come, and the ranks' mistakes are
-//!    found before data moves.
+//!    found before data moves. A small call has no exchange: rank 0 combines it (`small`).
 //! 2. Rank 0's messages reach each rank in the order of its decisions. So all ranks start the
 //!    operations of a communicator, and create communicators, in one order.
 //! 3. The thread ends once all ranks have left. Until then it serves the calls of the others.
 //! 4. A rank that is lost ends the work of all: nothing can be expected of an
 //!    operation in which it takes part, and MPI does not say which these are.
-//! 5. While operations are under way the thread polls and yields; then it sleeps in short and
-//!    growing steps, up to a millisecond. A command wakes it.
+//! 5. While operations are under way, or calls wait for rank 0's decision, the thread polls and
+//!    yields; for a moment also after them, as the next call often follows. Then it sleeps in short
+//!    and growing steps, up to a millisecond. A command wakes it.
+//! 6. A stall of the rank's machine is reported after some polls: most calls that a machine waits
+//!    for complete earlier, and then nothing is sent.
 
 mod loss;
+mod measurement;
+mod messages;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,19 +29,21 @@ use std::time::Duration;
 
 use millstream_ops::collective::{Channel, ProcessGroup};
 
+use crate::buffer::Buffer;
 use crate::call::Call;
 use crate::error::CommError;
-use crate::matching::{Event, Matching, Notice};
+use crate::matching::{Matching, Notice};
 use crate::request::{Completer, Outcome};
 
 use crate::mpi::command::{Command, Counters};
-use crate::mpi::control::{Control, WireSlot, brief, buffer, decode, encode, nothing};
+use crate::mpi::control::{Control, WireSlot, brief};
 use crate::mpi::exchange::Exchange;
-use crate::mpi::library::{Comm, Library, Operation, Started, WORLD};
+use crate::mpi::library::{Comm, Library, Started};
 use crate::mpi::presence::Presence;
+use crate::mpi::small::{self, Posted};
 
-/// How often the thread polls in vain before it sleeps.
-const POLLS: u32 = 2000;
+/// How often the thread polls in vain before it sleeps, while something is under way and after it.
+const POLLS: (u32, u32) = (2000, 100);
 
 /// The first and the longest sleep.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
@@ -51,11 +58,13 @@ pub(in crate::mpi) struct Progress {
     rank: usize,
     ranks: usize,
     /// The calls of all ranks, on rank 0: each with its rank's number for it.
-    matching: Option<Matching<u64>>,
+    matching: Option<Matching<Posted>>,
     /// Messages of this rank to itself.
     own: VecDeque<Control>,
     /// The receipt of the next message.
     incoming: Option<Box<dyn Started>>,
+    /// The buffer of the last message, for the next one.
+    spare: Option<Buffer>,
     /// Messages on their way.
     outgoing: Vec<Box<dyn Started>>,
     waiting: HashMap<u64, Waiting>,
@@ -66,6 +75,8 @@ pub(in crate::mpi) struct Progress {
     /// The communicator of messages and of all ranks' barriers.
     data: Comm,
     presence: Presence,
+    /// The stall that the rank's machine has reported and rank 0 does not know.
+    stall: Option<u64>,
     has_left: bool,
     is_over: bool,
     failed: Option<CommError>,
@@ -93,6 +104,7 @@ impl Progress {
             matching: (rank == 0).then(|| Matching::new(ranks)),
             own: VecDeque::new(),
             incoming: None,
+            spare: None,
             outgoing: Vec::new(),
             waiting: HashMap::new(),
             next_call: 0,
@@ -100,6 +112,7 @@ impl Progress {
             groups: HashMap::from([(ProcessGroup::all(ranks), group)]),
             data,
             presence,
+            stall: None,
             has_left: false,
             is_over: false,
             failed: None,
@@ -115,7 +128,11 @@ impl Progress {
                 continue;
             }
             idle += 1;
-            if idle < POLLS && !self.exchanges.is_empty() {
+            if idle >= POLLS.1 && self.report_stall() {
+                continue;
+            }
+            let is_awaited = !self.exchanges.is_empty() || !self.waiting.is_empty();
+            if idle < if is_awaited { POLLS.0 } else { POLLS.1 } {
                 thread::yield_now();
                 continue;
             }
@@ -180,137 +197,42 @@ impl Progress {
                     self.complete(completer, Err(error));
                     return;
                 }
+                self.stall = None;
                 let (number, slot) = (self.next_call, WireSlot::of(&call.slot));
                 self.next_call += 1;
                 let notice = Notice::of(&call, compared);
+                let given = small::given(&call, compared);
                 self.waiting.insert(number, (*call, completer));
-                self.tell(0, Control::Start { rank, slot, call: number, notice });
+                self.tell(0, Control::Start { rank, slot, call: number, notice, given });
             }
             Command::Skip(slot, error) => {
                 let (slot, error) = (WireSlot::of(&slot), brief(&error));
                 self.tell(0, Control::Skip { rank, slot, error });
             }
             Command::Abort(error) => self.tell(0, Control::Abort { error: brief(&error) }),
-            Command::Stall(resolved) => self.tell(0, Control::Stall { rank, resolved }),
+            Command::Stall(resolved) => self.stall = Some(resolved),
+            Command::Bare(measurement) => measurement::run(&mut *self.library, *measurement),
             Command::EndProgram(epoch) => self.tell(0, Control::Leave { rank, epoch }),
             Command::Leave => self.leave(),
         }
+    }
+
+    /// Reports the stall of the rank's machine, unless a call has been resolved since. Returns
+    /// whether it has.
+    fn report_stall(&mut self) -> bool {
+        let Some(resolved) = self.stall.take() else { return false };
+        // SeqCst: as in `complete`.
+        let is_stalled = self.counters.deliveries.load(Ordering::SeqCst) == resolved;
+        if is_stalled {
+            self.tell(0, Control::Stall { rank: self.rank, resolved });
+        }
+        is_stalled
     }
 
     fn leave(&mut self) {
         if !std::mem::replace(&mut self.has_left, true) {
             self.tell(0, Control::Leave { rank: self.rank, epoch: u64::MAX });
         }
-    }
-
-    /// Sends a message to a rank, perhaps this one.
-    fn tell(&mut self, to: usize, control: Control) {
-        match to == self.rank {
-            true => self.own.push_back(control),
-            false => self.send(to, &control),
-        }
-    }
-
-    fn send(&mut self, to: usize, control: &Control) {
-        let sent = encode(control).and_then(|message| {
-            self.library.start(WORLD, &Operation::Send { to }, message, nothing()?)
-        });
-        match sent {
-            Ok(sent) => self.outgoing.push(sent),
-            Err(error) => self.fail(&error),
-        }
-    }
-
-    /// Passes messages on. Returns whether there were any.
-    fn communicate(&mut self) -> Result<bool, CommError> {
-        let mut moved = false;
-        while let Some(control) = self.own.pop_front() {
-            self.handle(control)?;
-            moved = true;
-        }
-        let mut on_their_way = Vec::new();
-        for mut message in std::mem::take(&mut self.outgoing) {
-            match message.test()? {
-                Some(_) => moved = true,
-                None => on_their_way.push(message),
-            }
-        }
-        self.outgoing.append(&mut on_their_way);
-        while self.ranks > 1 {
-            let mut incoming = match self.incoming.take() {
-                Some(incoming) => incoming,
-                None if self.is_over => break,
-                None => {
-                    let operation = Operation::Receive { from: None };
-                    self.library.start(WORLD, &operation, nothing()?, buffer()?)?
-                }
-            };
-            match incoming.test()? {
-                Some(message) => self.handle(decode(&message)?)?,
-                None => {
-                    self.incoming = Some(incoming);
-                    break;
-                }
-            }
-            moved = true;
-        }
-        Ok(moved)
-    }
-
-    fn handle(&mut self, control: Control) -> Result<(), CommError> {
-        let mut events = Vec::new();
-        let program = self.ranks;
-        match (control, &mut self.matching) {
-            (Control::Start { rank, slot, call, notice }, Some(matching)) => {
-                matching.start(rank, &slot.slot(program)?, notice, call, &mut events);
-            }
-            (Control::Skip { rank, slot, error }, Some(matching)) => {
-                let error = CommError::new(error);
-                matching.skip(rank, &slot.slot(program)?, error, &mut events);
-            }
-            (Control::Stall { rank, resolved }, Some(matching)) => {
-                matching.report_stall(rank, resolved, &mut events);
-            }
-            (Control::Leave { rank, epoch }, Some(matching)) => {
-                matching.leave(rank, epoch, &mut events);
-                if matching.is_over() {
-                    self.is_over = true;
-                    (1..program).for_each(|to| self.tell(to, Control::Over));
-                    // The receipt that is under way ends by a message as well.
-                    if self.incoming.is_some() {
-                        self.send(self.rank, &Control::Over);
-                    }
-                }
-            }
-            (Control::Abort { error }, Some(matching)) => {
-                matching.abort(CommError::new(error), &mut events);
-            }
-            (Control::Matched { call }, _) => self.exchange(call)?,
-            (Control::Failed { call, error }, _) => {
-                if let Some((_, completer)) = self.waiting.remove(&call) {
-                    self.complete(completer, Err(CommError::new(error)));
-                }
-            }
-            (Control::Over, _) => self.is_over = true,
-            (Control::Heartbeat { rank }, _) => self.presence.note(rank),
-            (Control::Lost { error }, _) => return Err(CommError::new(error)),
-            (other, None) => {
-                return Err(CommError::new(format!("rank 0 alone matches calls: {other:?}")));
-            }
-        }
-        for event in events {
-            match event {
-                Event::Failed { rank, payload: call, error } => {
-                    self.tell(rank, Control::Failed { call, error: brief(&error) });
-                }
-                Event::Matched { calls, .. } => {
-                    for (rank, call) in calls {
-                        self.tell(rank, Control::Matched { call });
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Starts the exchange of a call's data.
