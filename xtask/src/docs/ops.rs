@@ -87,6 +87,10 @@ following.
 | custom kernels, such as those of `torchvision` and `torch_nn` | a trace does not hold them; a recording with `--opaque` has their results |
 | results that PyTorch leaves open: `empty`, elements after a `resize_` to more | no element of an unknown writer is read |
 | LU factors without pivots | PyTorch refuses them on the CPU |
+| `avg_pool3d` and the gradient of dropout on integers, `histogram`, `histogramdd` | there are no such kernels |
+| `as_strided_scatter` of tensors with gaps | only tensors without gaps are supported there |
+| `linalg.matrix_rank` with an empty `out` | PyTorch reads elements that no op has written |
+| the gradient of `pdist` of one row | the recording lacks an operand |
 ";
 
 /// Returns the whole page.
