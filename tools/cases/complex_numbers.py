@@ -46,6 +46,16 @@ def prepare():
             out["equal"] = (w == w.clone()) & (w != 0)
             out["moved"] = torch.cat([w.index_select(0, index), w.flip(0)], 0).tril()
             out["total"] = w.real.sum() + w.cumsum(0)[-1].sum().imag
+            out["added"] = torch.add(w.T, z, alpha=0.5 - 1j)
+            out["added"].sub_(z, alpha=2j)
+            out["products"] = torch.addcmul(w, w, w.conj(), value=1j)
+            out["products"].addcdiv_(w, w + 2, value=3 - 1j)
+            out["biased"] = torch.addmm(z[:, :3], z, z.mT, beta=1j, alpha=2 - 0.5j)
+            out["scaled"] = torch.addmv(z[:, 0], z, z[0], beta=0.2, alpha=0.6)
+            out["rows"] = torch.addmm(z[:, :3], z, z.mT, beta=0.2, alpha=0.6)
+            out["into"] = torch.conj_physical(w, out=torch.empty(0, dtype=w.dtype))
+            spectrum = torch.fft.hfft(z[0], out=torch.zeros(6))
+            out["spectrum"] = spectrum
             out["masked"] = w.masked_fill(w.real > 0, 3j)
         return out
 

@@ -23,6 +23,7 @@ def prepare():
             "blocks": torch.block_diag(x[0, 0], y[0, 1], slopes),
             "masked": x.masked_scatter(y > 0, y.flatten()),
             "normed": net(x), "columns": F.unfold(x, 3, 2, 1, 2),
+            "no_columns": F.unfold(x[:0], 3, 2, 1, 2),
             "sums": F.fold(F.unfold(x, 2), (4, 6), 2), "angle": torch.atan2(x, y),
             "gamma": torch.lgamma(x.abs() + 0.1), "erfinv": torch.erfinv(x.tanh()),
             "small": F.interpolate(x, (3, 2), mode="bicubic", antialias=True),

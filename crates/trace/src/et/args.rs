@@ -27,6 +27,19 @@ const IGNORED: &[&str] = &[
     "unsafe",
 ];
 
+/// Ops with an argument that is a factor of one operand, and the number of that operand. Ours take
+/// a real number; a complex one is multiplied by the operand before.
+const FACTORS: &[(&str, &str, usize)] = &[
+    ("add", "alpha", 1),
+    ("sub", "alpha", 1),
+    ("addcmul", "value", 1),
+    ("addcdiv", "value", 1),
+    ("addmm", "alpha", 1),
+    ("addmm", "beta", 0),
+    ("baddbmm", "alpha", 1),
+    ("baddbmm", "beta", 0),
+];
+
 /// The operands and attributes of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Converted {
@@ -174,6 +187,7 @@ pub(crate) fn convert(
     let given = &given.with_exact_fractions(import)?;
     let mut converted = Converted::default();
     let (mut absent, mut position, mut in_list) = (Vec::new(), 0i64, false);
+    let mut factors = Vec::new();
     for (index, param) in given.signature.params.iter().enumerate() {
         let Some(arg) = given.args.get(index) else { break };
         if without.contains(&param.name.as_str()) {
@@ -215,6 +229,12 @@ pub(crate) fn convert(
             (Ty::Scalar, Arg::Opaque) => {
                 let number = schema.attrs().iter().find(|a| a.name == param.name);
                 let in_place_of = number.map(|a| a.presence);
+                let plain = op.trim_end_matches('_');
+                let mut factors_of = FACTORS.iter().filter(|(name, ..)| *name == plain);
+                if let Some((.., operand)) = factors_of.find(|(_, name, _)| *name == param.name) {
+                    factors.push((*operand, import.complex_number(index, &given.args)?));
+                    continue;
+                }
                 if !matches!(in_place_of, Some(Presence::InsteadOf(_))) {
                     return Err(unsupported(format!(
                         "its argument '{}' is a complex number, which '{op}' does not take",
@@ -237,6 +257,11 @@ pub(crate) fn convert(
                 )));
             }
         }
+    }
+    for (k, number) in factors {
+        let Some(operand) = converted.inputs.get_mut(k) else { continue };
+        let scaled = import.call("mul", &[*operand, number], Attrs::new())?;
+        *operand = scaled.first().copied().ok_or_else(|| unsupported("mul returns no tensor"))?;
     }
     // Absent operands at the end are left out of the attribute. In a list, positions count from the
     // start of the list, and `position` does not apply.

@@ -66,19 +66,6 @@ pub(super) fn conjugate_in_place(import: &mut Import<'_>, given: &NodeArgs<'_>) 
     Ok(vec![Some(x)])
 }
 
-/// Lowers an op of [`complex`] that writes to `out`, which has the shape of its result.
-pub(super) fn written(
-    import: &mut Import<'_>,
-    name: &str,
-    given: &NodeArgs<'_>,
-) -> Lowered<Option<Made>> {
-    let made = if NAMES.contains(&name) { complex(import, name, given)? } else { None };
-    let Some([Some(made)]) = made.as_deref() else { return Ok(None) };
-    let out = given.tensor(import, "out")?;
-    import.call("copy_", &[out, *made], Attrs::new())?;
-    Ok(Some(vec![Some(out)]))
-}
-
 /// Returns views of the real and the imaginary parts.
 pub(super) fn parts(import: &mut Import<'_>, x: Val) -> Lowered<[Val; 2]> {
     let x = import.evaluated(x)?;

@@ -62,7 +62,7 @@ pub(super) fn composed(
         }
         "softmax" | "log_softmax" => softmax(import, name, given)?,
         "_safe_softmax" => safe_softmax(import, given)?,
-        "addmm" | "baddbmm" if has_whole_factors(given)? => {
+        "addmm" | "baddbmm" if has_whole_factors(given) => {
             integer_product(import, name, given, results)?
         }
         "addmv" => addmv(import, given)?,
@@ -303,23 +303,23 @@ fn safe_softmax(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
 }
 
 /// Returns whether this is a product of integers with a factor that is a fraction.
-pub(super) fn has_whole_factors(given: &NodeArgs<'_>) -> Lowered<bool> {
-    let is_float = match given.get("self") {
-        Some((_, Arg::Tensor(tensor))) => tensor.dtype.is_float(),
+pub(super) fn has_whole_factors(given: &NodeArgs<'_>) -> bool {
+    let is_rounded = match given.get("self") {
+        Some((_, Arg::Tensor(tensor))) => tensor.dtype.is_inexact(),
         _ => false,
     };
     let mut fraction = false;
     for name in ["beta", "alpha"] {
-        fraction |= matches!(given.scalar(name)?, Some(AttrValue::Float(_)));
+        fraction |= matches!(given.get(name), Some((_, Arg::Float(_))));
     }
     let is_product = matches!(given.signature.base(), "addmm" | "baddbmm" | "addmm_" | "baddbmm_");
-    Ok(is_product && fraction && !is_float)
+    is_product && fraction && !is_rounded
 }
 
 /// Returns the factors of a product that is added to a bias. As in PyTorch, those of integers are
 /// truncated.
 fn factors(import: &Import<'_>, given: &NodeArgs<'_>, bias: Val) -> Lowered<Attrs> {
-    let whole = !import.spec(bias).dtype.is_float();
+    let whole = !import.spec(bias).dtype.is_inexact();
     let mut attrs = Attrs::new();
     for name in ["beta", "alpha"] {
         match given.scalar(name)? {

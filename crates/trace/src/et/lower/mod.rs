@@ -182,9 +182,6 @@ fn lower(
         return Ok(Vec::new());
     }
     if given.signature.params.iter().any(|p| p.out) {
-        if let Some(made) = complex::written(import, base, given)? {
-            return Ok(made);
-        }
         return with_outs(import, given, results);
     }
     match base.strip_prefix("_foreach_") {

@@ -9,7 +9,7 @@ use super::generated::generated;
 use super::random::RANDOM;
 use super::{Made, RENAMED, call, one, one_call};
 use crate::et::args::{self, Converted, NodeArgs};
-use crate::et::import::{Import, Lowered, Val, unsupported};
+use crate::et::import::{Import, Lazy, Lowered, Val, unsupported};
 use crate::et::signature::Signature;
 use crate::et::value::{Arg, Recorded};
 
@@ -45,7 +45,7 @@ pub(super) fn with_outs(
 
     let base = signature.base();
     let op = RENAMED.iter().find(|(n, _)| *n == base).map_or(base, |(_, op)| *op);
-    let special = SPECIAL.contains(&base) || RANDOM.contains(&base) || has_whole_factors(&plain)?;
+    let special = SPECIAL.contains(&base) || RANDOM.contains(&base) || has_whole_factors(&plain);
     let made = if special || import.ops().id(op).is_err() {
         let dtype = targets.first().map(|target| import.spec(*target).dtype);
         match base {
@@ -87,13 +87,17 @@ pub(super) fn with_outs(
 }
 
 /// Returns whether the op can write to the targets itself: they have the dtypes and shapes of its
-/// results and share no memory with operands or each other.
+/// results and share no memory with operands or each other, and no tensor has to be conjugated or
+/// negated first.
 fn can_write_directly(
     import: &Import<'_>,
     op: &str,
     converted: &Converted,
     targets: &[Val],
 ) -> Lowered<bool> {
+    if converted.inputs.iter().chain(targets).any(|val| import.lazy(*val) != Lazy::NONE) {
+        return Ok(false);
+    }
     let inferred = import.infer(op, &converted.inputs, &converted.attrs)?;
     let suits = |(k, (output, target)): (usize, (&OutputSpec, &Val))| {
         let OutputSpec::Fresh(spec) = output else { return false };
@@ -110,10 +114,12 @@ fn can_write_directly(
 
 /// Ops that a call of the same name does not compute.
 const SPECIAL: &[&str] = &[
+    "angle",
     "arange",
     "clamp",
     "clamp_max",
     "clamp_min",
+    "conj_physical",
     "fill",
     "full",
     "index_put",
@@ -125,6 +131,7 @@ const SPECIAL: &[&str] = &[
     "round",
     "scatter",
     "scatter_reduce",
+    "vdot",
 ];
 
 /// Writes a result to a target; returns the tensor that is the node's result.
