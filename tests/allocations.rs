@@ -60,11 +60,10 @@ fn a_prepared_call_allocates_nothing() {
         let before = ALLOCATIONS.load(Ordering::Relaxed);
         (0..20).for_each(|_| round(&machine, &add, &handles, &streams, true));
         let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-        // Each wait for all streams allocates the list of its points, and rarely an entry
-        // of a waiter list.
-        let waits = 2 * 20;
+        // What the 40 waits allocate is allowed: the list of their points, frontiers of several
+        // streams, entries of waiter lists. A call that allocates would count thousands.
         assert!(
-            allocations <= waits,
+            allocations < 200,
             "{allocations} allocations in 10,000 calls on {count} stream(s)"
         );
     }

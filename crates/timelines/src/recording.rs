@@ -100,6 +100,14 @@ pub(crate) struct Sync {
     pub(crate) shared: Option<i64>,
 }
 
+/// A forward op, by its thread and start, and the backward op on another thread that follows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrow {
+    pub(crate) name: Name,
+    pub(crate) from: (u32, i64),
+    pub(crate) to: (u32, i64),
+}
+
 /// A host thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
@@ -117,6 +125,7 @@ pub(crate) struct Recording {
     pub(crate) work: Vec<DeviceEvent>,
     pub(crate) records: Vec<Record>,
     pub(crate) syncs: Vec<Sync>,
+    pub(crate) arrows: Vec<Arrow>,
     /// Parts of the program with a name: begin, end, thread.
     pub(crate) ranges: Vec<Named>,
     pub(crate) remarks: Vec<String>,
@@ -163,6 +172,7 @@ impl Recording {
         self.work.retain(|event| event.correlation != 0 && known(event.correlation));
         self.syncs.retain(|sync| known(sync.correlation));
         self.records.retain(|record| known(record.correlation));
+        self.arrows.retain(|arrow| within(arrow.from.1, arrow.to.1));
         self.ranges.retain(|other| within(other.start, other.end));
         Ok(())
     }

@@ -12,6 +12,7 @@ pub(super) struct EventForm {
     pub(super) ph: Text,
     pub(super) cat: Text,
     pub(super) name: Text,
+    pub(super) id: Number,
     /// Microseconds.
     pub(super) ts: Number,
     pub(super) dur: Number,

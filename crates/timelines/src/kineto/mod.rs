@@ -18,7 +18,8 @@ use millstream_profile::model::NONE;
 
 use crate::input::Input;
 use crate::recording::{
-    DeviceEvent, HostEvent, HostKind, Named, Record, Recording, StreamId, Sync, SyncKind, Thread,
+    Arrow, DeviceEvent, HostEvent, HostKind, Name, Named, Record, Recording, StreamId, Sync,
+    SyncKind, Thread,
 };
 use crate::{Result, TimelineError};
 
@@ -33,6 +34,8 @@ enum Category {
     Range,
     Sync,
     Record,
+    /// From a forward op to its backward op.
+    Arrow,
     Other,
 }
 
@@ -52,6 +55,7 @@ impl Category {
             "user_annotation" | "cpu_instant_event" => Category::Range,
             "cuda_sync" => Category::Sync,
             "cuda_event" => Category::Record,
+            "fwdbwd" | "forward_backward" => Category::Arrow,
             _ => Category::Other,
         }
     }
@@ -63,6 +67,9 @@ struct Reading {
     recording: Recording,
     threads: HashMap<(i64, i64), u32>,
     labels: HashMap<(i64, i64), String>,
+    /// Where arrows begin and end, by their numbers.
+    tails: HashMap<i64, (u32, i64)>,
+    heads: Vec<(i64, Name, (u32, i64))>,
     /// The number of events so far.
     events: u64,
     /// Whether the file has events at all: some JSON files are something else.
@@ -85,6 +92,10 @@ pub(crate) fn read(input: Input) -> Result<Recording> {
     }
     let mut recording = reading.recording;
     recording.processes = 1;
+    for (id, name, to) in reading.heads {
+        let tail = reading.tails.get(&id);
+        recording.arrows.extend(tail.map(|&from| Arrow { name, from, to }));
+    }
     for (key, thread) in &reading.threads {
         if let Some(label) = reading.labels.get(key) {
             let name = format!("thread {} {label}", key.1);
@@ -198,6 +209,10 @@ impl Reading {
             self.record(&event, pid, tid);
             return Ok(());
         }
+        if category == Category::Arrow {
+            self.arrow(&event, phase, pid, tid);
+            return Ok(());
+        }
         if phase != "X" || category == Category::Other {
             return Ok(());
         }
@@ -238,7 +253,7 @@ impl Reading {
                 }
             }
             Category::Sync => self.sync(&event, name, pid),
-            Category::Record | Category::Other => {}
+            Category::Record | Category::Arrow | Category::Other => {}
         }
         Ok(())
     }
@@ -248,6 +263,20 @@ impl Reading {
         let device = event.args.device.known().or(pid)?;
         let stream = event.args.stream.known().or(tid)?;
         Some(StreamId { process: 0, device, stream })
+    }
+
+    fn arrow(&mut self, event: &EventForm, phase: &str, pid: Option<i64>, tid: Option<i64>) {
+        let (Some(id), Some(time)) = (event.id.whole(), event.ts.nanoseconds()) else { return };
+        let (Some(pid), Some(tid)) = (pid, tid) else { return };
+        let at = (self.thread(pid, tid), time);
+        match phase {
+            "s" => drop(self.tails.insert(id, at)),
+            "f" => {
+                let name = self.recording.name(event.name.0.as_deref().unwrap_or_default());
+                self.heads.push((id, name, at));
+            }
+            _ => {}
+        }
     }
 
     fn record(&mut self, event: &EventForm, pid: Option<i64>, tid: Option<i64>) {

@@ -186,8 +186,17 @@ impl Building<'_> {
         let place = self.place(segment.path, node.map(|node| node.id));
         let times = self.times(segment.start, segment.start, segment.end);
         let role = if segment.waits { Role::Wait } else { Role::Work };
+        let first_wait = self.profile.waits.len();
+        for &(name, before) in self.host.followed.get(&k).into_iter().flatten() {
+            let times = self.times(segment.start, segment.start, segment.start);
+            let wait =
+                Instruction { name, role: Role::Wait, place, times, ..Instruction::default() };
+            let wait = self.push(event.thread, wait);
+            self.host_wait(wait, self.segments[before as usize]);
+        }
         let own = Instruction { name: event.name, role, place, times, ..Instruction::default() };
         let own = self.push(event.thread, own);
+        self.profile.waits[first_wait..].iter_mut().for_each(|wait| wait.user = own);
         self.segments[k as usize] = own;
         if let Some(&copy) = self.items.copies.get(&k) {
             self.host_wait(own, self.works[copy as usize]);
@@ -340,8 +349,13 @@ impl Building<'_> {
         }
         let threads = busy.iter().filter(|busy| **busy).count();
         if threads > 1 {
-            remarks
-                .push(format!("the order between its {threads} host threads is not in the file"));
+            remarks.push(match self.recording.arrows.len() {
+                0 => format!("the order between its {threads} host threads is not in the file"),
+                _ => format!(
+                    "of the order between its {threads} host threads, the file has only that of \
+                     forward before backward ops"
+                ),
+            });
         }
         remarks
     }

@@ -52,7 +52,7 @@ impl Paths {
 /// The segments of all threads.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// Sorted by thread and time.
+    /// Sorted by thread and time, but for the second halves of calls that wait for their copies.
     pub(super) segments: Vec<Segment>,
     pub(super) paths: Paths,
     /// The path around each event, by position in [`Recording::host`].
@@ -61,6 +61,9 @@ pub(super) struct Host {
     pub(super) inside: Vec<u32>,
     /// The first segment of each call with a correlation number: of several, of the innermost.
     pub(super) calls: HashMap<u64, u32>,
+    /// For the first segment of a backward op, the arrows to it: the arrow's name, and the last
+    /// segment of the forward op.
+    pub(super) followed: HashMap<u32, Vec<(Name, u32)>>,
 }
 
 /// An event that has begun.
@@ -110,7 +113,34 @@ pub(super) fn segments(recording: &Recording) -> Host {
             }
         }
     }
+    host.followed = followed(recording, &host.segments);
     host
+}
+
+/// Returns the first segments of backward ops, each with the arrows to it, as far as the times allow
+/// them. Segments are sorted by thread and time.
+fn followed(recording: &Recording, segments: &[Segment]) -> HashMap<u32, Vec<(Name, u32)>> {
+    let mut ends: HashMap<(u32, i64), i64> = HashMap::new();
+    ends.extend(recording.arrows.iter().map(|arrow| (arrow.from, i64::MIN)));
+    for event in recording.host.iter().filter(|event| event.kind == HostKind::Op) {
+        if let Some(end) = ends.get_mut(&(event.thread, event.start)) {
+            *end = event.end.max(*end);
+        }
+    }
+    let thread = |s: &Segment| recording.host[s.event as usize].thread;
+    let mut pairs: HashMap<u32, Vec<(Name, u32)>> = HashMap::new();
+    for arrow in &recording.arrows {
+        let (of, end) = (arrow.from.0, ends[&arrow.from]);
+        let ended = segments.partition_point(|s| (thread(s), s.end) <= (of, end));
+        let first = segments.partition_point(|s| (thread(s), s.start) < arrow.to);
+        let Some(from) = ended.checked_sub(1) else { continue };
+        let Some(to) = segments.get(first) else { continue };
+        let before = &segments[from];
+        if thread(before) == of && thread(to) == arrow.to.0 && before.end <= to.start {
+            pairs.entry(first as u32).or_default().push((arrow.name, from as u32));
+        }
+    }
+    pairs
 }
 
 impl Cutting<'_> {

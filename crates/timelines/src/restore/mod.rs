@@ -9,6 +9,7 @@
 //!   stream orders the work that is submitted to it after the wait.
 //! - A thread that synchronizes waits for what was submitted before. A copy's call that returns
 //!   after the copy is taken to wait for it.
+//! - A backward op follows its forward op, where the file has an arrow between them.
 //! - Waits whose event the file does not name are restored where the calls allow one reading only,
 //!   and the profile's remarks count them; the others are counted as not known.
 //!

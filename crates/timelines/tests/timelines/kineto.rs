@@ -117,6 +117,39 @@ fn the_critical_path_leads_through_launches_waits_and_threads() {
 }
 
 #[test]
+fn backward_ops_follow_their_forward_ops_on_other_threads() {
+    let op = |name: &str, tid: u32, ts: u32, dur: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":{tid},"ts":{ts},"dur":{dur}}}"#
+        )
+    };
+    let arrow = |phase: &str, tid: u32, ts: u32| {
+        format!(
+            r#"{{"ph":"{phase}","cat":"fwdbwd","name":"fwdbwd","id":3,"pid":1,"tid":{tid},"ts":{ts}}}"#
+        )
+    };
+    let ops = [
+        op("aten::linear", 1, 0, 10),
+        op("aten::addmm", 1, 0, 8),
+        op("aten::sum", 1, 12, 4),
+        op("AddmmBackward0", 2, 20, 9),
+        op("aten::mm", 2, 20, 5),
+    ];
+    let read = |arrows: [String; 2]| {
+        let text = format!("[{},{}]", ops.join(","), arrows.join(","));
+        read_bytes("arrows.json", text.into_bytes()).unwrap().profile
+    };
+    let profile = read([arrow("s", 1, 0), arrow("f", 2, 20)]);
+    check(&profile);
+    assert_eq!(waits(&profile), ["fwdbwd on thread 2 < aten::linear on thread 1"]);
+    assert!(profile.remarks[0].contains("forward before backward"), "{:?}", profile.remarks);
+    // Arrows that begin at no op, or lead into the past, order nothing.
+    for arrows in [[arrow("s", 1, 1), arrow("f", 2, 20)], [arrow("s", 2, 20), arrow("f", 1, 12)]] {
+        assert_eq!(waits(&read(arrows)), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn a_launch_of_a_graph_is_one_instruction_with_steps() {
     let kernel = |name: &str, stream: u32, ts: u32| {
         format!(
