@@ -5,12 +5,14 @@
 //! |---|---|
 //! | `about` | what the case shows |
 //! | `ranks` | a native trace for each rank |
+//! | `program`, `on` | instead of `ranks`: one native trace that names ranks, and their number |
 //! | `fails` | for each rank the texts that one failure contains; none for a rank that matches |
 //! | `refused` | the texts of the error by which the comparison of the programs refuses the run |
 //! | `proven` | whether the verifier accepts the ranks' lists; by default if no rank fails |
 //! | `not_replayed` | whether the case needs the host amid the calls, which no executable has |
 
 mod explored;
+mod placed;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,16 +46,25 @@ fn case(path: &Path) -> Case {
     let all: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
     for field in all.as_object().unwrap().keys() {
         assert!(
-            ["about", "ranks", "fails", "refused", "proven", "not_replayed"].contains(&&**field),
+            ["about", "ranks", "program", "on", "fails", "refused", "proven", "not_replayed"]
+                .contains(&&**field),
             "{name}: {field}"
         );
     }
-    let ranks = all["ranks"].as_array().unwrap();
-    let program = |(k, rank): (usize, &Value)| {
-        let file = format!("rank{k}.json");
-        let text = serde_json::to_string_pretty(rank).unwrap();
-        let program = load_bytes(&file, text.as_bytes(), None, &LoadOptions::default());
-        Arc::new(program.unwrap_or_else(|e| panic!("{name}: {e}")))
+    let loaded = |file: &str, program: &Value| {
+        let text = serde_json::to_string_pretty(program).unwrap();
+        let program = load_bytes(file, text.as_bytes(), None, &LoadOptions::default());
+        program.unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
+    let programs: Vec<Arc<Program>> = match all["ranks"].as_array() {
+        Some(ranks) => {
+            let ranks = ranks.iter().enumerate();
+            ranks.map(|(k, rank)| Arc::new(loaded(&format!("rank{k}.json"), rank))).collect()
+        }
+        None => {
+            let count = u32::try_from(all["on"].as_u64().unwrap()).unwrap();
+            placed::parts(&loaded("program.json", &all["program"]), count)
+        }
     };
     let texts = |of: &Value| {
         let all = of.as_array()?.iter().map(|text| text.as_str().unwrap().to_owned());
@@ -61,7 +72,7 @@ fn case(path: &Path) -> Case {
     };
     let fails = match all.get("fails") {
         Some(fails) => fails.as_array().unwrap().iter().map(texts).collect(),
-        None => vec![None; ranks.len()],
+        None => vec![None; programs.len()],
     };
     let refused = all.get("refused").and_then(texts);
     let not_replayed = all.get("not_replayed").is_some_and(|not| not.as_bool().unwrap());
@@ -69,7 +80,6 @@ fn case(path: &Path) -> Case {
         Some(proven) => proven.as_bool().unwrap(),
         None => fails.iter().all(Option::is_none),
     };
-    let programs = ranks.iter().enumerate().map(program).collect();
     Case { name, programs, fails, refused, proven, not_replayed }
 }
 

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use millstream_runner::RunOptions;
 use millstream_terminal::file;
 use millstream_terminal::outputs::Outputs;
-use millstream_trace::{EtOptions, LoadOptions, Number, TraceError, load, write_with_sidecar};
+use millstream_trace::{
+    EtOptions, LoadOptions, Number, TraceError, load, project, write_with_sidecar,
+};
 
 use crate::BAD_INPUT;
 use crate::run::number;
@@ -32,6 +35,13 @@ pub(crate) struct Arguments {
     /// Leave out nodes that cannot be executed, and make up missing elements
     #[arg(long)]
     structural: bool,
+    /// Write what one rank runs of a program for several, with the copies that it sends and
+    /// receives
+    #[arg(long, value_name = "K", requires = "ranks")]
+    rank: Option<u32>,
+    /// With --rank: the number of ranks
+    #[arg(long, value_name = "N", requires = "rank", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    ranks: Option<u32>,
 }
 
 /// Converts the trace that the arguments name.
@@ -58,7 +68,13 @@ fn convert(arguments: &Arguments) -> Result<(), TraceError> {
         structural: arguments.structural,
         ..EtOptions::default()
     };
-    let program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;
+    let mut program = load(trace, &LoadOptions { et, ..LoadOptions::default() })?;
+    if let (Some(rank), Some(ranks)) = (arguments.rank, arguments.ranks) {
+        if rank >= ranks {
+            return Err(problem(format!("--rank is {rank}, and ranks are 0 to {}", ranks - 1)));
+        }
+        program = project(program, rank, ranks, &RunOptions::default().machine.ops)?;
+    }
     outputs.refuse(program.files()).map_err(problem)?;
     for remark in program.imported.iter().flat_map(|imported| imported.diagnostics()) {
         eprintln!("NOTE: {remark}");

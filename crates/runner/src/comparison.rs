@@ -13,12 +13,16 @@ use std::sync::mpsc::channel;
 use millstream_comm::{
     Buffer, Call, Channel, Collective, CommError, Communicator, Elements, ProcessGroup, Slot,
 };
+use millstream_trace::Program;
 use millstream_types::{DType, Origin};
 use millstream_verify::ChannelCalls;
 
 /// A channel in a rank's table: its name, its ranks, whether it is one of messages, the number of
 /// its calls and their hash.
 type Row = (String, Vec<usize>, bool, usize, String);
+
+/// What a rank gives: the hash of the program's text, if it runs a part of it, and its table.
+type Given = (Option<String>, Option<Vec<Row>>);
 
 /// A call, with its place in the program: in what the ranks agree, and the text for errors.
 type Text = (String, String);
@@ -32,11 +36,21 @@ const GROUP: u32 = u32::MAX - 1;
 /// Two ranks call different things, or a rank has ended.
 pub(crate) fn compare(
     communicator: &dyn Communicator,
+    program: &Program,
     own: Option<&[ChannelCalls]>,
 ) -> Result<(), CommError> {
     let table: Option<Vec<Row>> = own.map(|own| own.iter().map(row).collect());
     let mut exchange = Exchange { communicator, next: 0 };
-    let tables: Vec<Option<Vec<Row>>> = exchange.all(&table)?;
+    let text = || blake3::hash(program.source.text().as_bytes()).to_hex().to_string();
+    let divided: Option<String> = program.is_divided.then(text);
+    let given: Vec<Given> = exchange.all(&(divided, table))?;
+    let (divided, tables): (Vec<_>, Vec<_>) = given.into_iter().unzip();
+    if let Some(other) = divided.iter().position(|text| *text != divided[0]) {
+        return Err(CommError::new(format!(
+            "ranks 0 and {other} read different programs, and none has run: a program that names \
+             ranks is read by all of them"
+        )));
+    }
     let Some(channel) = first_mismatch(&tables) else { return Ok(()) };
     let own = own.and_then(|own| own.iter().find(|calls| calls.channel == channel));
     let calls: Vec<Text> = own.map_or_else(Vec::new, |own| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use millstream_instructions::text::is_list;
 use millstream_trace::{
     Body, ErrorKind, Inputs, LoadOptions, MAX_ERRORS, Program, TraceError, assign, load_list,
-    load_partial,
+    load_partial, project,
 };
 
 use crate::error::RunError;
@@ -25,9 +25,25 @@ pub struct Loading {
     pub inputs: Option<PathBuf>,
     /// The assignment of ops to streams.
     pub assign: Option<PathBuf>,
+    /// The rank whose part of the program is loaded, and the number of ranks; the only one by
+    /// default.
+    pub rank: Option<(u32, u32)>,
 }
 
 impl Loading {
+    /// Returns these options for one of so many ranks.
+    #[must_use]
+    pub fn of_rank(&self, rank: usize, ranks: usize) -> Loading {
+        let number = |n| u32::try_from(n).unwrap_or(u32::MAX);
+        Loading { rank: Some((number(rank), number(ranks))), ..self.clone() }
+    }
+
+    /// Returns the part of a program that the rank runs.
+    fn project(&self, program: Program, options: &RunOptions) -> Result<Program, TraceError> {
+        let (rank, ranks) = self.rank.unwrap_or((0, 1));
+        project(program, rank, ranks, &options.machine.ops)
+    }
+
     /// Returns the files that are read for every program.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.inputs.iter().chain(&self.assign).map(PathBuf::as_path)
@@ -44,10 +60,11 @@ pub fn load(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Prog
     if let Some(assignment) = &loading.assign {
         assign(&mut program, assignment, &loading.trace)?;
     }
-    Ok(program)
+    Ok(loading.project(program, options)?)
 }
 
 fn as_it_is(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Program, RunError> {
+    let all = loading;
     let Loading { trace: loading, inputs, .. } = loading;
     if is_list_file(path) {
         let inputs = match (inputs, loading.et.random_inputs) {
@@ -62,7 +79,7 @@ fn as_it_is(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Prog
         return Err(TraceError::of_file(path.display().to_string(), message).into());
     }
     let loaded = millstream_trace::load(path, loading);
-    loaded.map_err(|error| mistakes(path, error, loading, options))
+    loaded.map_err(|error| mistakes(path, error, all, options))
 }
 
 /// Returns whether a file is a list of instructions: whether it begins as lists do.
@@ -96,16 +113,12 @@ fn of_list(mut program: Program, inputs: &Inputs) -> Result<Program, RunError> {
 
 /// Returns the mistakes of a trace that could not be loaded: those that the loader found, and those
 /// that the check of what remains finds.
-fn mistakes(
-    path: &Path,
-    loaded: TraceError,
-    loading: &LoadOptions,
-    options: &RunOptions,
-) -> RunError {
+fn mistakes(path: &Path, loaded: TraceError, loading: &Loading, options: &RunOptions) -> RunError {
     let runtime = loaded.kind() == ErrorKind::Memory;
     let mut errors = loaded.all();
-    if let Some(partial) = load_partial(path, loading)
-        && let Err(further) = prepare(Arc::new(partial), options)
+    let check = |partial| prepare(Arc::new(loading.project(partial, options)?), options).map(drop);
+    if let Some(partial) = load_partial(path, &loading.trace)
+        && let Err(further) = check(partial)
         && !further.runtime
     {
         errors.extend(further.errors.into_iter().flat_map(TraceError::all));

@@ -310,6 +310,12 @@ impl Lowering<'_> {
     }
 
     fn call(&self, call: &millstream_trace::Call, steps: &mut Steps<'_>) -> Option<LoweredCall> {
+        if let Some(placement) = &call.ranks {
+            let message = "the program names ranks: load the part of one rank".to_owned();
+            let error = Error::Invalid { what: "program", message };
+            steps.refused.push(placed(self.program, placement.span, &error));
+            return None;
+        }
         let op = match self.ops.id(&call.op) {
             Ok(op) => op,
             Err(e) => {

@@ -99,7 +99,7 @@ fn compare(prepared: &Prepared, communicator: &dyn Communicator) -> Result<(), R
         return Ok(());
     }
     let own = prepared.rank_calls(communicator.rank(), communicator.ranks());
-    comparison::compare(communicator, own.as_deref()).map_err(|error| {
+    comparison::compare(communicator, prepared.program(), own.as_deref()).map_err(|error| {
         let message = error.to_string();
         RunError::whole(prepared.program(), &Error::Invalid { what: "collectives", message })
     })

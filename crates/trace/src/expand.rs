@@ -35,6 +35,42 @@ pub enum Entry {
     },
 }
 
+impl Entry {
+    /// Returns the files of the program, one for each rank.
+    #[must_use]
+    pub fn paths(&self) -> &[PathBuf] {
+        match self {
+            Entry::Ranks { ranks, .. } => ranks,
+            Entry::Trace(path) | Entry::Skipped { path, .. } => std::slice::from_ref(path),
+        }
+    }
+
+    /// Returns the program on so many ranks, all of which read its one file.
+    ///
+    /// # Errors
+    /// The program has a file for each rank, of which there are not so many, or it is standard
+    /// input.
+    pub fn on_ranks(self, count: u32) -> Result<Entry> {
+        match self {
+            Entry::Trace(path) if path == Path::new("-") => {
+                let message = "standard input is read once, and each of several ranks reads it";
+                Err(TraceError::of_file("-", message).help("write the program to a file"))
+            }
+            Entry::Trace(folder) => {
+                let ranks = vec![folder.clone(); count as usize];
+                Ok(Entry::Ranks { folder, ranks })
+            }
+            Entry::Ranks { folder, ranks } if ranks.len() != count as usize => {
+                let has = ranks.len();
+                let message = format!("it has files for {has} ranks, and {count} are asked for");
+                let error = TraceError::of_file(folder.display().to_string(), message);
+                Err(error.help(format!("leave out --ranks, or write --ranks {has}")))
+            }
+            other => Ok(other),
+        }
+    }
+}
+
 /// Expands paths to traces, in the order of the paths.
 ///
 /// A file stands for itself, and `-` for standard input. A directory stands for all traces below

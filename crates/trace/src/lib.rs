@@ -22,6 +22,7 @@
 //! | [`data`], [`literal`], [`random`], [`sidecar`] | the sources of elements |
 //! | [`hint`] | elements of inputs and facts about outputs that stand in for files |
 //! | [`assignment`] | which op goes to which stream |
+//! | [`placement`] | which op runs on which ranks; what one rank runs of a program |
 //! | [`compare`](mod@compare) | comparison of results with expected elements |
 //! | [`list_file`] | lists of instructions in files of their own |
 //! | [`expand`](mod@expand) | the search for traces in directories |
@@ -63,6 +64,7 @@ pub mod load;
 mod number;
 mod outputs;
 mod parts;
+pub mod placement;
 pub mod program;
 pub mod random;
 mod raw_form;
@@ -91,9 +93,11 @@ pub use list_file::{Inputs, load_list, output_line, output_of};
 pub use load::{LoadOptions, VERSION, load, load_bytes, load_partial};
 pub use number::Number;
 pub use parts::Part;
+pub use placement::project;
 pub use program::{
     Action, Block, Body, Call, EventRef, Executable, ExecutableRef, Input, Launch, Line, Output,
-    Program, Results, Returned, Statement, Stream, StreamRef, Target, Tensor, Value, ValueRef,
+    Placement, Program, Results, Returned, Statement, Stream, StreamRef, Target, Tensor, Value,
+    ValueRef,
 };
 pub use schema::schema;
 pub use source::{Source, Span};

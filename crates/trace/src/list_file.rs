@@ -83,6 +83,7 @@ pub fn load_list(path: &Path, options: &LoadOptions) -> Result<Program> {
         source,
         spread: false,
         is_partial: false,
+        is_divided: false,
         imported: None,
     })
 }
@@ -120,6 +121,7 @@ impl Program {
             storage_bytes: bytes as usize,
             device: None,
             data,
+            ranks: None,
             site: site.clone(),
         };
         let lacking = |whose: &str| site.error(format!("the list needs '{name}', {whose}"));

@@ -183,6 +183,7 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
         source,
         spread: true,
         is_partial: false,
+        is_divided: false,
         imported: None,
     };
     program.spread = !program.names_streams();

@@ -9,6 +9,7 @@ use crate::attrs::attrs;
 use crate::error::{Result, TraceError};
 use crate::executables::Executables;
 use crate::json::{Raw, Reader};
+use crate::placement::placement;
 use crate::program::{
     Action, Block, Call, EventRef, ExecutableRef, Results, Statement, StreamRef, ValueRef,
 };
@@ -248,7 +249,8 @@ impl<'r, 'a> Statements<'r, 'a> {
         let stream = self.optional_stream(form.stream)?;
         let priority = form.priority.map(|raw| reader.number(raw, "a priority, a 32-bit integer"));
         let (op_span, priority) = (reader.span(op_at), priority.transpose()?.unwrap_or_default());
-        Ok(Call { op, op_span, inputs, results, attrs, stream, priority })
+        let ranks = form.ranks.map(|raw| placement(reader, raw)).transpose()?;
+        Ok(Call { op, op_span, inputs, results, attrs, stream, priority, ranks })
     }
 
     fn critical_section(

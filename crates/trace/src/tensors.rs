@@ -8,6 +8,7 @@ use crate::error::{Result, Site};
 use crate::json::{Raw, Reader, short};
 use crate::literal::Literal;
 use crate::number::{Number, int_range};
+use crate::placement::placement;
 use crate::program::Tensor;
 use crate::random::Distribution;
 use crate::raw_form::{NormalForm, RandomForm, TensorForm};
@@ -38,6 +39,7 @@ pub(crate) fn tensor<'a>(
     let form = reader.object(raw, "a tensor")?;
     reader.check_note(form.note)?;
     let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
+    let ranks = form.ranks.map(|r| placement(reader, r)).transpose()?;
     let dtype: Option<DType> = form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?;
     let shape = form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?;
     let TensorForm { fill, values, random, normal, file, key, .. } = form;
@@ -89,7 +91,8 @@ pub(crate) fn tensor<'a>(
         }
         storage_bytes = bytes;
     }
-    Ok(Tensor { name: name.to_owned(), spec, storage_bytes, device, data, site })
+    let name = name.to_owned();
+    Ok(Tensor { name, spec, storage_bytes, device, data, ranks, site })
 }
 
 /// Reads a list of lengths or strides.

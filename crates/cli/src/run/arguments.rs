@@ -23,6 +23,10 @@ pub(crate) struct Arguments {
     /// directory with rank0, rank1, … is one program
     #[arg(required = true, value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
+    /// Run each program on N ranks, all of which read the same file. Started by mpirun, a program
+    /// has as many ranks as there are processes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) ranks: Option<u32>,
     /// Device of tensors and streams that name none: cpu or sim
     #[arg(long, default_value = "cpu")]
     pub(super) device: String,
@@ -150,6 +154,7 @@ impl Arguments {
             trace: LoadOptions { et, ..LoadOptions::default() },
             inputs: self.inputs.clone(),
             assign: self.assign.clone(),
+            rank: None,
         }
     }
 

@@ -87,13 +87,24 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
             Entry::Skipped { path, reason } => {
                 eprintln!("skipping {}: {reason}", path.display());
             }
-            program => programs.push(program),
+            program => programs.push(match arguments.ranks.filter(|_| processes.is_none()) {
+                Some(count) => program.on_ranks(count)?,
+                None => program,
+            }),
         }
+    }
+    if let (Some(count), Some(processes)) = (arguments.ranks, processes)
+        && processes.ranks() != count as usize
+    {
+        let started = processes.ranks();
+        let message =
+            format!("--ranks is {count}, and the launcher has started {started} processes");
+        return Err(problem(message));
     }
     if programs.is_empty() {
         return Err(problem("there is no trace to run".to_owned()));
     }
-    let count = |entry| if processes.is_some() { 1 } else { paths(entry).len() };
+    let count = |entry: &Entry| if processes.is_some() { 1 } else { entry.paths().len() };
     let lists: usize = programs.iter().map(count).sum();
     if arguments.emit.is_some() && lists > 1 {
         return Err(problem(format!("--emit writes one list, and {lists} programs are given")));
@@ -110,7 +121,7 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         let message = "--save-outputs writes the outputs of one program";
         return Err(problem(format!("{message}, and {} are given", programs.len())));
     }
-    let read = programs.iter().flat_map(paths).map(PathBuf::as_path);
+    let read = programs.iter().flat_map(Entry::paths).map(PathBuf::as_path);
     outputs.refuse(read).map_err(problem)?;
     let mut all = Vec::new();
     let mut worst = Status::Matched;
@@ -153,14 +164,6 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         write(path, &lines).map_err(problem)?;
     }
     Ok(worst)
-}
-
-/// Returns the files of a program.
-fn paths(entry: &Entry) -> &[PathBuf] {
-    match entry {
-        Entry::Ranks { ranks, .. } => ranks,
-        Entry::Trace(path) | Entry::Skipped { path, .. } => std::slice::from_ref(path),
-    }
 }
 
 /// Returns the profile of a run, of all its ranks together.

@@ -11,8 +11,6 @@ use millstream_runner::{
 use millstream_terminal::outputs::Outputs;
 use millstream_trace::{Action, Body, Entry, Program, Statement, TraceError, output_line};
 
-use super::paths;
-
 use super::processes::Processes;
 
 /// The results of a program.
@@ -60,7 +58,11 @@ pub(crate) fn run(
     let (Entry::Ranks { folder: name, .. }
     | Entry::Trace(name)
     | Entry::Skipped { path: name, .. }) = entry;
-    let programs = paths(entry).iter().map(|path| load(path, loading, options).map(Arc::new));
+    let files = entry.paths();
+    let programs = files
+        .iter()
+        .enumerate()
+        .map(|(rank, path)| load(path, &loading.of_rank(rank, files.len()), options).map(Arc::new));
     let programs = programs.collect::<Result<Vec<_>, RunError>>()?;
     let beside = programs.iter().flat_map(|program| program.files());
     outputs.refuse(beside).map_err(|message| TraceError::of_file("run", message))?;
@@ -96,10 +98,11 @@ fn load_and_run_rank(
     loading: &Loading,
     processes: &Processes,
 ) -> Result<Ran, RunError> {
+    let loading = loading.of_rank(processes.rank(), processes.ranks());
     let program = match processes
         .own(entry)
         .map_err(RunError::from)
-        .and_then(|path| load(path, loading, options))
+        .and_then(|path| load(path, &loading, options))
     {
         Ok(program) => Arc::new(program),
         Err(error) => {

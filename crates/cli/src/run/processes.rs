@@ -38,6 +38,11 @@ impl Processes {
         self.0.rank()
     }
 
+    /// Returns the number of processes.
+    pub(super) fn ranks(&self) -> usize {
+        self.0.ranks()
+    }
+
     /// Returns the connection to the other processes.
     pub(super) fn communicator(&self) -> Arc<dyn Communicator> {
         self.0.clone()

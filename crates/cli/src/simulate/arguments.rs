@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// A trace (`-` is standard input), a list of instructions, or a directory with rank0, rank1, …
     #[arg(required_unless_present = "random", value_name = "PATH")]
     pub(super) path: Option<PathBuf>,
+    /// Run the program on N ranks, all of which read the same file
+    #[arg(long, value_name = "N", conflicts_with = "random", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(super) ranks: Option<u32>,
     /// Run small random programs instead of a trace, a new one for each seed
     #[arg(long, conflicts_with_all = ["path", "device"])]
     pub(super) random: bool,

@@ -20,7 +20,7 @@ use millstream_explore::simulate::{
 };
 use millstream_instructions::InstructionList;
 use millstream_runner::{Loading, Names, RunError, RunOptions, load};
-use millstream_trace::{Entry, LoadOptions, Program, TraceError, expand, write};
+use millstream_trace::{Entry, Program, TraceError, expand, write};
 
 pub(crate) use arguments::Arguments;
 
@@ -50,7 +50,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let options = arguments.options().map_err(problem)?;
     let outputs = outputs(arguments)?;
     match &arguments.path {
-        Some(path) => match ranks::ranks_of(path)? {
+        Some(path) => match ranks::ranks_of(path, arguments.ranks)? {
             Some(ranks) => ranks::run(arguments, path, &ranks, &options, &outputs),
             None => trace(arguments, path, &options, &outputs),
         },
@@ -77,7 +77,7 @@ fn trace(
 ) -> Result<bool, RunError> {
     let path = single_trace(path)?;
     let (inputs, assign) = (arguments.inputs.clone(), arguments.assign.clone());
-    let loading = Loading { trace: LoadOptions::default(), inputs, assign };
+    let loading = Loading { inputs, assign, ..Loading::default() };
     let program = Arc::new(load(&path, &loading, options)?);
     outputs.refuse(program.files()).map_err(problem)?;
     let simulator = Simulator::new(program, options, arguments.without.is_none())?;

@@ -6,17 +6,22 @@ use std::sync::Arc;
 use millstream_explore::ranks::RankSimulator;
 use millstream_runner::{Loading, RunError, RunOptions, load};
 use millstream_terminal::outputs::Outputs;
-use millstream_trace::{Entry, LoadOptions, Program, expand};
+use millstream_trace::{Entry, Program, expand};
 
 use super::arguments::Arguments;
 use super::{problem, report, seeds};
 use crate::show::snippet;
 
-/// Returns the ranks of a path that is a program of several.
-pub(super) fn ranks_of(path: &Path) -> Result<Option<Vec<PathBuf>>, RunError> {
-    match expand(&[path.to_owned()])?.as_mut_slice() {
-        [Entry::Ranks { ranks, .. }] => Ok(Some(std::mem::take(ranks))),
-        _ => Ok(None),
+/// Returns the ranks of a path that is a program of several, or is to run on so many.
+pub(super) fn ranks_of(path: &Path, count: Option<u32>) -> Result<Option<Vec<PathBuf>>, RunError> {
+    let Ok([entry]) = <[Entry; 1]>::try_from(expand(&[path.to_owned()])?) else { return Ok(None) };
+    let entry = match count {
+        Some(count) => entry.on_ranks(count)?,
+        None => entry,
+    };
+    match entry {
+        Entry::Ranks { ranks, .. } => Ok(Some(ranks)),
+        Entry::Trace(_) | Entry::Skipped { .. } => Ok(None),
     }
 }
 
@@ -39,8 +44,11 @@ pub(super) fn run(
         return Err(problem(format!("{message}, and {} has {}", path.display(), ranks.len())));
     }
     let assign = arguments.assign.clone();
-    let loading = Loading { trace: LoadOptions::default(), inputs: None, assign };
-    let programs = ranks.iter().map(|rank| load(rank, &loading, options).map(Arc::new));
+    let loading = Loading { assign, ..Loading::default() };
+    let programs = ranks
+        .iter()
+        .enumerate()
+        .map(|(rank, path)| load(path, &loading.of_rank(rank, ranks.len()), options).map(Arc::new));
     let programs: Vec<Arc<Program>> = programs.collect::<Result<_, _>>()?;
     for program in &programs {
         outputs.refuse(program.files()).map_err(problem)?;

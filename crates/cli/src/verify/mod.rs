@@ -47,6 +47,9 @@ pub(crate) struct Arguments {
     /// Earlier uses of a tensor that an instruction waits for, in the list of a trace
     #[arg(long, value_enum, default_value_t = Sync::Frontier)]
     sync: Sync,
+    /// Verify each trace on N ranks, all of which read the same file
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    ranks: Option<u32>,
     /// Spread the ops of a trace that names no streams over N compute streams
     #[arg(long, alias = "streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
@@ -143,7 +146,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     };
     let trace = LoadOptions { et, ..LoadOptions::default() };
     let loading = Loading { trace, ..Loading::default() };
-    let paths = subject::expand(&arguments.paths, &arguments.timeline)?;
+    let paths = subject::expand(&arguments.paths, arguments.ranks, &arguments.timeline)?;
     if paths.is_empty() {
         return Err(problem("there is nothing to verify".to_owned()).into());
     }

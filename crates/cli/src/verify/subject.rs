@@ -71,16 +71,23 @@ impl Subject {
 /// A file to verify.
 pub(super) struct File {
     pub(super) path: PathBuf,
-    /// The folder of the ranks, if it is the program of one of several.
+    /// The folder of the ranks, if it is the program of one of several, or the one file that all
+    /// of them read.
     pub(super) ranks: Option<PathBuf>,
+    /// The rank, and the number of ranks.
+    rank: (usize, usize),
     /// Whether it is the timeline of another program.
     is_timeline: bool,
 }
 
 /// Returns the files that the paths stand for.
-pub(super) fn expand(paths: &[PathBuf], timeline: &Timeline) -> Result<Vec<File>, TraceError> {
+pub(super) fn expand(
+    paths: &[PathBuf],
+    ranks: Option<u32>,
+    timeline: &Timeline,
+) -> Result<Vec<File>, TraceError> {
     let mut files = Vec::new();
-    let one = |path| File { path, ranks: None, is_timeline: false };
+    let one = |path| File { path, ranks: None, rank: (0, 1), is_timeline: false };
     for path in paths {
         if timeline.trace().is_some() {
             files.push(File { is_timeline: true, ..one(path.clone()) });
@@ -96,11 +103,20 @@ pub(super) fn expand(paths: &[PathBuf], timeline: &Timeline) -> Result<Vec<File>
             })?;
         }
         for entry in millstream_trace::expand([path])? {
+            let is_list = matches!(&entry, Entry::Trace(path) if is_list_file(path));
+            let entry = match ranks.filter(|_| !is_list) {
+                Some(count) => entry.on_ranks(count)?,
+                None => entry,
+            };
             match entry {
                 Entry::Trace(path) => files.push(one(path)),
                 Entry::Ranks { folder, ranks } => {
-                    let of_rank = |path| File { ranks: Some(folder.clone()), ..one(path) };
-                    files.extend(ranks.into_iter().map(of_rank));
+                    let count = ranks.len();
+                    files.extend(ranks.into_iter().enumerate().map(|(rank, path)| File {
+                        ranks: Some(folder.clone()),
+                        rank: (rank, count),
+                        ..one(path)
+                    }));
                 }
                 Entry::Skipped { path, reason } => {
                     eprintln!("skipping {}: {reason}", path.display());
@@ -133,12 +149,15 @@ fn lists_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Res
 
 /// Loads the lists of a file: the file's own, or those of the trace in it.
 pub(super) fn load(
-    File { path, ranks, is_timeline }: &File,
+    File { path, ranks, rank, is_timeline }: &File,
     options: &RunOptions,
     loading: &Loading,
     timeline: &Timeline,
 ) -> Result<Vec<Subject>, RunError> {
-    let name = path.display().to_string();
+    let name = match ranks {
+        Some(all) if all == path => format!("{} of rank {}", path.display(), rank.0),
+        _ => path.display().to_string(),
+    };
     if *is_timeline {
         return of_timeline(path, timeline).map_err(|e| TraceError::of_file(&*name, e).into());
     }
@@ -152,7 +171,7 @@ pub(super) fn load(
         })?;
         return Ok(vec![Subject::new(name, list, text, lines)]);
     }
-    let program = Arc::new(load_trace(path, loading, options)?);
+    let program = Arc::new(load_trace(path, &loading.of_rank(rank.0, rank.1), options)?);
     let made = lists(&program, options)?;
     let subject = |listing: Listing| {
         let Listing { executable, list, places } = listing;

@@ -188,6 +188,7 @@ pub(crate) fn import(
         source,
         spread: true,
         is_partial: false,
+        is_divided: false,
         imported: Some(Box::new(report)),
     })
 }

@@ -71,6 +71,8 @@ pub struct Program {
     /// Whether statements with mistakes were left out: such a program can be checked for further
     /// mistakes, but not run.
     pub is_partial: bool,
+    /// Whether it is what one rank runs of a program that names ranks.
+    pub is_divided: bool,
     /// The import's report, if the program is an execution trace.
     pub imported: Option<Box<Imported>>,
 }
@@ -105,6 +107,8 @@ pub struct Tensor {
     pub device: Option<DeviceId>,
     /// The source of the tensor's elements.
     pub data: Data,
+    /// The ranks that hold the tensor; `None` stands for all.
+    pub ranks: Option<Placement>,
     /// The span of the declaration.
     pub site: Site,
 }
@@ -250,6 +254,17 @@ pub struct Call {
     pub stream: Option<StreamRef>,
     /// The priority among the calls of a pool; calls with higher priority run first.
     pub priority: i32,
+    /// The ranks that make the call; `None` stands for all.
+    pub ranks: Option<Placement>,
+}
+
+/// The ranks of a call or a tensor, each of which has a whole tensor.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The ranks, ascending; at least one.
+    pub ranks: Vec<u32>,
+    /// The span of the list.
+    pub span: Span,
 }
 
 /// The targets of a call's results.

@@ -111,6 +111,9 @@ pub(crate) struct TensorForm<'a> {
     /// The device whose memory holds the tensor; the default is the run's device.
     #[serde(borrow)]
     pub(crate) device: Option<Raw<'a, DeviceName>>,
+    /// The ranks that hold the tensor, ascending; the default is all.
+    #[serde(borrow)]
+    pub(crate) ranks: Option<Raw<'a, Vec<u32>>>,
     /// The value of every element.
     #[serde(borrow)]
     pub(crate) fill: Option<Raw<'a, Scalar>>,
@@ -268,6 +271,8 @@ statements! {
         /// The priority among the calls of a pool; calls with higher priority run first, and the
         /// default is 0.
         priority "priority": i32,
+        /// The ranks that make the call, ascending; the default is all.
+        ranks "ranks": Vec<u32>,
         /// The arguments that are not tensors, by name.
         attrs "attrs": Attributes,
     }

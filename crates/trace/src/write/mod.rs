@@ -13,8 +13,8 @@ use millstream_types::{AttrValue, Attrs, StreamMode};
 
 use crate::error::{Result, TraceError};
 use crate::program::{
-    Action, Block, Body, Executable, Input, Launch, Program, Results, Returned, Statement, Target,
-    ValueRef,
+    Action, Block, Body, Executable, Input, Launch, Placement, Program, Results, Returned,
+    Statement, Target, ValueRef,
 };
 use crate::sidecar;
 
@@ -77,7 +77,10 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
     }
     let tensors = program.tensors.iter().zip(&writer.names);
     let tensors = tensors.map(|(t, name)| {
-        let text = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
+        let mut text = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
+        if let Some(Placement { ranks, .. }) = &t.ranks {
+            text = format!("{}, \"ranks\": {ranks:?} }}", text.trim_end_matches('}').trim_end());
+        }
         Ok(format!("{}: {text}", quoted(name)))
     });
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
@@ -244,6 +247,9 @@ impl Writer<'_> {
                 }
                 if call.priority != 0 {
                     let _ = write!(text, ", \"priority\": {}", call.priority);
+                }
+                if let Some(Placement { ranks, .. }) = &call.ranks {
+                    let _ = write!(text, ", \"ranks\": {ranks:?}");
                 }
                 format!("{text}{} }}", self.on(call.stream))
             }

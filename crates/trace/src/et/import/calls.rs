@@ -154,6 +154,7 @@ impl Import<'_> {
             attrs,
             stream,
             priority: 0,
+            ranks: None,
         };
         self.push(Action::Call(Box::new(call)));
         Ok(results)

@@ -79,6 +79,7 @@ impl Import<'_> {
                     attrs: Attrs::new(),
                     stream: None,
                     priority: 0,
+                    ranks: None,
                 };
                 statements.push(Statement { span, action: Action::Call(Box::new(call)) });
             }
@@ -107,6 +108,7 @@ impl Import<'_> {
                 storage_bytes: self.storages[tensor.storage.0].bytes,
                 device: None,
                 data: initial.data.clone(),
+                ranks: None,
                 site: Site { source: self.source.clone(), span: tensor.span },
             }
         });

@@ -1,0 +1,88 @@
+//! Placement: one program for several ranks, each of which runs its part.
+//!
+//! A call or a tensor names the ranks that it is on; without a list it is on all. Every rank reads
+//! the whole program and keeps its own part ([`project`]). A tensor lives where its producer ran.
+//! A call on another rank takes a copy: a send on the first of the tensor's ranks and a receive on
+//! the other, with the span of the call that needs it. The copy serves later calls until the tensor
+//! changes.
+//!
+//! A tensor on several ranks is *equal* if the program alone shows that all ranks have the same
+//! elements: it was declared, or computed from equal tensors without [`PARALLEL_ID`], or it is the
+//! result of an allreduce, a broadcast or an allgather over its ranks. Otherwise each rank has
+//! elements of its own, and a rank that has none cannot take a copy, since it is not defined whose.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `walk` | the tensors' ranks and copies while the program is read |
+//! | `part` | the part of one rank: its tensors and outputs, renumbered |
+
+mod part;
+mod walk;
+
+use millstream_ops::OpRegistry;
+use millstream_types::AttrValue;
+
+use crate::error::{Result, TraceError};
+use crate::json::{Raw, Reader};
+use crate::program::{Action, Body, Call, Placement, Program, Statement};
+
+/// The argument that stands for the position of a rank among the ranks of the call.
+pub const PARALLEL_ID: &str = "parallel_id";
+
+/// The argument that stands for the number of ranks of the call.
+pub const PARALLEL_COUNT: &str = "parallel_count";
+
+/// Reads a list of ranks.
+pub(crate) fn placement<'a>(reader: &Reader<'a>, raw: Raw<'a, Vec<u32>>) -> Result<Placement> {
+    let list = reader.list(raw, "the ranks, a list of integers")?;
+    let mut ranks: Vec<u32> = Vec::with_capacity(list.len());
+    for rank in list {
+        let next = reader.number(rank.cast::<u32>(), "a rank, an integer of 0 or more")?;
+        if ranks.last().is_some_and(|last| *last >= next) {
+            return Err(reader.error(rank, "expected ranks in ascending order, each once"));
+        }
+        ranks.push(next);
+    }
+    if ranks.is_empty() {
+        let error = reader.error(raw, "expected at least one rank");
+        return Err(error.help("without 'ranks', all ranks take part"));
+    }
+    Ok(Placement { ranks, span: reader.span(raw) })
+}
+
+/// Returns the part of a program that one of so many ranks runs. A program that names no ranks is
+/// the same on all.
+///
+/// # Errors
+/// The program names a rank that does not exist, a call needs a tensor of another rank that cannot
+/// be copied, or a statement cannot be split.
+pub fn project(program: Program, rank: u32, ranks: u32, ops: &OpRegistry) -> Result<Program> {
+    if !names_ranks(&program) {
+        return Ok(program);
+    }
+    let walked = walk::walk(&program, rank, ranks, ops);
+    match TraceError::several(walked.errors) {
+        Some(error) => Err(error),
+        None => Ok(part::part(program, rank, walked.part)),
+    }
+}
+
+/// Returns whether any part of a program depends on the rank that runs it.
+fn names_ranks(program: &Program) -> bool {
+    fn any(statements: &[Statement]) -> bool {
+        statements.iter().any(|statement| match &statement.action {
+            Action::Call(call) => call.ranks.is_some() || is_parallel(call),
+            Action::CriticalSection { body, .. } => any(body),
+            _ => false,
+        })
+    }
+    program.tensors.iter().any(|tensor| tensor.ranks.is_some())
+        || matches!(&program.body, Body::Statements(block) if any(&block.statements))
+        || program.executables.iter().any(|e| any(&e.block.statements))
+}
+
+/// Returns whether a call has an argument that stands for a position or number of ranks.
+fn is_parallel(call: &Call) -> bool {
+    let is_name = |text: &str| text == PARALLEL_ID || text == PARALLEL_COUNT;
+    call.attrs.iter().any(|(_, value)| matches!(value, AttrValue::Str(text) if is_name(text)))
+}

@@ -1,0 +1,397 @@
+//! The walk over a program: where each tensor lives, who has a copy, and what one rank runs.
+//!
+//! All ranks take the same decisions, since the walk depends on the program and the number of ranks
+//! alone. So every send has its receive, in one order on all ranks, and no rank can wait for one
+//! that waits for it.
+
+use millstream_ops::{CallSpec, OpRegistry, OutputSpec, Signature, collective};
+use millstream_types::{Access, AttrValue, Attrs, DType, Error, StreamType, TensorSpec};
+
+use super::part::{Part, transfers};
+use super::{PARALLEL_COUNT, PARALLEL_ID, is_parallel};
+use crate::error::{Result, TraceError, wrap};
+use crate::program::{
+    Action, Body, Call, Placement, Program, Results, Statement, StreamRef, ValueRef,
+};
+use crate::source::Span;
+
+/// A tensor during the walk.
+#[derive(Clone)]
+struct Held {
+    /// Where it lives.
+    ranks: Vec<u32>,
+    /// Whether all its ranks have the same elements.
+    is_equal: bool,
+    /// The spec on its first rank.
+    spec: TensorSpec,
+    /// The number of its storage, which its views share.
+    storage: usize,
+    /// Other ranks that have memory for a copy, and whether the copy is that of now.
+    copies: Vec<(u32, bool)>,
+}
+
+/// The result of a walk.
+pub(super) struct Walked {
+    pub(super) part: Part,
+    pub(super) errors: Vec<TraceError>,
+}
+
+struct Walk<'a> {
+    program: &'a Program,
+    rank: u32,
+    all: Vec<u32>,
+    ops: &'a OpRegistry,
+    /// None for what is not defined, was released, or follows from a mistake.
+    values: Vec<Option<Held>>,
+    storages: usize,
+    part: Part,
+}
+
+/// Walks over a program, as one of so many ranks.
+pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -> Walked {
+    let values = vec![None; program.values.len()];
+    let (all, part) = ((0..ranks).collect(), Part::default());
+    let mut walk = Walk { program, rank, all, ops, values, storages: 0, part };
+    let mut errors = Vec::new();
+    for (k, tensor) in program.tensors.iter().enumerate() {
+        match walk.ranks_of(tensor.ranks.as_ref()) {
+            Ok(ranks) => walk.values[k] = Some(walk.fresh(tensor.spec.clone(), ranks, true)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if let Body::Statements(block) = &program.body {
+        for statement in &block.statements {
+            errors.extend(walk.statement(statement).err());
+        }
+    }
+    let read = |output: &crate::program::Output| walk.lives_here(output.value?);
+    walk.part.outputs = program.outputs.iter().map(|o| read(o).unwrap_or(false)).collect();
+    Walked { part: walk.part, errors }
+}
+
+impl Walk<'_> {
+    /// Returns the ranks of a call or tensor.
+    fn ranks_of(&self, placement: Option<&Placement>) -> Result<Vec<u32>> {
+        let Some(Placement { ranks, span }) = placement else { return Ok(self.all.clone()) };
+        match ranks.iter().find(|rank| !self.all.contains(rank)) {
+            None => Ok(ranks.clone()),
+            Some(rank) => {
+                let message = match self.all.len() {
+                    1 => format!("the program names rank {rank}, and has one rank"),
+                    n => format!("the program names rank {rank}, and has {n} ranks"),
+                };
+                let needed = ranks.iter().max().map_or(1, |most| u64::from(*most) + 1);
+                let help = format!("run it on more: --ranks {needed}, or mpirun -n {needed}");
+                Err(self.program.error(*span, message).help(help))
+            }
+        }
+    }
+
+    fn fresh(&mut self, spec: TensorSpec, ranks: Vec<u32>, is_equal: bool) -> Held {
+        self.storages += 1;
+        let is_equal = is_equal || ranks.len() == 1;
+        Held { ranks, is_equal, spec, storage: self.storages, copies: Vec::new() }
+    }
+
+    fn held(&self, value: ValueRef) -> Option<&Held> {
+        self.values[value.index()].as_ref()
+    }
+
+    /// Returns whether the tensor lives on the rank of the walk; `None` if it is unknown.
+    fn lives_here(&self, value: ValueRef) -> Option<bool> {
+        self.held(value).map(|held| held.ranks.contains(&self.rank))
+    }
+
+    fn push(&mut self, span: Span, action: Action) {
+        self.part.statements.push(Statement { span, action });
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<()> {
+        let (span, program) = (statement.span, self.program);
+        let here = |walk: &Self, values: &[ValueRef]| -> Vec<ValueRef> {
+            let lives = |value: &&ValueRef| walk.lives_here(**value) == Some(true);
+            values.iter().filter(lives).copied().collect()
+        };
+        match &statement.action {
+            Action::Call(call) => return self.call(span, call),
+            Action::Release(values) => {
+                let (mut released, rank) = (here(self, values), self.rank);
+                for value in values {
+                    let held = self.values[value.index()].take();
+                    let copies = held.map(|held| held.copies).unwrap_or_default();
+                    released.extend(copies.iter().find(|(of, _)| *of == rank).map(|_| *value));
+                }
+                if !released.is_empty() {
+                    self.push(span, Action::Release(released));
+                }
+            }
+            Action::Read(value) => {
+                if self.lives_here(*value) == Some(true) {
+                    self.push(span, Action::Read(*value));
+                }
+            }
+            Action::Touch { tensors, stream } => {
+                let tensors = here(self, tensors);
+                if !tensors.is_empty() {
+                    self.push(span, Action::Touch { tensors, stream: *stream });
+                }
+            }
+            Action::CriticalSection { .. } => {
+                let message = "a program that names ranks has no critical sections";
+                return Err(program.error(span, message).help("order the calls by their tensors"));
+            }
+            Action::Launch(_) => {
+                let message = "a program that names ranks launches no executables";
+                return Err(program.error(span, message).help("write its calls in the program"));
+            }
+            other => self.push(span, other.clone()),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, span: Span, call: &Call) -> Result<()> {
+        let ranks = self.ranks_of(call.ranks.as_ref())?;
+        let into: &[ValueRef] = match &call.results {
+            Results::Into(targets) => targets,
+            Results::New(_) => &[],
+        };
+        // What follows from an earlier mistake is not reported again.
+        if call.inputs.iter().chain(into).any(|value| self.held(*value).is_none()) {
+            return Ok(());
+        }
+        let is_equal = call.inputs.iter().all(|v| self.held(*v).is_some_and(|h| h.is_equal));
+        let is_equal = match collective::is(&call.op) {
+            true => {
+                let ops = ["allreduce_", "broadcast_", "allgather_"];
+                ops.contains(&&*call.op) && call.attrs.get("group").is_none()
+            }
+            false => is_equal && !is_parallel(call),
+        };
+        let signature = self.signature(call, &ranks)?;
+        let written = call.inputs.iter().zip(&signature.accesses);
+        let written = written.filter(|(_, access)| access.writes()).map(|(value, _)| *value);
+        let written: Vec<ValueRef> = written.chain(into.iter().copied()).collect();
+        for value in &written {
+            self.require_home(span, call, *value, &ranks, "changes")?;
+        }
+        for (value, access) in call.inputs.iter().zip(&signature.accesses) {
+            if *access == Access::Read {
+                self.transfer(span, call, *value, &ranks)?;
+            }
+        }
+        for value in &written {
+            self.changed(*value, is_equal);
+        }
+        self.results(span, call, &signature, &ranks, is_equal)?;
+        if ranks.contains(&self.rank) {
+            let attrs = self.attrs(call, &ranks, self.rank);
+            let own = Call { attrs, ranks: None, ..call.clone() };
+            self.push(span, Action::Call(Box::new(own)));
+        }
+        Ok(())
+    }
+
+    /// Returns the signature of a call on the first of its ranks.
+    fn signature(&self, call: &Call, ranks: &[u32]) -> Result<Signature> {
+        let specs = call.inputs.iter().filter_map(|v| self.held(*v)).map(|h| h.spec.clone());
+        let specs: Vec<TensorSpec> = specs.collect();
+        let attrs = self.attrs(call, ranks, ranks[0]);
+        let spec = CallSpec { inputs: &specs, attrs: &attrs };
+        let signature = self.ops.id(&call.op).and_then(|id| match self.ops.get(id) {
+            Some(op) => op.check(spec),
+            None => Err(Error::Internal { message: format!("no schema of '{}'", call.op) }),
+        });
+        signature.map_err(|e| wrap(&self.program.source, call.op_span, &e))
+    }
+
+    /// Returns the arguments of a call on one of its ranks: its position and their number take the
+    /// place of their names, and a collective is one of the call's ranks.
+    fn attrs(&self, call: &Call, ranks: &[u32], rank: u32) -> Attrs {
+        let mut attrs = call.attrs.clone();
+        let id = ranks.iter().position(|of| *of == rank).unwrap_or_default();
+        for (name, value) in call.attrs.iter() {
+            match value {
+                AttrValue::Str(text) if text == PARALLEL_ID => attrs.set(name, id as i64),
+                AttrValue::Str(text) if text == PARALLEL_COUNT => {
+                    attrs.set(name, ranks.len() as i64);
+                }
+                _ => {}
+            }
+        }
+        let in_groups = collective::is(&call.op) && !["send", "recv_"].contains(&&*call.op);
+        if in_groups && ranks.len() < self.all.len() && attrs.get("group").is_none() {
+            let group = ranks.iter().map(|rank| i64::from(*rank)).collect();
+            attrs.set("group", AttrValue::Ints(group));
+        }
+        attrs
+    }
+
+    /// Refuses a call on other ranks than those of a tensor that it changes or views.
+    fn require_home(
+        &self,
+        span: Span,
+        call: &Call,
+        value: ValueRef,
+        ranks: &[u32],
+        does: &str,
+    ) -> Result<()> {
+        let Some(held) = self.held(value).filter(|held| held.ranks != ranks) else { return Ok(()) };
+        let name = &self.program.value(value).name;
+        let (op, on) = (&call.op, &held.ranks);
+        let message = format!("{op} on ranks {ranks:?} {does} '{name}', which is on ranks {on:?}");
+        let help = format!("call it on ranks {on:?}, or copy '{name}' on ranks {ranks:?} first");
+        Err(self.program.error(span, message).help(help))
+    }
+
+    /// Gives the tensor to those of the ranks that neither hold it nor have a copy.
+    fn transfer(&mut self, span: Span, call: &Call, value: ValueRef, to: &[u32]) -> Result<()> {
+        let (program, rank) = (self.program, self.rank);
+        let stream = transfers(program);
+        let Some(held) = &mut self.values[value.index()] else { return Ok(()) };
+        let lacking: Vec<u32> = to
+            .iter()
+            .filter(|to| !held.ranks.contains(to) && !held.copies.contains(&(**to, true)))
+            .copied()
+            .collect();
+        let Some(first) = lacking.first() else { return Ok(()) };
+        let (name, on) = (&program.value(value).name, &held.ranks);
+        if !held.is_equal {
+            let message = format!(
+                "{} on rank {first} reads '{name}', of which each of ranks {on:?} has its own",
+                call.op
+            );
+            let help =
+                format!("reduce, broadcast or gather '{name}' first, or call it on its ranks");
+            return Err(program.error(span, message).help(help));
+        }
+        if !held.spec.layout.is_contiguous() {
+            let message = format!(
+                "{} on rank {first} reads '{name}' of ranks {on:?}, whose elements are not dense \
+                 and row-major",
+                call.op
+            );
+            let help =
+                format!("copy '{name}' on its own ranks, with the op contiguous, and read that");
+            return Err(program.error(span, message).help(help));
+        }
+        let source = held.ranks[0];
+        let mut made = Vec::new();
+        for to in lacking {
+            let known = held.copies.iter().position(|(of, _)| *of == to);
+            if rank == source {
+                made.push(message("send", "to", to, value, stream, call));
+            }
+            if rank == to {
+                if known.is_none() {
+                    made.push(empty(program, value, &held.spec, call));
+                }
+                made.push(message("recv_", "from", source, value, stream, call));
+            }
+            match known {
+                Some(known) => held.copies[known].1 = true,
+                None => held.copies.push((to, true)),
+            }
+        }
+        self.part.transfers |= !made.is_empty();
+        for call in made {
+            self.push(span, Action::Call(Box::new(call)));
+        }
+        Ok(())
+    }
+
+    /// Notes that a tensor has changed, and with it all that share its memory: these may have
+    /// elements that the change left as they were.
+    fn changed(&mut self, value: ValueRef, is_equal: bool) {
+        let Some(storage) = self.held(value).map(|held| held.storage) else { return };
+        for held in self.values.iter_mut().flatten().filter(|held| held.storage == storage) {
+            held.copies.iter_mut().for_each(|(_, is_current)| *is_current = false);
+            held.is_equal &= is_equal || held.ranks.len() == 1;
+        }
+        if let Some(held) = &mut self.values[value.index()] {
+            held.is_equal |= is_equal;
+        }
+    }
+
+    /// Defines the results of a call.
+    fn results(
+        &mut self,
+        span: Span,
+        call: &Call,
+        signature: &Signature,
+        ranks: &[u32],
+        is_equal: bool,
+    ) -> Result<()> {
+        let names: &[ValueRef] = match &call.results {
+            Results::New(names) => names,
+            Results::Into(_) => &[],
+        };
+        for (k, output) in signature.outputs.iter().enumerate() {
+            let made = match output {
+                OutputSpec::Fresh(spec) => self.fresh(spec.clone(), ranks.to_vec(), is_equal),
+                OutputSpec::Same(of) => match self.held(call.inputs[*of]) {
+                    Some(held) => held.clone(),
+                    None => continue,
+                },
+                OutputSpec::View { of, layout, dtype } => {
+                    let of = call.inputs[*of];
+                    self.require_home(span, call, of, ranks, "returns a view of")?;
+                    let Some(held) = self.held(of).cloned() else { continue };
+                    let dtype = dtype.unwrap_or(held.spec.dtype);
+                    let spec = TensorSpec::new(dtype, layout.clone())
+                        .map_err(|e| wrap(&self.program.source, call.op_span, &e))?;
+                    let is_equal = held.is_equal && !is_parallel(call) || ranks.len() == 1;
+                    Held { spec, is_equal, copies: Vec::new(), ..held }
+                }
+                OutputSpec::Bounded(_) => {
+                    let message = format!(
+                        "the shape of {} depends on data, and the program names ranks",
+                        call.op
+                    );
+                    let error = self.program.error(call.op_span, message);
+                    return Err(error.help("use an op whose shapes are known"));
+                }
+            };
+            if let Some(name) = names.get(k) {
+                self.values[name.index()] = Some(made);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns one half of a transfer.
+fn message(op: &str, peer: &str, rank: u32, value: ValueRef, stream: StreamRef, of: &Call) -> Call {
+    Call {
+        op: op.to_owned(),
+        op_span: of.op_span,
+        inputs: vec![value],
+        results: Results::New(Vec::new()),
+        attrs: Attrs::new().with(peer, i64::from(rank)),
+        stream: Some(stream),
+        priority: 0,
+        ranks: None,
+    }
+}
+
+/// Returns the call that makes the memory of a copy, on the stream of the call that reads it, if
+/// that computes.
+fn empty(program: &Program, value: ValueRef, spec: &TensorSpec, of: &Call) -> Call {
+    let zero = match spec.dtype {
+        DType::Bool => AttrValue::Bool(false),
+        dtype if dtype.is_float() => AttrValue::Float(0.0),
+        _ => AttrValue::Int(0),
+    };
+    let shape = spec.layout.shape().iter().map(|length| *length as i64).collect();
+    let computes = |stream: &StreamRef| program.streams[stream.index()].ty == StreamType::COMPUTE;
+    let attrs = Attrs::new().with("shape", AttrValue::Ints(shape)).with("value", zero);
+    Call {
+        op: "full".to_owned(),
+        op_span: of.op_span,
+        inputs: Vec::new(),
+        results: Results::New(vec![value]),
+        attrs: attrs.with("dtype", AttrValue::DType(spec.dtype)),
+        stream: of.stream.filter(computes),
+        priority: 0,
+        ranks: None,
+    }
+}
