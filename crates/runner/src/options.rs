@@ -1,4 +1,6 @@
 //! The options of a run.
+//!
+//! Long because each option is a field with a description, and has a setter.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -94,6 +96,9 @@ pub struct RunOptions {
     pub memory_limit: Option<u64>,
     /// Whether a CUDA device may compute matrix products of f32 in TF32.
     pub tf32: bool,
+    /// Whether the collectives of tensors on CUDA devices run there, by NCCL. They run on the host
+    /// otherwise, on copies. All ranks have the same.
+    pub nccl: bool,
     /// How the collectives of several ranks are compared. All ranks have the same.
     pub collective_checks: CollectiveChecks,
     /// The faults to inject into the devices, from the first statement on.
@@ -144,6 +149,7 @@ impl Default for RunOptions {
             profile: false,
             memory_limit: None,
             tf32: false,
+            nccl: false,
             collective_checks: CollectiveChecks::default(),
             faults: None,
             cancellation: None,
@@ -248,6 +254,13 @@ impl RunOptions {
     #[must_use]
     pub fn tf32(mut self, tf32: bool) -> RunOptions {
         self.tf32 = tf32;
+        self
+    }
+
+    /// Sets [`RunOptions::nccl`].
+    #[must_use]
+    pub fn nccl(mut self, nccl: bool) -> RunOptions {
+        self.nccl = nccl;
         self
     }
 

@@ -33,7 +33,9 @@ pub fn run_ranks(
         .zip(&communicators)
         .map(|((rank, program), communicator)| {
             let options = options.of_rank(rank);
-            prepare(program, &options.machine(|config| config.communicator(communicator.clone())))
+            let connected = connected(&options, communicator.clone());
+            let connected = connected.map_err(|e| RunError::whole(&program, &e))?;
+            prepare(program, &options.machine(|config| config.communicator(connected)))
         })
         .collect::<Result<_, _>>()?;
     let results: Vec<Result<RunReport, RunError>> = thread::scope(|scope| {
@@ -78,8 +80,10 @@ pub fn run_rank(
 ) -> Result<RunReport, RunError> {
     let rank = u32::try_from(communicator.rank()).unwrap_or_default();
     let of_rank = options.of_rank(rank);
-    let options = of_rank.machine(|config| config.communicator(communicator.clone()));
-    let prepared = prepare(program.clone(), &options);
+    let connected = connected(&of_rank, communicator.clone());
+    let prepared = connected.map_err(|e| RunError::whole(&program, &e)).and_then(|connected| {
+        prepare(program.clone(), &of_rank.machine(|config| config.communicator(connected)))
+    });
     if agree(prepared.is_ok()) {
         let prepared = prepared?;
         compare(&prepared, &*communicator)?;
@@ -88,6 +92,31 @@ pub fn run_rank(
     prepared?;
     let message = "another rank's program has a mistake, so that no rank has run".to_owned();
     Err(RunError::whole(&program, &Error::Invalid { what: "program", message }))
+}
+
+/// Returns a rank's connection to the others, with NCCL if the options ask for it.
+///
+/// # Errors
+/// NCCL is asked for and not there, or not for this device.
+fn connected(
+    options: &RunOptions,
+    base: Arc<dyn Communicator>,
+) -> Result<Arc<dyn Communicator>, Error> {
+    if !options.nccl {
+        return Ok(base);
+    }
+    let refused = |message: String| Error::Invalid { what: "NCCL", message };
+    if options.device.kind() != "cuda" {
+        let message = format!("expected a device of kind cuda, got {}", options.device);
+        return Err(refused(message));
+    }
+    #[cfg(feature = "cuda")]
+    return match millstream_comm::NcclCommunicator::connect(base) {
+        Ok(connected) => Ok(Arc::new(connected)),
+        Err(error) => Err(refused(error.to_string())),
+    };
+    #[cfg(not(feature = "cuda"))]
+    Err(refused("this program was built without the feature cuda".to_owned()))
 }
 
 /// Compares the collectives of all ranks as the options ask for. Every rank calls this, and blocks

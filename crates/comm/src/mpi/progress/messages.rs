@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::buffer::Buffer;
 use crate::error::CommError;
 use crate::matching::{Event, Place};
 use crate::mpi::control::{Control, Data, brief, buffer, decode, encode, nothing};
@@ -127,7 +128,13 @@ impl Progress {
                 Event::Failed { rank, payload: (call, _), error } => {
                     self.tell(rank, Control::Failed { call, error: brief(&error) });
                 }
-                Event::Matched { place, calls } => self.decide(&place, &calls),
+                Event::Matched { calls, meetings: Some(numbers), .. } => {
+                    for ((rank, (call, _)), number) in calls.into_iter().zip(numbers) {
+                        let received = Data(vec![Buffer::of_number(number)?]);
+                        self.tell(rank, Control::Results { call, received });
+                    }
+                }
+                Event::Matched { place, calls, .. } => self.decide(&place, &calls),
             }
         }
         Ok(())
