@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use millstream_comm::mpi::BareCollective;
 use millstream_comm::{
@@ -23,7 +23,7 @@ use millstream_comm::{
 };
 use millstream_types::{DType, Origin};
 
-use suite::{LONG, bytes, calls, failures, values};
+use suite::{LONG, bytes, calls, values};
 
 /// Set for the processes that the launcher starts.
 const CHILD: &str = "MILLSTREAM_MPI_TEST";
@@ -202,4 +202,60 @@ fn survivor() {
     fs::write(Path::new(&env::var_os(FOLDER).unwrap()).join(rank.to_string()), "").unwrap();
     // Without the end of MPI's use, in which the killed process cannot take part.
     std::process::exit(1);
+}
+
+/// Mistakes are found before data moves, on every rank.
+fn failures(mpi: &dyn Communicator) {
+    let (rank, ranks) = (mpi.rank(), mpi.ranks());
+    let group = ProcessGroup::new(&(0..ranks).collect::<Vec<_>>(), 7, ranks).unwrap();
+    let all = Channel::Collectives(group);
+    let slot = |number| Slot { channel: all.clone(), number };
+    let x = values(DType::F32, 3, rank);
+    let call = |number, collective| Call {
+        slot: slot(number),
+        collective,
+        op: "allreduce_",
+        given: vec![x.clone()],
+        expected: vec![x.elements()],
+        origin: Origin::Unknown,
+    };
+    let fails = |started: millstream_comm::Request, text: &str| {
+        let (sender, outcome) = mpsc::channel();
+        started.then(move |outcome| drop(sender.send(outcome)));
+        let begun = Instant::now();
+        let outcome = loop {
+            // A machine reports this once nothing can run on it.
+            mpi.report_stall(mpi.deliveries().expect("ranks that wait are found"));
+            if let Ok(outcome) = outcome.recv_timeout(Duration::from_millis(5)) {
+                break outcome;
+            }
+            assert!(begun.elapsed() < LONG, "rank {rank}: no outcome with {text}");
+        };
+        let error = outcome.expect_err(text).to_string();
+        assert!(error.contains(text), "rank {rank}: {error}");
+    };
+    let reduction = if rank == 0 { ReduceOp::Max } else { ReduceOp::Sum };
+    fails(mpi.start(call(0, Collective::AllReduce(reduction))), "rank 0 calls allreduce_");
+    if rank == 1 {
+        mpi.skip(slot(1), "allreduce_", "no operand");
+    } else {
+        let sum = mpi.start(call(1, Collective::AllReduce(ReduceOp::Sum)));
+        fails(sum, "rank 1 has skipped allreduce_: no operand");
+    }
+    // Each rank waits for the next one.
+    let from = (rank + 1) % ranks;
+    let receive = Call {
+        slot: Slot { channel: Channel::Receive { from, tag: 9 }, number: 0 },
+        collective: Collective::Receive,
+        op: "recv_",
+        given: Vec::new(),
+        expected: vec![x.elements()],
+        origin: Origin::Unknown,
+    };
+    fails(mpi.start(receive), "the ranks wait for one another: rank 0 for rank 1 in recv_(f32[3])");
+    // All but rank 0 end before the last call.
+    if rank == 0 {
+        let sum = mpi.start(call(2, Collective::AllReduce(ReduceOp::Sum)));
+        fails(sum, "has ended before allreduce_");
+    }
 }

@@ -136,6 +136,8 @@ impl Comm {
             host.zip(of).map(|(host, (_, numel))| (host, Elements { dtype, numel }))
         };
         let (given, taken) = (elements(given, operation.given), elements(taken, operation.taken));
+        // A message is described by its receipt.
+        let op = if matches!(kind, Kind::Receive(_)) { "recv_" } else { op };
         let (channel, of, collective) = match kind {
             Kind::Collective(collective) => {
                 let group = ProcessGroup::all(self.group.ranks);

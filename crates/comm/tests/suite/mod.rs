@@ -1,12 +1,10 @@
-//! The calls that every backend makes, with the results of the ranks of one process, and the
-//! mistakes that every backend finds. Tests of backends elsewhere include this file by its path.
+//! The calls that every backend makes, with the results of the ranks of one process. Tests of
+//! backends elsewhere include this file by its path.
 
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_comm::{
-    Buffer, Call, Channel, Collective, Communicator, Elements, Outcome, ProcessGroup, ReduceOp,
-    Request, Slot,
+    Buffer, Call, Channel, Collective, Elements, Outcome, ProcessGroup, ReduceOp, Slot,
 };
 use millstream_types::{DType, Origin};
 
@@ -194,60 +192,4 @@ pub(crate) fn calls(rank: usize, ranks: usize) -> Vec<Call> {
 pub(crate) fn bytes(outcome: &Outcome) -> Result<Vec<Vec<u8>>, String> {
     let buffers = outcome.as_ref().map_err(ToString::to_string)?;
     Ok(buffers.iter().map(|buffer| buffer.bytes().to_vec()).collect())
-}
-
-/// Mistakes are found before data moves, on every rank.
-pub(crate) fn failures(mpi: &dyn Communicator) {
-    let (rank, ranks) = (mpi.rank(), mpi.ranks());
-    let group = ProcessGroup::new(&(0..ranks).collect::<Vec<_>>(), 7, ranks).unwrap();
-    let all = Channel::Collectives(group);
-    let slot = |number| Slot { channel: all.clone(), number };
-    let x = values(DType::F32, 3, rank);
-    let call = |number, collective| Call {
-        slot: slot(number),
-        collective,
-        op: "allreduce_",
-        given: vec![x.clone()],
-        expected: vec![x.elements()],
-        origin: Origin::Unknown,
-    };
-    let fails = |started: Request, text: &str| {
-        let (sender, outcome) = mpsc::channel();
-        started.then(move |outcome| drop(sender.send(outcome)));
-        let begun = Instant::now();
-        let outcome = loop {
-            // A machine reports this once nothing can run on it.
-            mpi.report_stall(mpi.deliveries().expect("ranks that wait are found"));
-            if let Ok(outcome) = outcome.recv_timeout(Duration::from_millis(5)) {
-                break outcome;
-            }
-            assert!(begun.elapsed() < LONG, "rank {rank}: no outcome with {text}");
-        };
-        let error = outcome.expect_err(text).to_string();
-        assert!(error.contains(text), "rank {rank}: {error}");
-    };
-    let reduction = if rank == 0 { ReduceOp::Max } else { ReduceOp::Sum };
-    fails(mpi.start(call(0, Collective::AllReduce(reduction))), "rank 0 calls allreduce_");
-    if rank == 1 {
-        mpi.skip(slot(1), "allreduce_", "no operand");
-    } else {
-        let sum = mpi.start(call(1, Collective::AllReduce(ReduceOp::Sum)));
-        fails(sum, "rank 1 has skipped allreduce_: no operand");
-    }
-    // Each rank waits for the next one.
-    let from = (rank + 1) % ranks;
-    let receive = Call {
-        slot: Slot { channel: Channel::Receive { from, tag: 9 }, number: 0 },
-        collective: Collective::Receive,
-        op: "recv_",
-        given: Vec::new(),
-        expected: vec![x.elements()],
-        origin: Origin::Unknown,
-    };
-    fails(mpi.start(receive), "the ranks wait for one another: rank 0 for rank 1 in recv_(f32[3])");
-    // All but rank 0 end before the last call.
-    if rank == 0 {
-        let sum = mpi.start(call(2, Collective::AllReduce(ReduceOp::Sum)));
-        fails(sum, "has ended before allreduce_");
-    }
 }
