@@ -47,6 +47,7 @@ const LAUNCHERS: &[Launcher] = &[
 fn main() {
     match env::var(CHILD).as_deref() {
         Ok("is killed") => return survivor(),
+        Ok("aborts") => return aborted(),
         Ok(_) => return child(),
         Err(_) => {}
     }
@@ -86,6 +87,8 @@ fn main() {
         };
         let (status, text) = run("calls", "3", &[], "1000");
         assert!(status.success() && text.matches("equal").count() == 3, "in pieces: {text}");
+        let (status, text) = run("aborts", "3", &[], "");
+        assert!(status.success() && text.matches("knows it").count() == 3, "{text}");
         let (_, text) = run("is killed", "3", survives, "");
         // MPICH's launcher passes nothing on once a process was killed, and does not wait.
         let begun = Instant::now();
@@ -167,6 +170,26 @@ fn own_collectives(mpi: &MpiCommunicator) {
     assert!(broadcast.bytes() == of(own(0)).bytes(), "rank {rank}");
     let error = mpi.bare(BareCollective::AllGather, zeros(1), zeros(1), 1).unwrap_err();
     assert!(error.to_string().contains("do not fit"), "{error}");
+}
+
+/// Rank 1 ends the program; the others learn of it without a call.
+fn aborted() {
+    let mpi = MpiCommunicator::connect().unwrap();
+    let rank = mpi.rank();
+    if rank == 1 {
+        mpi.abort("of its own accord");
+    }
+    let begun = Instant::now();
+    let error = loop {
+        if let Some(error) = mpi.error() {
+            break error.to_string();
+        }
+        assert!(begun.elapsed() < LONG, "rank {rank}: no error");
+        thread::yield_now();
+    };
+    assert_eq!(error, "rank 1 has ended the program: of its own accord");
+    mpi.finish();
+    println!("rank {rank} knows it");
 }
 
 /// Rank 1 is killed amid the calls; the others get an error that names it, now and later.

@@ -17,6 +17,8 @@ use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{Cancellation, DriverKind, Machine, MachineConfig, Simulation, USUAL_PASSES};
 
+use crate::ranks;
+
 /// The number of simulated devices.
 pub const SIM_DEVICES: u32 = 4;
 
@@ -294,12 +296,13 @@ impl RunOptions {
 }
 
 impl RunOptions {
-    /// Checks that the run's device exists. Opens nothing.
+    /// Checks that the run's device exists, and NCCL if it is asked for. Opens nothing.
     ///
     /// # Errors
-    /// There is no such device.
+    /// There is no such device, or no NCCL for it.
     pub fn probe(&self) -> Result<()> {
-        self.registry(Completion::IssueOrder, None).0.probe(&self.device)
+        self.registry(Completion::IssueOrder, None).0.probe(&self.device)?;
+        ranks::check_nccl(self)
     }
 
     /// Returns the options of one rank. On CUDA, ranks take the devices in turn, from

@@ -94,6 +94,27 @@ pub fn run_rank(
     Err(RunError::whole(&program, &Error::Invalid { what: "program", message }))
 }
 
+/// Checks that NCCL is there for the device, if the options ask for it.
+///
+/// # Errors
+/// It is not, and the error lists the places searched.
+pub(crate) fn check_nccl(options: &RunOptions) -> Result<(), Error> {
+    match (options.nccl, options.device.kind()) {
+        (false, _) => Ok(()),
+        #[cfg(feature = "cuda")]
+        (true, "cuda") => {
+            millstream_ep::cuda::nccl::Nccl::load().map(drop).map_err(|e| refused(format!("{e:#}")))
+        }
+        (true, _) => {
+            Err(refused(format!("expected a device of kind cuda, got {}", options.device)))
+        }
+    }
+}
+
+fn refused(message: String) -> Error {
+    Error::Invalid { what: "NCCL", message }
+}
+
 /// Returns a rank's connection to the others, with NCCL if the options ask for it.
 ///
 /// # Errors
@@ -102,21 +123,13 @@ fn connected(
     options: &RunOptions,
     base: Arc<dyn Communicator>,
 ) -> Result<Arc<dyn Communicator>, Error> {
-    if !options.nccl {
-        return Ok(base);
-    }
-    let refused = |message: String| Error::Invalid { what: "NCCL", message };
-    if options.device.kind() != "cuda" {
-        let message = format!("expected a device of kind cuda, got {}", options.device);
-        return Err(refused(message));
-    }
+    check_nccl(options)?;
     #[cfg(feature = "cuda")]
-    return match millstream_comm::NcclCommunicator::connect(base) {
-        Ok(connected) => Ok(Arc::new(connected)),
-        Err(error) => Err(refused(error.to_string())),
-    };
-    #[cfg(not(feature = "cuda"))]
-    Err(refused("this program was built without the feature cuda".to_owned()))
+    if options.nccl {
+        let connected = millstream_comm::NcclCommunicator::connect(base);
+        return Ok(Arc::new(connected.map_err(|e| refused(e.to_string()))?));
+    }
+    Ok(base)
 }
 
 /// Compares the collectives of all ranks as the options ask for. Every rank calls this, and blocks

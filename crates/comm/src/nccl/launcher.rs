@@ -139,7 +139,8 @@ impl Launcher {
         let parent = self.comms.iter_mut().find(|(key, _)| key.0 == *ranks);
         let mut comm = match parent {
             Some((_, parent)) => {
-                let child = parent.split(position).map_err(of_nccl)?;
+                let check = || self.base.error().map_or(Ok(()), |error| Err(error.into()));
+                let child = parent.split(position, check).map_err(of_nccl)?;
                 wait_until_ready(parent, &*self.base)?;
                 child
             }

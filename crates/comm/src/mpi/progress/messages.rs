@@ -103,7 +103,15 @@ impl Progress {
                 }
             }
             (Control::Abort { error }, Some(matching)) => {
-                matching.abort(CommError::new(error), &mut events);
+                matching.abort(CommError::new(&error), &mut events);
+                for to in 0..program {
+                    self.tell(to, Control::Aborted { error: error.clone() });
+                }
+            }
+            // What is under way elsewhere than in calls of this library ends by this.
+            (Control::Aborted { error }, _) => {
+                // The first cause stays.
+                let _ = self.counters.failure.set(CommError::new(error));
             }
             (Control::Matched { call }, _) => self.exchange(call)?,
             (Control::Results { call, received: Data(received) }, _) => {

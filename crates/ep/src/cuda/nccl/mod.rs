@@ -15,7 +15,7 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use cudarc::driver::sys::CUstream;
 
 use millstream_types::DType;
@@ -217,22 +217,29 @@ impl NcclComm {
     }
 
     /// Begins another communicator of the same ranks, which shares resources with this one. All
-    /// ranks do so.
+    /// ranks do so. `check` is called while nothing is known of it, and can end the wait.
     ///
     /// # Errors
-    /// The library's error.
-    pub fn split(&mut self, position: usize) -> Result<NcclComm> {
+    /// The library's error, or that of `check`.
+    pub fn split(&mut self, position: usize, check: impl Fn() -> Result<()>) -> Result<NcclComm> {
         self.context.enter()?;
-        let (mut raw, mut config) = (null_mut(), RawConfig::without_blocking());
-        let key = c_int::try_from(position)?;
+        // Leaked: the library may write it after an error has ended the wait.
+        let raw: *mut RawComm = Box::leak(Box::new(null_mut()));
+        let (mut config, key) = (RawConfig::without_blocking(), c_int::try_from(position)?);
         // SAFETY: the communicator is alive; the library writes a handle.
-        let code = unsafe { (self.library.split)(self.raw, 0, key, &raw mut raw, &raw mut config) };
+        let code = unsafe { (self.library.split)(self.raw, 0, key, raw, &raw mut config) };
         self.library.check("ncclCommSplit", code)?;
-        // The call runs on the parent: the child has a handle once that is ready.
-        while raw.is_null() && !self.is_ready()? {
+        loop {
+            // SAFETY: as above. Volatile, because another thread of the library may write.
+            let raw = unsafe { raw.read_volatile() };
+            if !raw.is_null() {
+                let (library, context) = (self.library, self.context.clone());
+                return Ok(NcclComm { raw, library, context });
+            }
+            ensure!(!self.is_ready()?, "ncclCommSplit returned no communicator");
+            check()?;
             std::thread::yield_now();
         }
-        Ok(NcclComm { raw, library: self.library, context: self.context.clone() })
     }
 
     /// Returns whether this is a communicator of the stream's device.
