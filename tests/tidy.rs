@@ -26,6 +26,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/comm/src/mpi/library/", "the calls of an MPI library that is loaded at run time"),
     ("crates/cuda-standin/", "functions with C's calling convention, and tests that call them"),
     ("crates/ep/src/cuda/blas/", "the calls of the library of matrix products"),
+    ("crates/ep/src/cuda/nccl/", "the calls of NVIDIA's library of collectives"),
     ("crates/ep/src/cuda/compiler.rs", "the calls of the compiler of kernels"),
     ("crates/ep/src/cuda/driver/", "the calls of the CUDA driver"),
     ("crates/ep/src/cuda/library.rs", "loads the CUDA driver's library"),

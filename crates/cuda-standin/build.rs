@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-/// The libraries that this one replaces: the driver, the compiler of kernels, and cuBLAS.
-const NAMES: &[&str] = &["libcuda.so", "libcuda.so.1", "libnvrtc.so.12", "libcublas.so.12"];
+/// The libraries that this one replaces: the driver, the compiler of kernels, cuBLAS, and NCCL.
+const NAMES: &[&str] =
+    &["libcuda.so", "libcuda.so.1", "libnvrtc.so.12", "libcublas.so.12", "libnccl.so.2"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

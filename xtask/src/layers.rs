@@ -6,11 +6,11 @@
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("millstream-types", &[]),
     ("millstream-ops", &["millstream-types"]),
-    ("millstream-comm", &["millstream-types", "millstream-ops"]),
     ("millstream-instructions", &["millstream-types", "millstream-ops"]),
     ("millstream-verify", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-trace", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-ep", &["millstream-types"]),
+    ("millstream-comm", &["millstream-types", "millstream-ops", "millstream-ep"]),
     ("millstream-linalg", &[]),
     (
         "millstream-kernels",
@@ -130,6 +130,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         &[
             "millstream-types",
             "millstream-ops",
+            "millstream-comm",
             "millstream-ep",
             "millstream-kernels",
             "millstream-trace",

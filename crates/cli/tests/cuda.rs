@@ -42,6 +42,27 @@ fn stand_in_is_found() -> bool {
     found
 }
 
+/// NCCL that is not there is bad input, as is a device that it does not reach.
+#[test]
+fn without_nccl() {
+    let folder = examples();
+    let output = millstream(&folder, &["run", "add.json", "--nccl"]);
+    assert_eq!(status(&output), 2);
+    let errors = text(&output.stderr);
+    assert!(errors.contains("expected a device of kind cuda, got cpu:0"), "{errors}");
+    if stand_in_is_found() {
+        let mut command = command(&folder, &["run", "../ranks", "--device", "cuda:0", "--nccl"]);
+        let there = command.output().unwrap();
+        assert_eq!(status(&there), 0, "{}", text(&there.stderr));
+        let output = command.env("MILLSTREAM_NCCL", "/nowhere/libnccl.so.2").output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(status(&output), 2, "{errors}");
+        for part in ["NVIDIA's library of collectives", "/nowhere/libnccl.so.2", "nvidia-nccl"] {
+            assert!(errors.contains(part), "{part}: {errors}");
+        }
+    }
+}
+
 /// Without a driver a device of kind `cuda` is bad input. The error names the library and the paths
 /// that were searched.
 #[test]

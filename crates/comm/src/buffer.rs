@@ -126,6 +126,19 @@ impl Buffer {
         Ok(Buffer { dtype, numel, words: Words::of(cleared(count)?) })
     }
 
+    /// Returns a number, as one element.
+    ///
+    /// # Errors
+    /// Memory is exhausted.
+    pub(crate) fn of_number(number: u64) -> Result<Buffer, CommError> {
+        Buffer::of_words(Elements { dtype: DType::I64, numel: 1 }, vec![number])
+    }
+
+    /// Returns the number that is the only element.
+    pub(crate) fn number(&self) -> Option<u64> {
+        (self.dtype == DType::I64 && self.numel == 1).then(|| self.values::<u64>()[0])
+    }
+
     /// Returns elements whose bytes begin at the first word.
     ///
     /// # Errors

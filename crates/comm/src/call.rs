@@ -79,6 +79,37 @@ pub enum Collective {
     Send,
     /// Takes the buffers that another rank gives.
     Receive,
+    /// The ranks only meet: a library of their devices moves the data. Each rank gets the number of
+    /// the meeting among its own in the program. The numbers of all ranks have one order.
+    Meeting(Box<Meeting>),
+}
+
+/// What the ranks of a meeting call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meeting {
+    description: String,
+    /// How many elements an all-to-all gives to each rank, and gets from each.
+    pub(crate) pairs: Option<(Vec<usize>, Vec<usize>)>,
+    is_send: bool,
+}
+
+impl Meeting {
+    /// Returns the meeting of a collective whose data `library` moves, with the elements that this
+    /// rank gives and expects.
+    pub fn of(
+        collective: &Collective,
+        (op, channel): (&str, &Channel),
+        (given, expected): (&[Elements], &[Elements]),
+        library: &str,
+    ) -> Meeting {
+        let description = describe(collective, (op, channel), (given, expected));
+        let pairs = match collective {
+            Collective::AllToAll { sent, received } => Some((sent.clone(), received.clone())),
+            _ => None,
+        };
+        let is_send = matches!(collective, Collective::Send);
+        Meeting { description: format!("{description} by {library}"), pairs, is_send }
+    }
 }
 
 /// One rank's part of a collective.
@@ -102,72 +133,81 @@ impl Call {
     /// Describes everything in which the calls of one place must be equal: op, dtypes, numbers of
     /// elements, reduction, root. The counts of an all-to-all are compared pair by pair instead.
     pub fn description(&self) -> String {
-        let mut text = String::from(match self.collective {
-            Collective::Send => "recv_",
-            _ => self.op,
-        });
-        text.push('(');
-        let given = self.given.iter().map(Buffer::elements);
-        // Of a rooted collective, the ranks of one side know all that the others do.
-        let each: Vec<Elements> = match &self.collective {
-            Collective::AllReduce(_) | Collective::Reduce { .. } | Collective::Send => {
-                given.collect()
-            }
-            Collective::Broadcast { .. } if !self.given.is_empty() => given.collect(),
-            Collective::Broadcast { .. } | Collective::Receive => self.expected.clone(),
-            Collective::AllGather { counts }
-            | Collective::ReduceScatter { counts, .. }
-            | Collective::Gather { counts, .. }
-            | Collective::Scatter { counts, .. } => {
-                let some = given.chain(self.expected.iter().copied()).next();
-                let part = |&numel: &usize| some.map(|some| Elements { numel, ..some });
-                counts.iter().filter_map(part).collect()
-            }
-            Collective::AllToAll { .. } | Collective::Barrier => Vec::new(),
-        };
-        if let (Collective::AllToAll { .. }, Some(x)) = (&self.collective, self.given.first()) {
-            let _ = write!(text, "{}", x.dtype());
-        }
-        for (k, elements) in each.iter().enumerate() {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{}{elements}", if k == 0 { "" } else { ", " });
-        }
-        match &self.collective {
-            Collective::AllReduce(reduction) | Collective::ReduceScatter { reduction, .. } => {
-                let _ = write!(text, "; {reduction}");
-            }
-            Collective::Reduce { reduction, root } => {
-                let _ = write!(text, "; {reduction}, root {}", self.program_rank(*root));
-            }
-            Collective::Broadcast { root }
-            | Collective::Gather { root, .. }
-            | Collective::Scatter { root, .. } => {
-                let _ = write!(text, "; root {}", self.program_rank(*root));
-            }
-            Collective::AllGather { .. }
-            | Collective::AllToAll { .. }
-            | Collective::Barrier
-            | Collective::Send
-            | Collective::Receive => {}
-        }
-        text.push(')');
-        text
+        let given: Vec<Elements> = self.given.iter().map(Buffer::elements).collect();
+        let names = (self.op, &self.slot.channel);
+        describe(&self.collective, names, (&given, &self.expected))
     }
+}
 
-    fn program_rank(&self, position: usize) -> usize {
-        match &self.slot.channel {
-            Channel::Collectives(group) => group.ranks().get(position).copied().unwrap_or(position),
-            Channel::Barriers | Channel::Send { .. } | Channel::Receive { .. } => position,
+fn describe(
+    collective: &Collective,
+    (op, channel): (&str, &Channel),
+    (given, expected): (&[Elements], &[Elements]),
+) -> String {
+    let mut text = String::from(match collective {
+        Collective::Meeting(meeting) => return meeting.description.clone(),
+        Collective::Send => "recv_",
+        _ => op,
+    });
+    text.push('(');
+    // Of a rooted collective, the ranks of one side know all that the others do.
+    let each: Vec<Elements> = match collective {
+        Collective::AllReduce(_) | Collective::Reduce { .. } | Collective::Send => given.to_vec(),
+        Collective::Broadcast { .. } if !given.is_empty() => given.to_vec(),
+        Collective::Broadcast { .. } | Collective::Receive => expected.to_vec(),
+        Collective::AllGather { counts }
+        | Collective::ReduceScatter { counts, .. }
+        | Collective::Gather { counts, .. }
+        | Collective::Scatter { counts, .. } => {
+            let some = given.iter().chain(expected).next();
+            let part = |&numel: &usize| some.map(|some| Elements { numel, ..*some });
+            counts.iter().filter_map(part).collect()
         }
+        Collective::AllToAll { .. } | Collective::Barrier | Collective::Meeting(_) => Vec::new(),
+    };
+    if let (Collective::AllToAll { .. }, Some(x)) = (collective, given.first()) {
+        let _ = write!(text, "{}", x.dtype);
     }
+    for (k, elements) in each.iter().enumerate() {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{}{elements}", if k == 0 { "" } else { ", " });
+    }
+    let program_rank = |position: usize| match channel {
+        Channel::Collectives(group) => group.ranks().get(position).copied().unwrap_or(position),
+        Channel::Barriers | Channel::Send { .. } | Channel::Receive { .. } => position,
+    };
+    match collective {
+        Collective::AllReduce(reduction) | Collective::ReduceScatter { reduction, .. } => {
+            let _ = write!(text, "; {reduction}");
+        }
+        Collective::Reduce { reduction, root } => {
+            let _ = write!(text, "; {reduction}, root {}", program_rank(*root));
+        }
+        Collective::Broadcast { root }
+        | Collective::Gather { root, .. }
+        | Collective::Scatter { root, .. } => {
+            let _ = write!(text, "; root {}", program_rank(*root));
+        }
+        Collective::AllGather { .. }
+        | Collective::AllToAll { .. }
+        | Collective::Barrier
+        | Collective::Send
+        | Collective::Receive
+        | Collective::Meeting(_) => {}
+    }
+    text.push(')');
+    text
 }
 
 /// Writes what is called, and where.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let description = self.description();
-        match self.collective {
+        match &self.collective {
             Collective::Send => write!(f, "the send for {description}")?,
+            Collective::Meeting(meeting) if meeting.is_send => {
+                write!(f, "the send for {description}")?;
+            }
             _ => f.write_str(&description)?,
         }
         match self.origin.is_unknown() {

@@ -82,6 +82,7 @@ pub(crate) fn combine(calls: &[Call]) -> Result<Vec<Vec<Buffer>>, CommError> {
         Collective::Send | Collective::Receive => {
             Err(CommError::new("a message has a sender and a receiver"))
         }
+        Collective::Meeting(_) => Err(CommError::new("the data of a meeting is not here")),
     }
 }
 

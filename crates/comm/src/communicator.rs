@@ -2,13 +2,15 @@
 
 use crate::call::{Call, Slot};
 use crate::error::CommError;
+#[cfg(feature = "nccl")]
+use crate::nccl::NcclCommunicator;
 use crate::request::Request;
 
 /// One rank's connection to all ranks of its program.
 ///
 /// Nothing here blocks, but [`Communicator::wait_for_delivery`].
 pub trait Communicator: Send + Sync {
-    /// Returns the name of the backend: `single`, `local`, `mpi`.
+    /// Returns the name of the backend: `single`, `local`, `mpi`, `nccl`.
     fn kind(&self) -> &'static str;
 
     /// Returns this rank's number, from 0.
@@ -34,6 +36,19 @@ pub trait Communicator: Send + Sync {
 
     /// Returns the error because of which no more requests can succeed, if there is one.
     fn error(&self) -> Option<CommError>;
+
+    /// Returns the half that moves the data of NVIDIA devices by NCCL, if there is one.
+    #[cfg(feature = "nccl")]
+    fn nccl(&self) -> Option<&NcclCommunicator> {
+        None
+    }
+
+    /// Returns whether collectives of devices of a kind run on their streams. Others need their
+    /// operands in memory that the host reaches.
+    fn reaches(&self, kind: &str) -> bool {
+        let _ = kind;
+        false
+    }
 
     /// Decides whether later calls of this rank are compared with those of the other ranks, which
     /// they are by default. Of calls that are not, the data decides what happens.

@@ -7,7 +7,7 @@
 //!   make a call says so ([`Communicator::skip`]), and then the others' requests fail with its
 //!   cause. No rank waits for ever for one that has failed, skipped or ended.
 //! - Reductions combine in the order of the ranks, whatever the backend: all ranks have the same
-//!   bits, in every run.
+//!   bits, in every run. NCCL alone has an order of its own.
 //!
 //! # Map
 //! | module | holds |
@@ -19,6 +19,7 @@
 //! | [`single`] | the communicator of a program of one rank |
 //! | [`local`] | ranks as threads of one process |
 //! | `combine`, `reduction` | the results of a collective, from what all ranks give |
+//! | `nccl` | the data of NVIDIA devices, by NCCL (feature `nccl`) |
 //! | [`mpi`] | ranks as processes, over an MPI library that is loaded at run time |
 //! | `matching` | which calls of which ranks belong together |
 //! | `numbers` | the calls of a channel that a rank has made |
@@ -33,17 +34,21 @@ mod error;
 pub mod local;
 mod matching;
 pub mod mpi;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 mod numbers;
 mod reduction;
 pub mod request;
 pub mod single;
 
 pub use buffer::{Buffer, Elements};
-pub use call::{Call, Collective, Slot};
+pub use call::{Call, Collective, Meeting, Slot};
 pub use communicator::Communicator;
 pub use error::CommError;
 pub use local::{LocalCommunicator, LocalGroup};
 pub use millstream_ops::collective::{Channel, Numbering, ProcessGroup, ReduceOp};
 pub use mpi::MpiCommunicator;
+#[cfg(feature = "nccl")]
+pub use nccl::{DeviceCall, NcclCommunicator};
 pub use request::{Completer, Outcome, Request};
 pub use single::SingleRank;

@@ -12,6 +12,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::buffer::Buffer;
 use crate::call::{Call, Collective, Slot};
 use crate::combine::combine;
 use crate::communicator::Communicator;
@@ -63,7 +64,12 @@ impl LocalGroup {
                 Event::Failed { rank, payload: (_, completer), error } => {
                     self.deliver(rank, completer, Err(error));
                 }
-                Event::Matched { place: Place::Message { .. }, mut calls } => {
+                Event::Matched { calls, meetings: Some(numbers), .. } => {
+                    for ((rank, (_, completer)), number) in calls.into_iter().zip(numbers) {
+                        self.deliver(rank, completer, Buffer::of_number(number).map(|b| vec![b]));
+                    }
+                }
+                Event::Matched { place: Place::Message { .. }, mut calls, .. } => {
                     // The sender comes first.
                     let (to, (_, completer)) = calls.remove(1);
                     let (_, (sent, _)) = calls.remove(0);

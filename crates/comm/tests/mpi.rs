@@ -3,10 +3,10 @@
 //! have to be equal, also if each operation is cut into pieces. A process that is killed is an
 //! error at the others.
 //!
-//! Long because each call is made with every dtype, and every process runs this one program.
-//!
 //! Without a launcher the test is skipped with a message; `MILLSTREAM_REQUIRE_MPI=1` makes that a
 //! failure.
+
+mod suite;
 
 use std::env;
 use std::fs;
@@ -19,12 +19,11 @@ use std::time::{Duration, Instant};
 use millstream_comm::mpi::BareCollective;
 use millstream_comm::{
     Buffer, Call, Channel, Collective, Communicator, Elements, LocalGroup, MpiCommunicator,
-    Outcome, ProcessGroup, ReduceOp, Slot,
+    ProcessGroup, ReduceOp, Slot,
 };
 use millstream_types::{DType, Origin};
 
-/// How long an outcome may take: far longer than it does, unless it never comes.
-const LONG: Duration = Duration::from_secs(60);
+use suite::{LONG, bytes, calls, values};
 
 /// Set for the processes that the launcher starts.
 const CHILD: &str = "MILLSTREAM_MPI_TEST";
@@ -48,6 +47,7 @@ const LAUNCHERS: &[Launcher] = &[
 fn main() {
     match env::var(CHILD).as_deref() {
         Ok("is killed") => return survivor(),
+        Ok("aborts") => return aborted(),
         Ok(_) => return child(),
         Err(_) => {}
     }
@@ -87,6 +87,8 @@ fn main() {
         };
         let (status, text) = run("calls", "3", &[], "1000");
         assert!(status.success() && text.matches("equal").count() == 3, "in pieces: {text}");
+        let (status, text) = run("aborts", "3", &[], "");
+        assert!(status.success() && text.matches("knows it").count() == 3, "{text}");
         let (_, text) = run("is killed", "3", survives, "");
         // MPICH's launcher passes nothing on once a process was killed, and does not wait.
         let begun = Instant::now();
@@ -98,186 +100,6 @@ fn main() {
     }
     let is_required = env::var_os("MILLSTREAM_REQUIRE_MPI").is_some();
     assert!(found > 0 || !is_required, "no launcher of MPI was found");
-}
-
-/// Returns the elements of a rank: different from one another, and none exact in the sums.
-fn values(dtype: DType, numel: usize, rank: usize) -> Buffer {
-    let mut buffer = Buffer::zeros(Elements { dtype, numel }).unwrap();
-    let mut state = 0x9e37_79b9_u32.wrapping_mul(rank as u32 + 1);
-    for (k, element) in buffer.bytes_mut().chunks_exact_mut(dtype.size()).enumerate() {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223 + k as u32);
-        let small = (state >> 8) as f32 / (1 << 24) as f32 + 0.5;
-        match dtype {
-            DType::F32 => element.copy_from_slice(&small.to_ne_bytes()),
-            DType::F64 => element.copy_from_slice(&f64::from(small).to_ne_bytes()),
-            DType::F16 => element.copy_from_slice(&half::f16::from_f32(small).to_ne_bytes()),
-            DType::BF16 => element.copy_from_slice(&half::bf16::from_f32(small).to_ne_bytes()),
-            DType::Bool => element[0] = (state >> 31) as u8,
-            _ => element.iter_mut().zip(state.to_ne_bytes()).for_each(|(to, byte)| *to = byte),
-        }
-    }
-    buffer
-}
-
-/// The calls of one rank, without their numbers.
-struct Calls {
-    rank: usize,
-    ranks: usize,
-    made: Vec<Call>,
-}
-
-impl Calls {
-    fn add(
-        &mut self,
-        channel: Channel,
-        op: &'static str,
-        collective: Collective,
-        given: Vec<Buffer>,
-        expected: Vec<Elements>,
-    ) {
-        let number = self.made.iter().filter(|call| call.slot.channel == channel).count() as u64;
-        let slot = Slot { channel, number };
-        let origin = Origin::Unknown;
-        self.made.push(Call { slot, collective, op, given, expected, origin });
-    }
-}
-
-fn calls(rank: usize, ranks: usize) -> Vec<Call> {
-    let mut calls = Calls { rank, ranks, made: Vec::new() };
-    let all = Channel::Collectives(ProcessGroup::all(ranks));
-    for dtype in DType::REAL {
-        for numel in [1, 7, 5000] {
-            let x = values(dtype, numel, rank);
-            let of_x = x.elements();
-            let of = |numel| Elements { dtype, numel };
-            let reductions = match dtype {
-                DType::Bool => vec![ReduceOp::Min, ReduceOp::Max],
-                _ if dtype.is_float() => ReduceOp::ALL.to_vec(),
-                _ => vec![ReduceOp::Sum, ReduceOp::Product, ReduceOp::Min, ReduceOp::Max],
-            };
-            for reduction in reductions {
-                let twice = vec![x.clone(), x.clone()];
-                calls.add(
-                    all.clone(),
-                    "allreduce_",
-                    Collective::AllReduce(reduction),
-                    twice,
-                    vec![of_x; 2],
-                );
-                let collective = Collective::Reduce { reduction, root: ranks - 1 };
-                calls.add(all.clone(), "reduce_", collective, vec![x.clone()], vec![of_x]);
-                // Uneven parts, one of them empty.
-                let mut counts: Vec<usize> =
-                    (0..ranks).map(|r| if r == 1 { 0 } else { numel / ranks }).collect();
-                counts[0] += numel - counts.iter().sum::<usize>();
-                let own = of(counts[rank]);
-                let collective = Collective::ReduceScatter { reduction, counts };
-                calls.add(all.clone(), "reduce_scatter_", collective, vec![x.clone()], vec![own]);
-            }
-            let given = if rank == 0 { vec![x.clone()] } else { Vec::new() };
-            let expected = if rank == 0 { Vec::new() } else { vec![of_x] };
-            calls.add(
-                all.clone(),
-                "broadcast_",
-                Collective::Broadcast { root: 0 },
-                given,
-                expected,
-            );
-            let counts: Vec<usize> = (0..ranks).map(|r| numel * r).collect();
-            let total = of(counts.iter().sum());
-            let part = values(dtype, counts[rank], rank);
-            calls.add(
-                all.clone(),
-                "allgather_",
-                Collective::AllGather { counts: counts.clone() },
-                vec![part.clone()],
-                vec![total],
-            );
-            let root = 1;
-            let expected = if rank == root { vec![total] } else { Vec::new() };
-            calls.add(
-                all.clone(),
-                "gather_to_",
-                Collective::Gather { root, counts: counts.clone() },
-                vec![part],
-                expected,
-            );
-            let given =
-                if rank == root { vec![values(dtype, total.numel, rank)] } else { Vec::new() };
-            calls.add(
-                all.clone(),
-                "scatter_from_",
-                Collective::Scatter { root, counts: counts.clone() },
-                given,
-                vec![of(counts[rank])],
-            );
-            // Rank r gives numel · (r + to) elements to rank `to`.
-            let sent: Vec<usize> = (0..ranks).map(|to| numel * (rank + to)).collect();
-            let given = vec![values(dtype, sent.iter().sum(), rank)];
-            let expected = vec![of(sent.iter().sum())];
-            calls.add(
-                all.clone(),
-                "alltoall_",
-                Collective::AllToAll { received: sent.clone(), sent },
-                given,
-                expected,
-            );
-            // Rank 0 takes no part but its call: Open MPI 4.1 confused the next operations then.
-            let of_pair = |a: usize, b: usize| if a == 0 || b == 0 { 0 } else { numel + a };
-            let sent: Vec<usize> = (0..ranks).map(|to| of_pair(rank, to)).collect();
-            let received: Vec<usize> = (0..ranks).map(|from| of_pair(from, rank)).collect();
-            let given = vec![values(dtype, sent.iter().sum(), rank)];
-            let expected = vec![of(received.iter().sum())];
-            let collective = Collective::AllToAll { sent, received };
-            calls.add(all.clone(), "alltoall_", collective, given, expected);
-            let (to, from) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
-            calls.add(
-                Channel::Receive { from, tag: 3 },
-                "recv_",
-                Collective::Receive,
-                Vec::new(),
-                vec![of_x],
-            );
-            calls.add(
-                Channel::Send { to, tag: 3 },
-                "send",
-                Collective::Send,
-                vec![x.clone()],
-                Vec::new(),
-            );
-            calls.add(
-                Channel::Barriers,
-                "global_sync",
-                Collective::Barrier,
-                Vec::new(),
-                Vec::new(),
-            );
-            for index in 0..2 {
-                let group = ProcessGroup::new(&[0, ranks - 1], index, ranks).unwrap();
-                if group.position(rank).is_some() {
-                    let channel = Channel::Collectives(group);
-                    calls.add(
-                        channel,
-                        "allreduce_",
-                        Collective::AllReduce(ReduceOp::Sum),
-                        vec![x.clone()],
-                        vec![of_x],
-                    );
-                }
-            }
-        }
-    }
-    let Calls { rank, ranks, mut made } = calls;
-    // Each rank starts its calls in an order of its own.
-    assert!(rank < ranks);
-    let half = made.len() / 2;
-    made.rotate_left(half * rank / ranks);
-    made
-}
-
-fn bytes(outcome: &Outcome) -> Result<Vec<Vec<u8>>, String> {
-    let buffers = outcome.as_ref().map_err(ToString::to_string)?;
-    Ok(buffers.iter().map(|buffer| buffer.bytes().to_vec()).collect())
 }
 
 fn child() {
@@ -348,6 +170,26 @@ fn own_collectives(mpi: &MpiCommunicator) {
     assert!(broadcast.bytes() == of(own(0)).bytes(), "rank {rank}");
     let error = mpi.bare(BareCollective::AllGather, zeros(1), zeros(1), 1).unwrap_err();
     assert!(error.to_string().contains("do not fit"), "{error}");
+}
+
+/// Rank 1 ends the program; the others learn of it without a call.
+fn aborted() {
+    let mpi = MpiCommunicator::connect().unwrap();
+    let rank = mpi.rank();
+    if rank == 1 {
+        mpi.abort("of its own accord");
+    }
+    let begun = Instant::now();
+    let error = loop {
+        if let Some(error) = mpi.error() {
+            break error.to_string();
+        }
+        assert!(begun.elapsed() < LONG, "rank {rank}: no error");
+        thread::yield_now();
+    };
+    assert_eq!(error, "rank 1 has ended the program: of its own accord");
+    mpi.finish();
+    println!("rank {rank} knows it");
 }
 
 /// Rank 1 is killed amid the calls; the others get an error that names it, now and later.

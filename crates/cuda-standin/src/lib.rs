@@ -26,7 +26,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `api` | the functions of the driver, of NVRTC and of cuBLAS |
+//! | `api` | the functions of the driver, of NVRTC, of cuBLAS and of NCCL |
 //! | `state` | the driver's state, behind one lock |
 //! | `stream` | a stream's thread and its commands |
 //! | `memory` | allocations, addresses, bounds |
@@ -38,6 +38,7 @@
 //! | [`call`] | the encoding of a host kernel's call as a kernel's arguments |
 //! | [`control`] | observation and control by tests |
 //! | `matrix_product` | the matrix products of cuBLAS |
+//! | `ranks` | the communicators of NCCL, and their collectives |
 //! | [`code`], [`status`] | the errors of the driver, and of cuBLAS |
 #![deny(missing_docs)]
 
@@ -51,6 +52,7 @@ mod graph;
 mod host_kernels;
 mod matrix_product;
 mod memory;
+mod ranks;
 mod registration;
 mod state;
 pub mod status;

@@ -45,7 +45,8 @@ pub fn register(kernels: &mut KernelRegistry) {
         println!("no C++ compiler: the host's kernels run instead of the device's");
     }
     let ops: Vec<String> = kernels.ops("cpu").into_iter().map(str::to_owned).collect();
-    for op in ops {
+    // The kernels of collectives are calls of NCCL alone.
+    for op in ops.into_iter().filter(|op| !millstream_ops::collective::is(op)) {
         let name = CString::new(op.as_str()).expect("names of ops have no zeros");
         let own = kernels.get(KIND, &op).filter(|_| compiles).cloned();
         kernels.register(KIND, &op, Arc::new(KernelWithFallback { name, own }));

@@ -18,6 +18,7 @@ use crate::compiled::Library;
 use crate::faults::Faults;
 use crate::graph::{self, Capture, CapturedRecord, Graph, GraphExec};
 use crate::memory::Memory;
+use crate::ranks::{Comm, Group};
 use crate::stream::StreamState;
 use crate::{DEVICES, code};
 
@@ -108,6 +109,10 @@ pub(crate) struct State {
     pub(crate) pools: BTreeMap<u64, u32>,
     /// Handles of cuBLAS.
     pub(crate) cublas_handles: BTreeMap<u64, CublasHandle>,
+    /// Communicators of NCCL.
+    pub(crate) comms: BTreeMap<u64, Arc<Comm>>,
+    /// The groups of ranks by the numbers in their ids.
+    pub(crate) comm_groups: BTreeMap<u64, Arc<Group>>,
     /// Kernels by handle: module and name.
     pub(crate) functions: BTreeMap<u64, (u64, String)>,
     /// The captures under way.
@@ -126,9 +131,9 @@ pub(crate) struct State {
     /// Whether the current call must signal `changed`. Most calls only query.
     pub(crate) needs_notify: bool,
     handles: u64,
-    /// The number of names given to streams, events, modules, cuBLAS handles, graphs, and
-    /// executable graphs.
-    named: [u64; 6],
+    /// The number of names given to streams, events, modules, cuBLAS handles, graphs, executable
+    /// graphs, and communicators.
+    named: [u64; 7],
 }
 
 /// Held by each test that uses the driver.
@@ -248,6 +253,8 @@ impl State {
             modules: BTreeMap::new(),
             pools: BTreeMap::new(),
             cublas_handles: BTreeMap::new(),
+            comms: BTreeMap::new(),
+            comm_groups: BTreeMap::new(),
             functions: BTreeMap::new(),
             captures: BTreeMap::new(),
             graphs: BTreeMap::new(),
@@ -261,7 +268,7 @@ impl State {
             violations: Vec::new(),
             needs_notify: false,
             handles: 0,
-            named: [0; 6],
+            named: [0; 7],
         }
     }
 
@@ -272,9 +279,9 @@ impl State {
         (1 << 61) + self.handles * 16
     }
 
-    /// Returns a new name for an object: `s0`, `e0`, `k0`, `b0`, `g0`, `x0`.
+    /// Returns a new name for an object: `s0`, `e0`, `k0`, `b0`, `g0`, `x0`, `c0`.
     pub(crate) fn name(&mut self, letter: char) -> String {
-        let count = &mut self.named["sekbgx".find(letter).unwrap_or(0)];
+        let count = &mut self.named["sekbgxc".find(letter).unwrap_or(0)];
         *count += 1;
         format!("{letter}{}", *count - 1)
     }
@@ -297,6 +304,8 @@ impl State {
             self.modules.clear();
             self.pools.clear();
             self.cublas_handles.clear();
+            self.comms.clear();
+            self.comm_groups.clear();
             self.functions.clear();
             self.captures.clear();
             self.graphs.clear();
@@ -310,7 +319,7 @@ impl State {
         self.calls.clear();
         self.counts.clear();
         self.violations.clear();
-        self.named = [0; 6];
+        self.named = [0; 7];
         self.memory.reset_names();
     }
 }

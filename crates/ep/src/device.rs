@@ -200,6 +200,12 @@ pub trait Stream: Send {
         None
     }
 
+    /// Returns the native stream for work that launches later, on another thread, before anything
+    /// else is submitted. Default: nothing, as for devices without such work.
+    fn native(&self) -> &dyn Any {
+        &()
+    }
+
     /// Records `event` after all commands submitted so far.
     ///
     /// # Errors

@@ -56,8 +56,9 @@ type Part = fn(&Setting, &Time, &mut Section) -> Result<()>;
 /// together they take at most eight minutes.
 const PARTS: &[(&str, u64, Part)] = &[
     ("conformance", 30, conformance),
-    ("ops", 100, ops),
-    ("programs", 60, programs::check),
+    ("ops", 85, ops),
+    ("programs", 45, programs::check),
+    ("ranks", 30, programs::check_ranks),
     ("memory", 35, memory::check),
     ("soak", 35, soak::check),
     ("launches", 30, launches::measure),
@@ -84,8 +85,8 @@ pub struct Arguments {
     /// Most seconds for all parts together; the report lists everything that was cut
     #[arg(long, default_value_t = 470)]
     seconds: u64,
-    /// Run only these parts: conformance, ops, programs, memory, soak, launches, pipeline,
-    /// bandwidth, graphs, pytorch, sanitizer
+    /// Run only these parts: conformance, ops, programs, ranks, memory, soak, launches,
+    /// pipeline, bandwidth, graphs, pytorch, sanitizer
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Python whose PyTorch the machine is compared with

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use millstream::DeviceId;
+use millstream::ep::cuda::nccl::Nccl;
 use millstream_runner::{RunError, RunOptions, RunReport, run_ranks};
 use millstream_trace::{Entry, EtOptions, LoadOptions, Program, expand, load};
 
@@ -33,6 +34,42 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
             let options = RunOptions::default().device(device).compute_streams(compute_streams);
             let what = format!("{name} on {compute_streams} streams");
             section.check(&what, failure(run_ranks(ranks.clone(), &options)));
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of NCCL if several ranks have one device.
+const DUPLICATE: &str = "Duplicate GPU";
+
+/// Runs the recorded programs of several ranks with their collectives on the device, by NCCL.
+pub(super) fn check_ranks(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+    let nccl = match Nccl::load() {
+        Ok(nccl) => nccl,
+        Err(error) => {
+            section.skipped.push(format!("all: {error:#}"));
+            return Ok(());
+        }
+    };
+    section.notes.push(format!("NCCL {}", nccl.version()));
+    let all = find(setting, section)?;
+    let several = all.into_iter().filter(|(_, ranks)| ranks.len() > 1);
+    for (name, ranks) in several {
+        if time.is_up() {
+            section.cut = Some(format!("{name} and later ones were not run"));
+            break;
+        }
+        let ranks: Vec<Arc<Program>> =
+            ranks.iter().map(|path| Ok(Arc::new(read(path)?))).collect::<Result<_>>()?;
+        let device = DeviceId::cuda(setting.device);
+        let options = RunOptions::default().device(device).nccl(true);
+        match failure(run_ranks(ranks, &options)) {
+            // Ranks take the devices in turn.
+            Some(why) if why.contains(DUPLICATE) => section.skipped.push(format!(
+                "{name}: it has more ranks than there are devices, which takes NCCL 2.30 and \
+                 NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment: {why}"
+            )),
+            failure => section.check(&name, failure),
         }
     }
     Ok(())

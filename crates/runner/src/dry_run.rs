@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use millstream_comm::Communicator;
 use millstream_instructions::builder::{EventRef, Output, SectionId};
 use millstream_instructions::{
     Builder, BuilderConfig, Call, Instruction, InstructionList, ListRecorder, Priority, Sink,
@@ -57,6 +58,7 @@ struct DryRun {
     sections: Vec<Option<SectionId>>,
     executables: Vec<OfflineLaunches>,
     policies: Arc<PolicyTable>,
+    communicator: Arc<dyn Communicator>,
     tensors: OfflineTensors,
 }
 
@@ -112,6 +114,7 @@ impl Subject<'_> {
             sections: Vec::new(),
             executables: executables.into_iter().map(OfflineLaunches::new).collect(),
             policies: policies.clone(),
+            communicator: options.machine.communicator.clone(),
             tensors: OfflineTensors::default(),
         };
         let mut execution = Execution::new(dry_run, program, lowered, lowered.main.events);
@@ -224,11 +227,17 @@ impl Executor for DryRun {
         };
         if call.is_collective {
             let device = self.builder.streams().nth(stream.index()).map(|s| s.key.device.clone());
-            if device.is_some_and(|device| lowering::runs_on_host(&self.policies, &device)) {
+            if let Some(device) = device {
                 let inputs: Vec<&TensorRef> = inputs.iter().collect();
+                let communicator = self.communicator.clone();
+                let place = (stream, &device);
                 let submitter = &mut self.submitter(origin);
-                let done = lowering::collective_on_host(submitter, call.name, &inputs, call.attrs)?;
-                return Ok(done.into_iter().map(Some).collect());
+                let (name, attrs) = (call.name, call.attrs);
+                let made =
+                    lowering::collective(submitter, &*communicator, place, name, &inputs, attrs)?;
+                if let Some(done) = made {
+                    return Ok(done.into_iter().map(Some).collect());
+                }
             }
         }
         let call_of_op = Call {

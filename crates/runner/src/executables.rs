@@ -25,7 +25,11 @@ pub(crate) fn compile(
 ) -> Result<Vec<Executable>, RunError> {
     let one = |(declared, block): (&Declared, &LoweredBlock)| {
         let at = |e: Error| RunError::at(program, declared.span, &e);
-        let executor = RecordingExecutor::new(machine.recorder(), machine.policies());
+        let executor = RecordingExecutor::new(
+            machine.recorder(),
+            machine.policies(),
+            &**machine.communicator(),
+        );
         let mut execution = Execution::new(executor, program, lowered, block.events);
         for input in &declared.inputs {
             let span = program.value(input.value).span;

@@ -1,7 +1,6 @@
 //! The executor that is a machine.
 
 use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
-use millstream_vm::lowering;
 use millstream_vm::{Event, Executable, Machine, Section, Stream, Tensor, with_origin};
 
 use crate::executor::{Executor, LaunchCall, OpCall};
@@ -62,9 +61,8 @@ impl Executor for MachineExecutor<'_> {
             .attrs(Attrs::clone(call.attrs))
             .priority(call.priority)
             .origin(origin.clone());
-        let runs_on_host = || lowering::runs_on_host(self.machine.policies(), &stream.key().device);
-        if call.is_collective && runs_on_host() {
-            return made.via_host();
+        if call.is_collective {
+            return made.collective_on(stream);
         }
         if let Some(targets) = &call.out {
             made = made.out(targets);

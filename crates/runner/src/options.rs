@@ -1,4 +1,6 @@
 //! The options of a run.
+//!
+//! Long because each option is a field with a description, and has a setter.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,6 +16,8 @@ use millstream_instructions::passes::Pass;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{Cancellation, DriverKind, Machine, MachineConfig, Simulation, USUAL_PASSES};
+
+use crate::ranks;
 
 /// The number of simulated devices.
 pub const SIM_DEVICES: u32 = 4;
@@ -94,6 +98,9 @@ pub struct RunOptions {
     pub memory_limit: Option<u64>,
     /// Whether a CUDA device may compute matrix products of f32 in TF32.
     pub tf32: bool,
+    /// Whether the collectives of tensors on CUDA devices run there, by NCCL. They run on the host
+    /// otherwise, on copies. All ranks have the same.
+    pub nccl: bool,
     /// How the collectives of several ranks are compared. All ranks have the same.
     pub collective_checks: CollectiveChecks,
     /// The faults to inject into the devices, from the first statement on.
@@ -144,6 +151,7 @@ impl Default for RunOptions {
             profile: false,
             memory_limit: None,
             tf32: false,
+            nccl: false,
             collective_checks: CollectiveChecks::default(),
             faults: None,
             cancellation: None,
@@ -251,6 +259,13 @@ impl RunOptions {
         self
     }
 
+    /// Sets [`RunOptions::nccl`].
+    #[must_use]
+    pub fn nccl(mut self, nccl: bool) -> RunOptions {
+        self.nccl = nccl;
+        self
+    }
+
     /// Sets [`RunOptions::collective_checks`].
     #[must_use]
     pub fn collective_checks(mut self, checks: CollectiveChecks) -> RunOptions {
@@ -281,12 +296,13 @@ impl RunOptions {
 }
 
 impl RunOptions {
-    /// Checks that the run's device exists. Opens nothing.
+    /// Checks that the run's device exists, and NCCL if it is asked for. Opens nothing.
     ///
     /// # Errors
-    /// There is no such device.
+    /// There is no such device, or no NCCL for it.
     pub fn probe(&self) -> Result<()> {
-        self.registry(Completion::IssueOrder, None).0.probe(&self.device)
+        self.registry(Completion::IssueOrder, None).0.probe(&self.device)?;
+        ranks::check_nccl(self)
     }
 
     /// Returns the options of one rank. On CUDA, ranks take the devices in turn, from

@@ -33,7 +33,9 @@ pub fn run_ranks(
         .zip(&communicators)
         .map(|((rank, program), communicator)| {
             let options = options.of_rank(rank);
-            prepare(program, &options.machine(|config| config.communicator(communicator.clone())))
+            let connected = connected(&options, communicator.clone());
+            let connected = connected.map_err(|e| RunError::whole(&program, &e))?;
+            prepare(program, &options.machine(|config| config.communicator(connected)))
         })
         .collect::<Result<_, _>>()?;
     let results: Vec<Result<RunReport, RunError>> = thread::scope(|scope| {
@@ -78,8 +80,10 @@ pub fn run_rank(
 ) -> Result<RunReport, RunError> {
     let rank = u32::try_from(communicator.rank()).unwrap_or_default();
     let of_rank = options.of_rank(rank);
-    let options = of_rank.machine(|config| config.communicator(communicator.clone()));
-    let prepared = prepare(program.clone(), &options);
+    let connected = connected(&of_rank, communicator.clone());
+    let prepared = connected.map_err(|e| RunError::whole(&program, &e)).and_then(|connected| {
+        prepare(program.clone(), &of_rank.machine(|config| config.communicator(connected)))
+    });
     if agree(prepared.is_ok()) {
         let prepared = prepared?;
         compare(&prepared, &*communicator)?;
@@ -88,6 +92,44 @@ pub fn run_rank(
     prepared?;
     let message = "another rank's program has a mistake, so that no rank has run".to_owned();
     Err(RunError::whole(&program, &Error::Invalid { what: "program", message }))
+}
+
+/// Checks that NCCL is there for the device, if the options ask for it.
+///
+/// # Errors
+/// It is not, and the error lists the places searched.
+pub(crate) fn check_nccl(options: &RunOptions) -> Result<(), Error> {
+    match (options.nccl, options.device.kind()) {
+        (false, _) => Ok(()),
+        #[cfg(feature = "cuda")]
+        (true, "cuda") => {
+            millstream_ep::cuda::nccl::Nccl::load().map(drop).map_err(|e| refused(format!("{e:#}")))
+        }
+        (true, _) => {
+            Err(refused(format!("expected a device of kind cuda, got {}", options.device)))
+        }
+    }
+}
+
+fn refused(message: String) -> Error {
+    Error::Invalid { what: "NCCL", message }
+}
+
+/// Returns a rank's connection to the others, with NCCL if the options ask for it.
+///
+/// # Errors
+/// NCCL is asked for and not there, or not for this device.
+fn connected(
+    options: &RunOptions,
+    base: Arc<dyn Communicator>,
+) -> Result<Arc<dyn Communicator>, Error> {
+    check_nccl(options)?;
+    #[cfg(feature = "cuda")]
+    if options.nccl {
+        let connected = millstream_comm::NcclCommunicator::connect(base);
+        return Ok(Arc::new(connected.map_err(|e| refused(e.to_string()))?));
+    }
+    Ok(base)
 }
 
 /// Compares the collectives of all ranks as the options ask for. Every rank calls this, and blocks

@@ -1,5 +1,6 @@
 //! The executor that records a list to be compiled.
 
+use millstream_comm::Communicator;
 use millstream_instructions::builder::EventRef;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{
@@ -17,6 +18,7 @@ use crate::executor::{Executor, LaunchCall, OpCall};
 pub(crate) struct RecordingExecutor<'a> {
     pub(crate) recorder: Recorder,
     policies: &'a PolicyTable,
+    communicator: &'a dyn Communicator,
     /// The keys of the streams, by id.
     keys: Vec<StreamKey>,
 }
@@ -25,8 +27,9 @@ impl<'a> RecordingExecutor<'a> {
     pub(crate) const fn new(
         recorder: Recorder,
         policies: &'a PolicyTable,
+        communicator: &'a dyn Communicator,
     ) -> RecordingExecutor<'a> {
-        RecordingExecutor { recorder, policies, keys: Vec::new() }
+        RecordingExecutor { recorder, policies, communicator, keys: Vec::new() }
     }
 }
 
@@ -51,7 +54,7 @@ impl Executor for RecordingExecutor<'_> {
         origin: &Origin,
     ) -> Result<Vec<RecordedTensor>> {
         let device = &self.keys[stream.index()].device;
-        if call.is_collective && runs_on_host(self.policies, device) {
+        if call.is_collective && runs_on_host(self.policies, self.communicator, device) {
             let message = format!(
                 "the collectives of {device} run on the host, on copies; they cannot stand in an \
                  executable"

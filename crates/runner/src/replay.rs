@@ -25,7 +25,8 @@ pub(crate) fn compile(
     lowered: &Lowered,
     options: &RunOptions,
 ) -> Result<Replayed, RunError> {
-    let executor = RecordingExecutor::new(machine.recorder(), machine.policies());
+    let executor =
+        RecordingExecutor::new(machine.recorder(), machine.policies(), &**machine.communicator());
     let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
     execution.declare_streams()?;
     for (value, tensor) in (0..).zip(&program.tensors) {

@@ -77,6 +77,10 @@ pub(crate) struct Arguments {
     /// of all waits
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) watchdog: Option<Duration>,
+    /// Run collectives of tensors on CUDA devices there, by NCCL, whose reductions have an order of
+    /// their own. Without, they run on the host, on copies
+    #[arg(long)]
+    nccl: bool,
     /// Do not compare the collectives of several ranks before their data moves. Ranks that call
     /// different things may then give wrong results, or wait for ever
     #[arg(long)]
@@ -184,7 +188,8 @@ impl Arguments {
             .emit(self.emit.is_some() || self.certificate)
             .profile(self.outputs.any())
             .memory_limit(self.memory_limit)
-            .tf32(self.tf32);
+            .tf32(self.tf32)
+            .nccl(self.nccl);
         let options = match self.unchecked_collectives {
             true => options.collective_checks(CollectiveChecks::None),
             false => options,

@@ -225,14 +225,19 @@ impl<P> Meeting<P> {
             return;
         }
         let mut calls = Vec::with_capacity(self.arrivals.len());
+        let mut meetings = Vec::new();
         for (position, arrival) in self.arrivals.into_iter().enumerate() {
             if let Arrival::Here(notice, payload) = arrival {
                 let rank = place.rank_at(position);
                 members[rank].resolve(&notice);
+                if notice.is_meeting {
+                    meetings.push(members[rank].next_meeting(place.epoch()));
+                }
                 calls.push((rank, payload));
             }
         }
-        events.push(Event::Matched { place, calls });
+        let meetings = (!meetings.is_empty()).then_some(meetings);
+        events.push(Event::Matched { place, calls, meetings });
     }
 
     /// Checks the counts of an all-to-all between each two ranks.

@@ -33,6 +33,8 @@ pub(crate) struct Notice {
     text: String,
     /// Whether it gives a message, and so waits for nobody.
     is_send: bool,
+    /// Whether the ranks only meet.
+    is_meeting: bool,
     /// How many elements an all-to-all gives to each rank, and gets from each.
     pairs: Option<(Vec<usize>, Vec<usize>)>,
 }
@@ -44,8 +46,10 @@ impl Notice {
             description: compared.then(|| call.description()),
             text: call.to_string(),
             is_send: matches!(call.collective, Collective::Send),
+            is_meeting: matches!(call.collective, Collective::Meeting(_)),
             pairs: match &call.collective {
                 Collective::AllToAll { sent, received } => Some((sent.clone(), received.clone())),
+                Collective::Meeting(meeting) => meeting.pairs.clone(),
                 _ => None,
             },
         }
@@ -53,8 +57,12 @@ impl Notice {
 }
 
 impl Notice {
-    /// Returns whether two calls of a place are different, if both are compared.
+    /// Returns whether two calls of a place are different, if both are compared. The data of both
+    /// is moved in the same way in any case.
     fn differs(&self, other: &Notice) -> bool {
+        if self.is_meeting != other.is_meeting {
+            return true;
+        }
         let both = self.description.as_ref().zip(other.description.as_ref());
         both.is_some_and(|(own, other)| own != other)
     }
@@ -71,7 +79,12 @@ pub(crate) enum Event<P> {
         error: CommError,
     },
     /// All calls of a place are there, and equal: each with its rank, in the order of the place.
-    Matched { place: Place, calls: Vec<(usize, P)> },
+    Matched {
+        place: Place,
+        calls: Vec<(usize, P)>,
+        /// If the ranks only meet: for each the number of the meeting among its own.
+        meetings: Option<Vec<u64>>,
+    },
 }
 
 /// The calls that have not been matched.
@@ -93,6 +106,8 @@ pub(crate) struct Member {
     pending: usize,
     /// How many of its calls have waited, and wait no more.
     resolved: u64,
+    /// How many of its calls were meetings that have come about, by program.
+    meetings: HashMap<u64, u64>,
     /// Whether nothing can run on it before one of its calls is resolved.
     is_stalled: bool,
 }
@@ -183,6 +198,7 @@ impl<P> Matching<P> {
         let Matching { meetings, members, .. } = self;
         members[rank].left = Some(epoch);
         members[rank].made.retain(|(_, program), _| *program > epoch);
+        members[rank].meetings.retain(|program, _| *program > epoch);
         meetings.retain(|place, meeting| {
             if place.epoch() <= epoch {
                 meeting.leave(rank, place, members, events);
@@ -224,6 +240,13 @@ impl Member {
     /// Returns whether the rank makes no more calls of a place.
     fn has_left(&self, place: &Place) -> bool {
         self.left.is_some_and(|epoch| place.epoch() <= epoch)
+    }
+
+    /// Returns the number of the rank's next meeting in a program.
+    fn next_meeting(&mut self, epoch: u64) -> u64 {
+        let next = self.meetings.entry(epoch).or_default();
+        *next += 1;
+        *next - 1
     }
 
     /// Notes that the rank has started or skipped a call. Returns false if it had before.

@@ -33,6 +33,8 @@ pub(super) enum Control {
     Leave { rank: usize, epoch: u64 },
     /// No call can succeed any more.
     Abort { error: String },
+    /// Rank 0 says that a rank has ended the program.
+    Aborted { error: String },
     /// All calls of a place are there: their data is exchanged, in the order of these messages.
     Matched { call: u64 },
     /// All calls of a place were there, and rank 0 has combined them: what this rank gets.

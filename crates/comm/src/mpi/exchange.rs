@@ -156,7 +156,10 @@ impl Exchange {
                     None => self.submit_empty(library, &operation, elements)?,
                 }
             }
-            Collective::Barrier | Collective::Send | Collective::Receive => {}
+            Collective::Barrier
+            | Collective::Send
+            | Collective::Receive
+            | Collective::Meeting(_) => {}
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(super) fn given(call: &Call, compared: bool) -> Option<Data> {
         | Collective::Send
         | Collective::Receive => true,
         // Each rank's counts are its own. A barrier has no elements to combine.
-        Collective::AllToAll { .. } | Collective::Barrier => false,
+        Collective::AllToAll { .. } | Collective::Barrier | Collective::Meeting(_) => false,
     };
     let is_small = call.given.len() <= MOST_TENSORS && bytes(&call.given) <= MOST_GIVEN;
     (compared && is_combined && is_small).then(|| Data(call.given.clone()))

@@ -1,5 +1,5 @@
-//! The functions of the driver under their names in `libcuda`, of NVRTC in `libnvrtc`, and of
-//! cuBLAS in `libcublas`.
+//! The functions of the driver under their names in `libcuda`, of NVRTC in `libnvrtc`, of cuBLAS in
+//! `libcublas`, and of NCCL in `libnccl`.
 //!
 //! Only the functions that Millstream calls. Each function of the driver returns a number of
 //! [`crate::code`].
@@ -19,6 +19,7 @@ mod graph_tests;
 mod launch;
 mod memory;
 mod memory_pool;
+mod nccl;
 mod nvrtc;
 mod stream;
 

@@ -6,6 +6,7 @@ mod failures;
 mod faults;
 mod graph_failures;
 mod graphs;
+mod nccl;
 mod peer_waits;
 mod peers;
 mod pools;

@@ -72,6 +72,39 @@ fn every_recorded_program() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
+/// The programs of several ranks with their collectives on the devices: PyTorch's values, and the
+/// bytes of the collectives on the host, as the stand-in's NCCL reduces in the order of the ranks.
+#[test]
+fn every_recorded_program_of_several_ranks_by_nccl() {
+    must_be_there();
+    let kernels = kernels();
+    let several = programs().into_iter().filter(|(_, ranks)| ranks.len() > 1);
+    for (name, ranks) in several {
+        let options = RunOptions::default()
+            .machine(|config| config.kernels(kernels.clone()))
+            .device(SIM)
+            .repeat(2);
+        let on_host = run(&name, &ranks, &options);
+        // In an executable, too, whose collectives are launched between its graphs.
+        for (compute_streams, replay) in [(1, false), (4, false), (1, true), (4, true)] {
+            let options = options.clone().compute_streams(compute_streams).nccl(true);
+            let options = options.replay(replay).repeat(3);
+            let reports = run(&name, &ranks, &options);
+            for (rank, (report, on_host)) in reports.iter().zip(&on_host).enumerate() {
+                let what = format!("{name}, rank {rank}, {compute_streams} streams, {replay}");
+                assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
+                for (output, on_host) in report.outputs.iter().zip(&on_host.outputs) {
+                    assert!(output.ok(), "{what}: {}: {:?}", output.name, output.comparison);
+                    assert!(output.bytes == on_host.bytes, "{what}: {}: other bytes", output.name);
+                }
+            }
+        }
+    }
+    let stand_in = StandIn::load().unwrap();
+    let violations = stand_in.violations();
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
 /// Every recorded program as an executable, whose launches after the first run a graph: the bytes
 /// of the plain run.
 #[test]

@@ -16,6 +16,7 @@ use super::toolkit::ToolkitLibrary;
 const LIBRARY: ToolkitLibrary = ToolkitLibrary {
     purpose: "the compiler of kernels",
     name: "libnvrtc.so",
+    version: None,
     variable: "MILLSTREAM_NVRTC",
     package: "nvidia-cuda-nvrtc-cu12",
 };

@@ -33,6 +33,7 @@
 //! | `toolkit` | the search for libraries that are not part of the driver |
 //! | [`compiler`] | NVRTC |
 //! | [`blas`] | matrix products by cuBLAS |
+//! | [`nccl`] | collectives of several devices by NCCL |
 //! | `device_error` | errors that kernels report from the device |
 //! | `pinned` | pinned host memory, as the device `pinned:0` |
 
@@ -49,6 +50,7 @@ mod library;
 mod markers;
 mod memory;
 mod native_stream;
+pub mod nccl;
 mod peer_waits;
 mod pinned;
 mod scratch;

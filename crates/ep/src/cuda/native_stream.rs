@@ -17,6 +17,7 @@ use crate::cuda::driver::{
     memory_owner,
 };
 use crate::cuda::host_work::StagingBlock;
+use crate::cuda::nccl::NcclStream;
 use crate::cuda::scratch::Scratch;
 
 /// The action of a copy through the host's functions.
@@ -142,6 +143,11 @@ impl NativeStream {
         // SAFETY: a graph consists of captured work, whose creator guarantees its operands for
         // every launch. The streams keep what else the work uses, and the device its kernels.
         unsafe { self.raw.launch_graph(exec) }
+    }
+
+    /// Returns the stream for collectives that another thread launches.
+    pub fn for_collectives(&self) -> NcclStream {
+        NcclStream::of(&self.raw)
     }
 
     /// Returns the device's id.

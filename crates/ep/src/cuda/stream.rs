@@ -1,5 +1,6 @@
 //! A CUDA stream: launches commands and reports completed ones.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -205,6 +206,10 @@ impl Stream for CudaStream {
             }
         };
         Ok(self.measured(outcome, before))
+    }
+
+    fn native(&self) -> &dyn Any {
+        &self.native
     }
 
     fn measure(&mut self, clock: Option<HostClock>) -> Result<()> {

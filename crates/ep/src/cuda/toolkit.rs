@@ -1,7 +1,7 @@
 //! The search for libraries of the CUDA toolkit, which are not part of the driver.
 //!
 //! 1. The file that the library's environment variable names. If it is set, the search ends here.
-//! 2. The loader: the names for CUDA 13, then for CUDA 12.
+//! 2. The loader: the names for CUDA 13, then for CUDA 12. NCCL has one name for both.
 //! 3. `lib64` of `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, with the same names.
 //! 4. NVIDIA's Python packages: `nvidia/*/lib` in the `site-packages` and `dist-packages` of
 //!    `VIRTUAL_ENV`, `CONDA_PREFIX`, `/usr/local` and `/usr`.
@@ -22,6 +22,8 @@ pub(super) struct ToolkitLibrary {
     pub(super) purpose: &'static str,
     /// The file name without the version, as `libnvrtc.so`.
     pub(super) name: &'static str,
+    /// The version in the file name, for a library that has the same for every CUDA version.
+    pub(super) version: Option<u32>,
     /// The environment variable that overrides the search with a file.
     pub(super) variable: &'static str,
     /// The Python package with the library, for errors.
@@ -56,7 +58,11 @@ fn folders() -> Vec<PathBuf> {
 impl ToolkitLibrary {
     /// Returns the file names for a driver of this version.
     fn names(&self, driver: i32) -> Vec<String> {
-        let versions: &[u32] = if driver >= 13_000 { &[13, 12] } else { &[12] };
+        let versions = match &self.version {
+            Some(version) => std::slice::from_ref(version),
+            None if driver >= 13_000 => &[13, 12],
+            None => &[12],
+        };
         versions.iter().map(|version| format!("{}.{version}", self.name)).collect()
     }
 
@@ -109,6 +115,7 @@ mod tests {
     const MISSING: ToolkitLibrary = ToolkitLibrary {
         purpose: "the library of nothing",
         name: "libmillstream_nothing.so",
+        version: None,
         variable: "MILLSTREAM_NOTHING",
         package: "nothing-cu12",
     };
@@ -130,5 +137,7 @@ mod tests {
     fn a_driver_gets_no_later_library() {
         assert_eq!(MISSING.names(12_080), ["libmillstream_nothing.so.12"]);
         assert_eq!(MISSING.names(13_000).len(), 2);
+        let with_own_version = ToolkitLibrary { version: Some(2), ..MISSING };
+        assert_eq!(with_own_version.names(12_080), ["libmillstream_nothing.so.2"]);
     }
 }

@@ -1,5 +1,6 @@
 //! A stream whose commands fail as planned.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -103,6 +104,10 @@ impl Stream for FaultyStream {
         let mut work = FaultyWork { work, fault, device: &self.device };
         let progress = self.inner.submit(&mut work)?;
         Ok(self.keep_ticket(progress))
+    }
+
+    fn native(&self) -> &dyn Any {
+        self.inner.native()
     }
 
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {

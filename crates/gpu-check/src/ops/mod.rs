@@ -143,10 +143,12 @@ pub fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     for ((op, dtype), (abs, rel)) in worst.iter().filter(|(_, v)| v.0 > 0.0) {
         section.notes.push(format!("{op} {dtype}: at most {abs:.1e} abs, {rel:.1e} rel"));
     }
-    // `scrub` has no result, and the host's kernels need no comparison with themselves.
+    // `scrub` has no result, the host's kernels need no comparison with themselves, and
+    // collectives are the part `ranks`.
     let by_host = millstream::kernels::cuda::host_ops();
     let alone =
         |op: &&String| *op != "scrub" && !families::has(op) && !by_host.contains(&op.as_str());
+    let alone = |op: &&String| alone(op) && !millstream::ops::collective::is(op);
     for op in served.difference(&compared).filter(alone).filter(|op| which.has(op)) {
         section.skipped.push(format!("{op}: no case was compared"));
     }

@@ -20,7 +20,7 @@ use crate::context::{KernelCtx, RawTensor};
 use crate::registry::{Kernel, KernelRegistry};
 
 /// The ops, each with the function that plans its calls.
-const KERNELS: &[(&str, Planner)] = &[
+pub(crate) const KERNELS: &[(&str, Planner)] = &[
     ("allreduce_", allreduce),
     ("reduce_", reduce),
     ("broadcast_", broadcast),
@@ -35,16 +35,16 @@ const KERNELS: &[(&str, Planner)] = &[
 ];
 
 /// A call on its way to the communicator: what is called, and which operands are given and taken.
-struct Plan {
-    collective: Collective,
-    given: Vec<usize>,
-    taken: Vec<usize>,
+pub(crate) struct Plan {
+    pub(crate) collective: Collective,
+    pub(crate) given: Vec<usize>,
+    pub(crate) taken: Vec<usize>,
 }
 
-type Planner = fn(&GroupCall<'_, '_>) -> Result<Plan>;
+pub(crate) type Planner = fn(&GroupCall<'_, '_>) -> Result<Plan>;
 
 /// A call of a kernel, and its rank's place in the group.
-struct GroupCall<'c, 'a> {
+pub(crate) struct GroupCall<'c, 'a> {
     ctx: &'c KernelCtx<'a>,
     group: ProcessGroup,
     /// The position of this rank in the group.
@@ -83,24 +83,13 @@ impl Kernel for CollectiveKernel {
 impl CollectiveKernel {
     fn start(&self, ctx: &KernelCtx<'_>) -> Result<(Request, Vec<Target>)> {
         let ranks = ctx.ranks()?;
-        let (rank, count) = (ranks.communicator.rank(), ranks.communicator.ranks());
-        let channel = Channel::of(self.op, ctx.attrs(), count)?;
-        let channel = channel.context("expected a collective: schema and kernel disagree")?;
-        let group = match &channel {
-            Channel::Collectives(group) => group.clone(),
-            _ => ProcessGroup::all(count),
-        };
-        let position = group.position(rank);
-        let position = position.with_context(|| {
-            format!("group: expected one with rank {rank}, which makes the call, got {group}")
-        })?;
-        let plan = (self.plan)(&GroupCall { ctx, group, position, ranks: count })?;
+        let (slot, plan) = planned(self.op, self.plan, ctx)?;
         let given = plan.given.iter().map(|&k| pack(ctx, ctx.operand(k)?));
         let given = given.collect::<Result<Vec<_>>>()?;
         let targets = plan.taken.iter().map(|&k| Ok(Target::of(&ctx.operand(k)?)));
         let targets = targets.collect::<Result<Vec<_>>>()?;
         let request = ranks.communicator.start(Call {
-            slot: Slot { channel, number: ranks.number },
+            slot,
             collective: plan.collective,
             op: self.op,
             given,
@@ -109,6 +98,27 @@ impl CollectiveKernel {
         });
         Ok((request, targets))
     }
+}
+
+/// Returns the place of a call among the calls of its rank, and its plan.
+///
+/// # Errors
+/// The arguments name no channel of this rank, or do not fit the operands.
+pub(crate) fn planned(op: &str, plan: Planner, ctx: &KernelCtx<'_>) -> Result<(Slot, Plan)> {
+    let ranks = ctx.ranks()?;
+    let (rank, count) = (ranks.communicator.rank(), ranks.communicator.ranks());
+    let channel = Channel::of(op, ctx.attrs(), count)?;
+    let channel = channel.context("expected a collective: schema and kernel disagree")?;
+    let group = match &channel {
+        Channel::Collectives(group) => group.clone(),
+        _ => ProcessGroup::all(count),
+    };
+    let position = group.position(rank);
+    let position = position.with_context(|| {
+        format!("group: expected one with rank {rank}, which makes the call, got {group}")
+    })?;
+    let plan = plan(&GroupCall { ctx, group, position, ranks: count })?;
+    Ok((Slot { channel, number: ranks.number }, plan))
 }
 
 /// An operand that a completed request writes.

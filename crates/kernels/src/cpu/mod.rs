@@ -56,7 +56,7 @@ mod attention;
 mod batch_norm;
 mod call_layouts;
 mod closure;
-mod collective;
+pub(crate) mod collective;
 mod compare;
 mod complex;
 mod compute;

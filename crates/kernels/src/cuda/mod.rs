@@ -25,6 +25,7 @@
 //! | `rearrange`, `scan`, `sort` | `flip`, `roll` and triangles; cumulative sums; sorting |
 //! | `pooling`, `loss`, `nll` | pooling, losses |
 //! | `random` | random numbers, dropout |
+//! | `collective` | collectives of all ranks, by NCCL |
 //! | `on_host` | ops that the host computes, on copies |
 
 pub mod args;
@@ -32,6 +33,7 @@ mod attention;
 mod attention_softmax;
 mod cache;
 mod channel_sum;
+mod collective;
 mod conv;
 mod copy;
 mod create;
@@ -131,6 +133,7 @@ pub fn register(kernels: &mut KernelRegistry) {
         let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &copy::COPY_PRIMITIVES);
         kernels.register(KIND, op, Arc::new(kernel));
     }
+    collective::register(kernels);
     loss::register(kernels);
     copy::register(kernels);
     create::register(kernels);

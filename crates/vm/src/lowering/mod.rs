@@ -18,6 +18,8 @@
 
 mod offline;
 
+use millstream_comm::Communicator;
+use millstream_ep::Capabilities;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Attrs, DeviceId, Error, Result, StreamKey, StreamType, TensorSpec};
 
@@ -261,36 +263,75 @@ pub fn read_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Str
     }
 }
 
-/// Returns whether a collective on a stream of `device` has to run on the host, since the host
-/// cannot reach the memory of the device.
-pub fn runs_on_host(policies: &PolicyTable, device: &DeviceId) -> bool {
-    policies.devices().capabilities(device).is_ok_and(|can| !can.host_memory)
+/// Returns whether a collective on a stream of `device` has to run on the host, since neither the
+/// communicator nor the host reaches the memory of the device.
+pub fn runs_on_host(
+    policies: &PolicyTable,
+    communicator: &dyn Communicator,
+    device: &DeviceId,
+) -> bool {
+    let is_unreachable = |can: Capabilities| !can.host_memory;
+    !communicator.reaches(device.kind())
+        && policies.devices().capabilities(device).is_ok_and(is_unreachable)
 }
 
-/// Runs a collective on copies of its operands in host memory, and copies back the elements that it
-/// changed in place. Each of the three is a call like any other: the builder finds their waits, and
-/// only data flow carries their failures. A worker of the host waits for the other ranks, never the
-/// worker that launches for the device.
+/// Makes a collective on a stream of `device` in another way than as a call: on the host, or on
+/// dense copies of strided operands on a device that the communicator reaches. Returns none if it
+/// can be made as a call.
 ///
 /// # Errors
 /// A call or a copy is refused.
-pub fn collective_on_host<S: Submitter>(
+pub fn collective<S: Submitter>(
     s: &mut S,
+    communicator: &dyn Communicator,
+    (stream, device): (&S::Stream, &DeviceId),
     op: &str,
     inputs: &[&S::Tensor],
     attrs: &Attrs,
+) -> Result<Option<Vec<S::Tensor>>> {
+    if runs_on_host(s.policies(), communicator, device) {
+        let host = s.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::CCL, 0))?;
+        return on_copies(s, &host, op, inputs, attrs, |_| true).map(Some);
+    }
+    let is_strided = |spec: &TensorSpec| !spec.layout.is_contiguous();
+    let specs = inputs.iter().map(|input| s.spec(input)).collect::<Result<Vec<TensorSpec>>>()?;
+    match communicator.reaches(device.kind()) && specs.iter().any(is_strided) {
+        true => on_copies(s, stream, op, inputs, attrs, is_strided).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Runs a collective on copies of its operands in the memory of a stream, and copies back the
+/// elements that it changed in place. Each of the three is a call like any other: the builder finds
+/// their waits, and only data flow carries their failures. No worker waits for the other ranks.
+///
+/// # Errors
+/// A call or a copy is refused.
+fn on_copies<S: Submitter>(
+    s: &mut S,
+    stream: &S::Stream,
+    op: &str,
+    inputs: &[&S::Tensor],
+    attrs: &Attrs,
+    is_copied: impl Fn(&TensorSpec) -> bool,
 ) -> Result<Vec<S::Tensor>> {
-    let host = s.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::CCL, 0))?;
-    let copies: Vec<S::Tensor> =
-        inputs.iter().map(|input| copy_to(s, input, &host)).collect::<Result<_>>()?;
+    let mut copies = Vec::with_capacity(inputs.len());
+    for &input in inputs {
+        copies.push(match is_copied(&s.spec(input)?) {
+            true => copy_to(s, input, stream)?,
+            false => input.clone(),
+        });
+    }
     let operands: Vec<&S::Tensor> = copies.iter().collect();
-    let results = s.call(op, &operands, attrs, None, &host)?;
+    let results = s.call(op, &operands, attrs, None, stream)?;
     let mut returned = Vec::with_capacity(results.len());
     for result in results {
         // The results of a collective are the operands that it has changed.
         match copies.iter().position(|copy| s.is_same(copy, &result)) {
             Some(k) => {
-                copy_into(s, &result, inputs[k])?;
+                if !s.is_same(&result, inputs[k]) {
+                    copy_into(s, &result, inputs[k])?;
+                }
                 returned.push(inputs[k].clone());
             }
             None => returned.push(result),

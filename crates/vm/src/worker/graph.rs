@@ -270,6 +270,7 @@ impl Worker {
         graph: &mut dyn Graph,
     ) -> anyhow::Result<()> {
         let Some(call) = step.call() else { anyhow::bail!("it is no call") };
+        anyhow::ensure!(call.number.is_none(), "a collective cannot be captured");
         self.native_stream(at)?;
         let Worker { tables, inbox, streams, .. } = self;
         let Some(native) = streams[at].native.as_mut() else { anyhow::bail!("no stream") };

@@ -174,6 +174,7 @@ impl Worker {
                 stream: parts.stream,
                 events: parts.events,
                 asynchronous: can.asynchronous,
+                launches_collectives: can.asynchronous && !can.host_memory,
                 notifies: can.notifies,
             });
             if let (Some(samples), Some(native)) = (&stream.samples, &mut stream.native) {
@@ -212,7 +213,7 @@ impl Worker {
         }
         let made = self.native_stream(at).map(drop);
         let on_worker = self.tables.is_collective(op) && Worker::is_asynchronous(&self.streams[at]);
-        if on_worker && self.drains(at) {
+        if on_worker && !self.streams[at].launches_collectives() && self.drains(at) {
             return Some(instruction);
         }
         let Worker { tables, inbox, streams, .. } = self;
@@ -229,7 +230,10 @@ impl Worker {
                     let token = TokenSource::new(inbox, *point);
                     let mut work = CallWork { tables, body, origin, kernel, cancel_scope, token };
                     let submitted = match on_worker {
-                        true => Ok(Progress::Done(run_catching_panic(&mut work, &()))),
+                        true => {
+                            let native = native.stream.native();
+                            Ok(Progress::Done(run_catching_panic(&mut work, native)))
+                        }
                         false => native.stream.submit(&mut work),
                     };
                     taken = work.token.is_taken();

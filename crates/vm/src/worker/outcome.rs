@@ -146,7 +146,18 @@ impl Worker {
         else {
             return;
         };
-        self.finish_call(at, &subject, so_far.and(result));
-        self.launched(at, seq, None, None, Effect::None);
+        match so_far.and(result) {
+            Ok(()) if self.is_launched_collective(at, &subject) => {
+                self.follow_collective(at, seq, subject);
+            }
+            Err(error) if !self.streams[at].in_flight.is_empty() => {
+                let (cause, message) = cause_of(&error);
+                self.refused(at, seq, subject, cause, message);
+            }
+            result => {
+                self.finish_call(at, &subject, result);
+                self.launched(at, seq, None, None, Effect::None);
+            }
+        }
     }
 }

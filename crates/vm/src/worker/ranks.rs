@@ -6,16 +6,21 @@
 //! 2. On an asynchronous device whose memory the host reaches, the kernel runs on the worker, as
 //!    soon as the stream's earlier commands have completed, like a host function. The device would
 //!    give it no token.
-//! 3. A collective that is skipped, or fails before its request is started, is reported to the
+//! 3. On a device whose memory the host does not reach, the kernel runs on the worker, too, and at
+//!    once. Its token says that the communicator has put the collective on the stream, behind the
+//!    stream's earlier commands. An empty command behind it tells when it has run.
+//! 4. A collective that is skipped, or fails before its request is started, is reported to the
 //!    other ranks. The communicator ignores the report if the request was started.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use millstream_comm::{Call, Channel, Collective, Communicator, Slot};
+use millstream_ep::{Progress, Work, WorkResult};
 use millstream_instructions::{Body, Instruction};
 use millstream_kernels::RankContext;
 use millstream_ops::collective;
-use millstream_types::{Attrs, Failure, Origin, Point};
+use millstream_types::{Attrs, Cause, Failure, Origin, Point};
 
 use crate::executable::run::Run;
 use crate::executable::tape::StepCall;
@@ -23,7 +28,7 @@ use crate::sync::Ordering;
 use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::inbox::Message;
-use crate::worker::stream::ExternalCompletion;
+use crate::worker::stream::{Effect, ExternalCompletion};
 use crate::worker::subject::Subject;
 use crate::worker::work::NO_ATTRS;
 
@@ -91,7 +96,46 @@ impl Subject {
     }
 }
 
+/// The empty command behind a collective that another thread has launched.
+struct Launched;
+
+impl Work for Launched {
+    fn run(&mut self, _: &dyn Any) -> WorkResult {
+        Ok(())
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(Launched)
+    }
+}
+
 impl Worker {
+    /// Returns whether the communicator has put an instruction on its stream.
+    pub(super) fn is_launched_collective(&self, at: usize, subject: &Subject) -> bool {
+        let is_sync = match subject {
+            Subject::Instruction(instruction) => {
+                matches!(instruction.body, Body::GlobalSync { .. })
+            }
+            Subject::Step(step) => step.is_global_sync(),
+        };
+        let is_collective = !is_sync && subject.awaits_ranks(&self.tables);
+        is_collective && self.streams[at].launches_collectives()
+    }
+
+    /// Handles a collective that is on its stream.
+    pub(super) fn follow_collective(&mut self, at: usize, seq: u64, subject: Subject) {
+        let submitted = self.native_stream(at).and_then(|n| n.stream.submit(&mut Launched));
+        match submitted {
+            Ok(Progress::Pending(ticket)) => {
+                self.launched(at, seq, Some(ticket), None, Effect::Collective(subject));
+            }
+            Ok(Progress::Done(result)) => {
+                self.submitted(at, seq, subject, Ok(Progress::Done(result)), false);
+            }
+            Err(error) => self.refused(at, seq, subject, Cause::Device, error.to_string()),
+        }
+    }
+
     /// Meets all ranks. The stream is blocked until they have come.
     pub(super) fn meet_ranks(&mut self, at: usize, point: Point, subject: Subject) {
         let communicator: &Arc<dyn Communicator> = &self.tables.communicator;

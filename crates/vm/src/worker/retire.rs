@@ -65,13 +65,18 @@ impl Worker {
             }
             let Some(front) = self.streams[at].in_flight.pop_front() else { break };
             match (front.effect, lost) {
-                (Effect::Call(instruction), Some(message)) => {
+                (Effect::Call(instruction) | Effect::Collective(instruction), Some(message)) => {
                     self.fail(at, &instruction, Cause::Device, message);
                 }
                 (Effect::Failed(instruction, cause, message), _) => {
                     self.fail(at, &instruction, cause, message);
                 }
                 (Effect::Call(instruction), None) => self.finish_call(at, &instruction, result),
+                (Effect::Collective(instruction), None) => {
+                    let failed = self.tables.communicator.error().map(anyhow::Error::from);
+                    let result = result.and(failed.map_or(Ok(()), Err));
+                    self.finish_call(at, &instruction, result);
+                }
                 (Effect::Graph(graph), lost) => {
                     self.finish_graph(&graph, result, lost.as_deref());
                 }

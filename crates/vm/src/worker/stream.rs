@@ -22,6 +22,9 @@ pub(super) struct NativeStream {
     /// The device's kernels, by op.
     pub(super) kernels: Vec<Option<Arc<dyn Kernel>>>,
     pub(super) asynchronous: bool,
+    /// Whether collectives are launched on it: it is asynchronous, and its memory is not the
+    /// host's.
+    pub(super) launches_collectives: bool,
     pub(super) notifies: bool,
 }
 
@@ -33,6 +36,8 @@ pub(super) enum Effect {
     Call(Subject),
     /// Poisons the outputs of a refused call, in its turn.
     Failed(Subject, Cause, String),
+    /// As for a call, unless the communicator has failed meanwhile.
+    Collective(Subject),
     /// Reports the failure of a record or a wait.
     Order(Subject),
     /// Poisons what failed calls of a graph have written.
@@ -46,6 +51,7 @@ impl Effect {
     pub(super) const fn step(&self) -> Option<&StepRef> {
         match self {
             Effect::Call(Subject::Step(step))
+            | Effect::Collective(Subject::Step(step))
             | Effect::Failed(Subject::Step(step), ..)
             | Effect::Order(Subject::Step(step))
             | Effect::Read(Subject::Step(step), _) => Some(step),
@@ -130,6 +136,10 @@ impl WorkerStream {
 
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked_on.is_some() || self.draining || self.joining || self.external.is_some()
+    }
+
+    pub(super) fn launches_collectives(&self) -> bool {
+        self.native.as_ref().is_some_and(|native| native.launches_collectives)
     }
 
     pub(super) fn is_idle(&self) -> bool {

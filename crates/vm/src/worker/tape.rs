@@ -239,7 +239,7 @@ impl Worker {
         }
         let made = self.native_stream(at).map(drop);
         let on_worker = call.number.is_some() && Worker::is_asynchronous(&self.streams[at]);
-        if on_worker && self.drains(at) {
+        if on_worker && !self.streams[at].launches_collectives() && self.drains(at) {
             return false;
         }
         let Worker { tables, inbox, streams, .. } = self;
@@ -252,7 +252,10 @@ impl Worker {
                     let token = TokenSource::new(inbox, step.point());
                     let mut work = StepWork { tables, step, call, kernel: &kernel, token };
                     let submitted = match on_worker {
-                        true => Ok(Progress::Done(run_catching_panic(&mut work, &()))),
+                        true => {
+                            let native = native.stream.native();
+                            Ok(Progress::Done(run_catching_panic(&mut work, native)))
+                        }
                         false => native.stream.submit(&mut work),
                     };
                     taken = work.token.is_taken();

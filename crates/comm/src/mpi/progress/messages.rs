@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::buffer::Buffer;
 use crate::error::CommError;
 use crate::matching::{Event, Place};
 use crate::mpi::control::{Control, Data, brief, buffer, decode, encode, nothing};
@@ -102,7 +103,15 @@ impl Progress {
                 }
             }
             (Control::Abort { error }, Some(matching)) => {
-                matching.abort(CommError::new(error), &mut events);
+                matching.abort(CommError::new(&error), &mut events);
+                for to in 0..program {
+                    self.tell(to, Control::Aborted { error: error.clone() });
+                }
+            }
+            // What is under way elsewhere than in calls of this library ends by this.
+            (Control::Aborted { error }, _) => {
+                // The first cause stays.
+                let _ = self.counters.failure.set(CommError::new(error));
             }
             (Control::Matched { call }, _) => self.exchange(call)?,
             (Control::Results { call, received: Data(received) }, _) => {
@@ -127,7 +136,13 @@ impl Progress {
                 Event::Failed { rank, payload: (call, _), error } => {
                     self.tell(rank, Control::Failed { call, error: brief(&error) });
                 }
-                Event::Matched { place, calls } => self.decide(&place, &calls),
+                Event::Matched { calls, meetings: Some(numbers), .. } => {
+                    for ((rank, (call, _)), number) in calls.into_iter().zip(numbers) {
+                        let received = Data(vec![Buffer::of_number(number)?]);
+                        self.tell(rank, Control::Results { call, received });
+                    }
+                }
+                Event::Matched { place, calls, .. } => self.decide(&place, &calls),
             }
         }
         Ok(())

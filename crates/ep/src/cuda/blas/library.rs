@@ -12,6 +12,7 @@ use crate::cuda::toolkit::ToolkitLibrary;
 const LIBRARY: ToolkitLibrary = ToolkitLibrary {
     purpose: "the library of matrix products",
     name: "libcublas.so",
+    version: None,
     variable: "MILLSTREAM_CUBLAS",
     package: "nvidia-cublas-cu12",
 };

@@ -77,14 +77,23 @@ impl<'a> CallBuilder<'a> {
         self
     }
 
-    /// Makes the call on the host, on copies of its inputs, and copies back the elements that it
-    /// changed in place: for collectives of devices whose memory the host cannot reach.
+    /// Makes the call of a collective on a stream, on dense copies of its inputs where it has to
+    /// be: those of devices that neither the host nor the communicator reaches are copied to the
+    /// host, and the elements that were changed in place are copied back.
     ///
     /// # Errors
     /// As [`CallBuilder::on`], or a copy cannot be made.
-    pub fn via_host(self) -> Result<Vec<Tensor>> {
-        let CallBuilder { machine, name, inputs, attrs, origin, .. } = self;
-        lowering::collective_on_host(&mut machine.submitter(origin), name, &inputs, &attrs)
+    pub fn collective_on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        let CallBuilder { machine, name, inputs, attrs, origin, .. } = &self;
+        let communicator = machine.communicator().clone();
+        let place = (stream, &stream.key().device);
+        let mut submitter = machine.submitter(origin.clone());
+        let made =
+            lowering::collective(&mut submitter, &*communicator, place, name, inputs, attrs)?;
+        match made {
+            Some(results) => Ok(results),
+            None => self.on(stream),
+        }
     }
 
     /// Makes the call on the current stream.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millstream_comm::Communicator;
 use millstream_instructions::Protection;
 use millstream_instructions::builder::{InferenceStats, Stats};
 use millstream_instructions::planner::ArenaUse;
@@ -131,5 +132,10 @@ impl Machine {
     /// Returns the policies, and through them the opened devices.
     pub fn policies(&self) -> &Arc<PolicyTable> {
         &self.shared.tables.policies
+    }
+
+    /// Returns the connection to the program's other ranks.
+    pub fn communicator(&self) -> &Arc<dyn Communicator> {
+        &self.shared.tables.communicator
     }
 }
