@@ -78,7 +78,9 @@ fn pushes_of_functions_do_not_wait_for_room() {
         let outer = move || {
             for _ in 0..100 {
                 let count = count.clone();
-                let one = move || drop(count.fetch_add(1, Ordering::Relaxed));
+                let one = move || {
+                    count.fetch_add(1, Ordering::Relaxed);
+                };
                 inner.push(one).writes(&[&var]).spawn().unwrap();
             }
         };
