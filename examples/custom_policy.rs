@@ -89,6 +89,7 @@ impl StreamPolicy for OwnWorker {
     fn create(
         &self,
         key: &StreamKey,
+        priority: i32,
         devices: &Registry,
         _events: &dyn Fn(&Arc<dyn Device>) -> Arc<EventPool>,
         notify: Notify,
@@ -97,7 +98,7 @@ impl StreamPolicy for OwnWorker {
             created.push(key.to_string());
         }
         let device = devices.device(&key.device)?;
-        let stream = device.create_stream(notify)?;
+        let stream = device.create_stream_with_priority(priority, notify)?;
         // The host's commands complete at once, so the stream needs no events.
         Ok(StreamParts { device, stream, events: None })
     }

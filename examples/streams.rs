@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream::{
-    DType, DeviceId, Machine, MachineConfig, Result, Tensor, TensorSpec, with_stream,
+    DType, DeviceId, Machine, MachineConfig, Result, StreamOptions, Tensor, TensorSpec, with_stream,
 };
 
 fn upload(machine: &Machine) -> Result<Tensor> {
@@ -18,6 +18,14 @@ fn current() -> Result<()> {
     let y = machine.call("relu", &[&x]).run()?.remove(0); // on the default stream
     let z = with_stream(&side, || machine.call("add", &[&x, &y]).run())?.remove(0); // on `side`
     assert_eq!(z.read()?, [2.0f32, -2.0].map(f32::to_ne_bytes).concat());
+    Ok(())
+}
+
+fn options() -> Result<()> {
+    let (machine, cpu) = (Machine::new(MachineConfig::default())?, DeviceId::cpu(0));
+    let urgent = machine.create_stream_with(&cpu, StreamOptions::default().priority(1))?;
+    let first = machine.create_stream_with(&cpu, StreamOptions::default().worker(0))?;
+    assert_ne!(urgent.key(), first.key());
     Ok(())
 }
 
@@ -66,6 +74,7 @@ fn time() -> Result<f64> {
 /// None is expected.
 pub(crate) fn run() -> Result<f64> {
     current()?;
+    options()?;
     order()?;
     host()?;
     time()

@@ -43,8 +43,6 @@ pub(crate) fn run() -> Result<Vec<String>> {
 
 #[allow(dead_code, reason = "a test runs the rest of this file as a module")]
 fn main() -> Result<()> {
-    for line in run()? {
-        println!("{line}");
-    }
+    run()?.iter().for_each(|line| println!("{line}"));
     Ok(())
 }

@@ -43,7 +43,7 @@
 //! | choose streams and order | [`Stream`], [`Event`], [`with_stream`] |
 //! | order any function by what it reads and writes | [`Engine`] |
 //! | run a program many times | [`Recorder`], [`Traced`], [`Executable`] |
-//! | add an op | [`ops::Op`], [`kernels::typed()`] |
+//! | add an op | [`ops::Def`], [`MachineConfig::op`], [`kernels::typed()`] |
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -66,8 +66,9 @@ pub use millstream_vm::{
     Completion, Dims, DlPack, DriverKind, Engine, Event, Executable, Generator, GraphStatus, Index,
     Indices, Int, Ints, LaunchBuilder, Launched, Machine, MachineConfig, NEW, OnComplete, OneDim,
     Operand, Operator, Place, Prepared, Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder,
-    Schedule, Section, Seed, ShutdownReport, Simulation, Stream, Tape, Tensor, TensorHandle,
-    Traced, TracedCall, TracedReport, Var, no_grad, optimisers, options, with_origin, with_stream,
+    Schedule, Section, Seed, ShutdownReport, Simulation, Stream, StreamOptions, Tape, Tensor,
+    TensorHandle, Traced, TracedCall, TracedReport, Var, no_grad, optimisers, options, with_origin,
+    with_stream,
 };
 
 /// The example of the README is compiled and run, too.

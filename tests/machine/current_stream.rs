@@ -2,6 +2,7 @@
 //! this machine.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -47,6 +48,51 @@ fn scopes_nest_and_restore() {
     let name = |k: u32| format!("cpu:0 compute {k}");
     assert_eq!(seen, ((name(2), name(1), name(2)), name(1)));
     assert_eq!(current(&m), name(0));
+}
+
+#[test]
+fn a_stream_may_be_set_until_its_scope_ends() {
+    let m = inline();
+    let (s, t, u) = (cpu(&m, 1), cpu(&m, 2), cpu(&m, 3));
+    let name = |k: u32| format!("cpu:0 compute {k}");
+    s.set_current();
+    assert_eq!(current(&m), name(1));
+    assert_eq!(current(&inline()), name(0), "other machines have their own");
+    let within = with_stream(&t, || {
+        u.set_current();
+        let set = current(&m);
+        s.set_current();
+        with_stream(&u, || t.set_current());
+        (set, current(&m))
+    });
+    assert_eq!(within, (name(3), name(1)));
+    assert_eq!(current(&m), name(1));
+    t.set_current();
+    assert_eq!(current(&m), name(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(current(&m), name(0), "other threads have their own"));
+    });
+    // A stream of another device beside it: each device keeps its own.
+    let far = sim(&m, 1);
+    far.set_current();
+    assert_eq!(current(&m), "sim:0 compute 1");
+    let near = Tensor::zeros(1, DType::F32, (&m, &CPU)).unwrap();
+    assert_eq!(near.stream().unwrap().key().to_string(), name(2));
+}
+
+#[test]
+fn a_set_stream_does_not_keep_its_machine() {
+    let held = Arc::new(());
+    let by_kernel = held.clone();
+    let mut config = config(DriverKind::Inline, SyncPolicy::Frontier);
+    add_op(&mut config, "own", move |_| {
+        let _held = &by_kernel;
+        Ok(())
+    });
+    let m = Machine::new(config).unwrap();
+    cpu(&m, 1).set_current();
+    drop(m);
+    assert_eq!(Arc::strong_count(&held), 1, "the machine is gone, with its kernels");
 }
 
 #[test]

@@ -12,7 +12,11 @@ fn its_streams_fail_and_the_host_continues() {
     m.call("fill", &[&x]).attr("value", 1.0).on(&s).unwrap();
     let y = call(&m, "relu", &[&x], &t);
     control.wait_for_commands(4, LONG).unwrap();
+    assert_eq!(m.async_error(&SIM).unwrap(), None);
     control.lose(0).unwrap();
+    assert!(matches!(m.async_error(&SIM).unwrap(), Some(Error::Device { .. })));
+    assert_eq!(m.async_error(&CPU).unwrap(), None);
+    m.async_error(&DeviceId::sim(7)).unwrap_err();
     for tensor in [&x, &y] {
         let failed = failure(tensor.read().unwrap_err());
         assert_eq!(failed.cause, types::Cause::Device);

@@ -57,6 +57,7 @@ mod refused_order;
 mod remote_waits;
 mod shutdown;
 mod storage;
+mod stream_options;
 mod threads;
 mod traced;
 mod transfers;

@@ -111,13 +111,25 @@ pub trait Device: Send + Sync {
     /// The device refuses or is lost.
     fn create_stream(&self, notify: Notify) -> Result<Box<dyn Stream>>;
 
-    /// Opens a stream whose commands take precedence over other streams' commands, on devices that
-    /// support priorities. Default: as [`Device::create_stream`].
+    /// Opens a stream with a priority: where commands of several streams could start, those of the
+    /// highest do first. 0 and less are the priority of [`Device::create_stream`]; a device with
+    /// fewer levels takes its highest for all above. Default: the device has no priorities.
     ///
     /// # Errors
     /// The device refuses or is lost.
-    fn create_urgent_stream(&self, notify: Notify) -> Result<Box<dyn Stream>> {
+    fn create_stream_with_priority(
+        &self,
+        priority: i32,
+        notify: Notify,
+    ) -> Result<Box<dyn Stream>> {
+        let _ = priority;
         self.create_stream(notify)
+    }
+
+    /// Returns the error with which the device was lost, once a call or a poll has found it. Asks
+    /// the device nothing, so any thread may look at any time. Default: the device cannot be lost.
+    fn async_error(&self) -> Option<Error> {
+        None
     }
 
     /// Creates an event without a record.

@@ -1,4 +1,4 @@
-//! The table row that defines a standard op.
+//! The definition of an op as a constant.
 
 use millstream_types::{Error, Result};
 
@@ -7,26 +7,46 @@ use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 
 /// The number of tensors that an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arity {
+pub enum Arity {
     /// As many as listed.
     Listed,
     /// As many as listed; those from this position on may be absent. The argument `absent` lists
-    /// the absent ones ([`crate::args::input_positions`] reads it); absent ones at the end need not
-    /// be listed.
+    /// the absent ones; absent ones at the end need not be listed.
     Optional(usize),
     /// This number or more; the last one listed stands for all that follow.
     Many(usize),
 }
 
-/// The definition of an op as a constant.
+/// The definition of an op as a constant: the shortest way to write an [`Op`]. All standard ops are
+/// defined so. Complex operands are refused.
+///
+/// ```
+/// use millstream_ops::{ArgDoc, Arity, Def, Op, Signature};
+///
+/// const DOUBLE: Def = Def {
+///     name: "demo::double",
+///     summary: "x + x",
+///     inputs: &[ArgDoc::new("x", "any shape")],
+///     attrs: &[],
+///     arity: Arity::Listed,
+///     rule: |call| Ok(Signature::reads(1, call.inputs[0].clone())),
+/// };
+/// assert_eq!(DOUBLE.inputs().len(), 1);
+/// ```
 #[derive(Clone, Copy)]
-pub(crate) struct Def {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) inputs: &'static [ArgDoc],
-    pub(crate) attrs: &'static [ArgDoc],
-    pub(crate) arity: Arity,
-    pub(crate) rule: fn(CallSpec<'_>) -> Result<Signature>,
+pub struct Def {
+    /// The name, with a namespace for ops other than the standard ones.
+    pub name: &'static str,
+    /// One sentence on the result.
+    pub summary: &'static str,
+    /// The tensors, in order.
+    pub inputs: &'static [ArgDoc],
+    /// The named arguments.
+    pub attrs: &'static [ArgDoc],
+    /// The number of tensors.
+    pub arity: Arity,
+    /// Returns the signature of a call, or why it is refused: [`Op::signature`].
+    pub rule: fn(CallSpec<'_>) -> Result<Signature>,
 }
 
 impl Op for Def {

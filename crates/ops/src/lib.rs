@@ -113,6 +113,7 @@ mod standard;
 pub mod ternary;
 pub mod views;
 
+pub use def::{Arity, Def};
 pub use registry::OpRegistry;
 pub use schema::{ArgDoc, CallSpec, Kind, Op, OutputSpec, Presence, Signature};
 pub use standard::{families, standard};

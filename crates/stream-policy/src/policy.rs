@@ -81,14 +81,17 @@ pub trait StreamPolicy: Send + Sync {
         !self.accepts().is_order_only()
     }
 
-    /// Returns whether the stream's commands take precedence over other streams' commands, on
-    /// devices that support priorities.
+    /// Returns the priority of streams for which the program sets none
+    /// ([`Device::create_stream_with_priority`]).
     ///
-    /// Default: true for copies and collectives. They are short, use little of the device, and
-    /// other streams wait for them.
-    fn is_urgent(&self) -> bool {
+    /// Default: the highest for copies and collectives, since they are short, use little of the
+    /// device, and other streams wait for them; 0 for all others.
+    fn priority(&self) -> i32 {
         let accepted = self.accepts();
-        !accepted.is_order_only() && !accepted.contains(WorkKind::Compute)
+        match accepted.is_order_only() || accepted.contains(WorkKind::Compute) {
+            true => 0,
+            false => i32::MAX,
+        }
     }
 
     /// Returns whether these streams copy from other devices, if the device supports it. Default:
@@ -97,23 +100,21 @@ pub trait StreamPolicy: Send + Sync {
         self.accepts().contains(WorkKind::CopyIn)
     }
 
-    /// Opens the parts of a stream. `events` returns the event pool of a device. The device calls
-    /// `notify` when the stream has progressed.
+    /// Opens the parts of a stream with this priority. `events` returns the event pool of a device.
+    /// The device calls `notify` when the stream has progressed.
     ///
     /// # Errors
     /// The device cannot be opened or refuses a stream.
     fn create(
         &self,
         key: &StreamKey,
+        priority: i32,
         devices: &Registry,
         events: &dyn Fn(&Arc<dyn Device>) -> Arc<EventPool>,
         notify: Notify,
     ) -> Result<StreamParts> {
         let device = devices.device(&key.device)?;
-        let stream = match self.is_urgent() {
-            true => device.create_urgent_stream(notify)?,
-            false => device.create_stream(notify)?,
-        };
+        let stream = device.create_stream_with_priority(priority, notify)?;
         let events = device.capabilities().asynchronous.then(|| events(&device));
         Ok(StreamParts { device, stream, events })
     }

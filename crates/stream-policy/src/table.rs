@@ -19,12 +19,15 @@ pub struct PolicyTable {
     policies: Vec<Arc<dyn StreamPolicy>>,
     devices: Arc<Registry>,
     events: DashMap<DeviceId, Arc<EventPool>>,
+    /// The priorities that the program has set.
+    priorities: DashMap<StreamKey, i32>,
 }
 
 impl PolicyTable {
     /// Creates a table of the standard policies on the backends of `devices`.
     pub fn standard(devices: Arc<Registry>) -> PolicyTable {
-        PolicyTable { policies: standard::all(), devices, events: DashMap::new() }
+        let (events, priorities) = Default::default();
+        PolicyTable { policies: standard::all(), devices, events, priorities }
     }
 
     /// Adds a policy. It replaces all earlier policies of its type on the devices that it serves.
@@ -80,7 +83,15 @@ impl PolicyTable {
     /// The device cannot be opened or refuses a stream.
     pub fn create(&self, key: &StreamKey, notify: Notify) -> Result<StreamParts> {
         let events = |device: &Arc<dyn Device>| self.event_pool(device);
-        self.policy(key)?.create(key, &self.devices, &events, notify)
+        let policy = self.policy(key)?;
+        let own = self.priorities.get(key).map(|priority| *priority);
+        let priority = own.unwrap_or_else(|| policy.priority());
+        policy.create(key, priority, &self.devices, &events, notify)
+    }
+
+    /// Sets the priority of a stream that is yet to be opened.
+    pub fn set_priority(&self, key: &StreamKey, priority: i32) {
+        self.priorities.insert(key.clone(), priority);
     }
 
     fn event_pool(&self, device: &Arc<dyn Device>) -> Arc<EventPool> {

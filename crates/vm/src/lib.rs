@@ -57,6 +57,7 @@ pub use api::batch::Batch;
 pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use api::machine::{
     CallBuilder, DriverKind, Machine, MachineConfig, Profiling, RangeGuard, ShutdownReport,
+    StreamOptions,
 };
 pub use api::prepared::{Prepared, TensorHandle};
 pub use capture::{AutoCaptureReport, CaptureLimits, Traced, TracedCall, TracedReport};

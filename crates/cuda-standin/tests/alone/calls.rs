@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use millstream::ep::cuda::CudaConfig;
-use millstream::{DeviceId, DriverKind, Machine, Stream, StreamKey, StreamType};
+use millstream::{DeviceId, DriverKind, Machine, Stream, StreamKey, StreamOptions, StreamType};
 
 use crate::{call, machine, no_violations, nothing_is_open, read, stand_in, upload};
 
@@ -325,4 +325,22 @@ fn host_to_device_and_back() {
     cuMemcpyAsync(h1 <- m1, 8, s2)
     cuLaunchHostFunc(s2)
     ");
+}
+
+/// The driver's numbers fall as priorities rise, from 0 to -5.
+#[test]
+fn priorities_of_streams() {
+    let Some(calls) = calls(|m| {
+        for priority in [2, 100, -3] {
+            let options = StreamOptions::default().priority(priority);
+            let s = m.create_stream_with(&CUDA, options).unwrap();
+            m.call("zeros", &[]).attr("shape", [1]).on(&s).unwrap();
+        }
+        || ()
+    }) else {
+        return;
+    };
+    let created: Vec<&str> = calls.lines().filter(|c| c.starts_with("cuStreamCreate")).collect();
+    let expected = ["(-2) = s0", "(-5) = s1", "(0) = s2"];
+    assert_eq!(created, expected.map(|end| format!("cuStreamCreateWithPriority{end}")));
 }

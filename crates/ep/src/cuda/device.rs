@@ -243,8 +243,18 @@ impl Device for CudaDevice {
         self.stream(self.properties().priorities.0, notify)
     }
 
-    fn create_urgent_stream(&self, notify: Notify) -> Result<Box<dyn Stream>> {
-        self.stream(self.properties().priorities.1, notify)
+    fn create_stream_with_priority(
+        &self,
+        priority: i32,
+        notify: Notify,
+    ) -> Result<Box<dyn Stream>> {
+        // To the driver, lower numbers are more urgent.
+        let (least, most) = self.properties().priorities;
+        self.stream(least.saturating_sub(priority.max(0)).max(most), notify)
+    }
+
+    fn async_error(&self) -> Option<Error> {
+        self.state.lost.get().cloned()
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {

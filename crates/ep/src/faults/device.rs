@@ -54,14 +54,26 @@ impl Device for FaultyDevice {
     }
 
     fn create_stream(&self, notify: Notify) -> Result<Box<dyn Stream>> {
+        self.create_stream_with_priority(0, notify)
+    }
+
+    fn create_stream_with_priority(
+        &self,
+        priority: i32,
+        notify: Notify,
+    ) -> Result<Box<dyn Stream>> {
         let fault = self.state.count_call(Site::Stream);
         self.state.check()?;
         if fault.is_some() {
             return Err(self.state.error("refuses a stream"));
         }
-        let stream = self.inner.create_stream(notify.clone())?;
+        let stream = self.inner.create_stream_with_priority(priority, notify.clone())?;
         self.state.add_notify(notify);
         Ok(Box::new(FaultyStream::new(stream, self.state.clone())))
+    }
+
+    fn async_error(&self) -> Option<Error> {
+        self.state.check().err().or_else(|| self.inner.async_error())
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {

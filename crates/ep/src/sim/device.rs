@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_types::{DeviceId, Result};
+use millstream_types::{DeviceId, Error, Result};
 
 use crate::device::{Capabilities, Device, Event, Memory, Notify, Stream};
 use crate::host_memory::HostMemory;
@@ -54,6 +54,10 @@ impl Device for SimDevice {
     fn create_stream(&self, notify: Notify) -> Result<Box<dyn Stream>> {
         let number = self.simulation.create_stream(self.index(), notify)?;
         Ok(Box::new(SimStream::new(self.index(), number, self.simulation.clone())))
+    }
+
+    fn async_error(&self) -> Option<Error> {
+        self.simulation.check(self.index()).err()
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {

@@ -32,8 +32,8 @@ impl WorkerGroups {
         Ok(self.host[count % self.host_limit])
     }
 
-    /// Returns the host worker that comes `count` after `worker`, in a circle; `start` starts the
-    /// missing ones.
+    /// Returns the host worker that comes `count` after `worker`, in a circle, or after the first
+    /// if that is none of the host's; `start` starts the missing ones.
     pub(super) fn host_after(
         &mut self,
         worker: usize,

@@ -39,6 +39,16 @@ pub struct Cancellation(Arc<Flag>);
 
 impl Cancellation {
     /// Creates a hold without any work yet.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let cancellation = Cancellation::new();
+    /// cancellation.cancel();
+    /// let x = cancellation.scope(|| Tensor::arange(0..3, &machine))?;
+    /// assert!(x.to_vec::<i64>().is_err()); // it was not computed
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn new() -> Cancellation {
         Cancellation::default()
     }
@@ -118,8 +128,9 @@ fn within<T>(cancel_scope: Option<Arc<CancelScope>>, work: impl FnOnce() -> T) -
 }
 
 /// Runs `work` outside of all scopes.
+#[inline]
 pub(crate) fn outside<T>(work: impl FnOnce() -> T) -> T {
-    within(None, work)
+    if is_current(None) { work() } else { within(None, work) }
 }
 
 /// The scopes that instructions were submitted in: the innermost, linked to the enclosing ones.

@@ -21,7 +21,9 @@ use crate::emission::closure_calls::ClosureCalls;
 use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::router::Router;
+use crate::engine::QueuedPush;
 use crate::executable::Ended;
+use crate::sync::Ordering;
 use crate::tables::functions::FunctionPlaces;
 
 /// The state that the critical section protects.
@@ -53,6 +55,9 @@ pub(crate) enum Release {
     Section(SectionId, Origin),
     Executable(Box<Ended>),
     Call(u32),
+    /// A push of a function. It is no release, but stands among them so that its variables end
+    /// after it.
+    Push(Box<QueuedPush>),
 }
 
 impl Emission {
@@ -94,6 +99,7 @@ impl Emission {
                 let _ = builder.end_critical_section(router, section, &origin);
             }
             Release::Call(number) => self.router.forget_call(number),
+            Release::Push(push) => push.emit(self),
             Release::Executable(ended) => {
                 for tensor in ended.memory {
                     // Nobody else can have released it.
@@ -177,6 +183,14 @@ impl MachineShared {
         }
     }
 
+    /// Enters the critical section for the machine's own work, which waits for no room: what is
+    /// waited for might be that work.
+    pub(crate) fn enter_nested(&self) -> Result<EmissionGuard<'_>> {
+        let emission = self.begin(self.lock()?)?;
+        self.nested_pushes.fetch_add(1, Ordering::Release);
+        Ok(emission)
+    }
+
     /// Begins an emission under the held lock.
     fn begin<'a>(&self, mut emission: EmissionGuard<'a>) -> Result<EmissionGuard<'a>> {
         // Under the lock: `shutdown` stops the workers under it, and they handle nothing submitted
@@ -191,9 +205,14 @@ impl MachineShared {
 
     /// Leaves the critical section after an emission.
     pub(crate) fn leave(&self, mut emission: EmissionGuard<'_>) {
-        let Router { driver, tables, cancel_scope, .. } = &mut emission.router;
-        *cancel_scope = None;
-        driver.advance(tables);
+        emission.router.cancel_scope = None;
+        loop {
+            let Router { driver, tables, .. } = &mut emission.router;
+            driver.advance(tables);
+            if !self.emit_queued_pushes(&mut emission) {
+                break;
+            }
+        }
         drop(emission);
         self.drain_late();
     }

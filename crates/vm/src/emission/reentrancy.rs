@@ -76,6 +76,12 @@ pub(crate) fn take_wakeup() -> bool {
     WOKE_WORKER.with(|woke| woke.replace(false))
 }
 
+/// Returns whether this thread runs `machine`'s own work.
+#[inline]
+pub(crate) fn is_within(machine: u64) -> bool {
+    WITHIN.with(Cell::get) == machine
+}
+
 /// Checks that this thread does not run `machine`'s own work. `what` names the refused action.
 ///
 /// # Errors

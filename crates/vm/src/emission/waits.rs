@@ -226,10 +226,18 @@ impl MachineShared {
         done: impl Fn() -> bool,
     ) -> Result<()> {
         let mut emission = self.lock()?;
-        let router = &mut emission.router;
-        let tables = router.tables.clone();
-        let Some(simulated) = router.driver.simulated_mut() else { return Ok(()) };
-        reentrancy::enter(tables.machine, || simulated.wait(&tables, what, waits_for_ranks, done))
+        let tables = emission.router.tables.clone();
+        let done_or_pushed = || done() || self.has_queued_pushes();
+        loop {
+            let router = &mut emission.router;
+            let Some(simulated) = router.driver.simulated_mut() else { return Ok(()) };
+            reentrancy::enter(tables.machine, || {
+                simulated.wait(&tables, what, waits_for_ranks, done_or_pushed)
+            })?;
+            if !self.emit_queued_pushes(&mut emission) {
+                return Ok(());
+            }
+        }
     }
 
     /// Simulated: the program queries whether a point has completed.
@@ -238,7 +246,9 @@ impl MachineShared {
         let router = &mut emission.router;
         let tables = router.tables.clone();
         let Some(simulated) = router.driver.simulated_mut() else { return Ok(false) };
-        Ok(reentrancy::enter(tables.machine, || simulated.query(&tables, point)))
+        let reached = reentrancy::enter(tables.machine, || simulated.query(&tables, point));
+        self.emit_queued_pushes(&mut emission);
+        Ok(reached)
     }
 
     /// Tells the communicator if nothing of this machine can run before another rank acts, nor the
@@ -267,6 +277,9 @@ impl MachineShared {
                 tables.communicator.report_stall(deliveries);
             }
             router.driver.wait_for_messages(&tables, patience);
+        }
+        while self.emit_queued_pushes(&mut emission) {
+            emission.router.driver.advance(&tables);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::emission::origin;
 use crate::tables::functions::Function;
 
 use super::operator::Operator;
-use super::push::{Push, Request, submit};
+use super::push::{Push, Request, Target, submit};
 use super::uses::Uses;
 use super::{ClosureResult, Engine};
 
@@ -116,7 +116,8 @@ impl Pending {
         let functions = std::mem::take(&mut self.functions);
         let uses = std::mem::take(&mut self.uses);
         let all = move || functions.into_iter().try_for_each(|function| function.run(None));
-        let (stream, function) = (engine.streams.normal.id, Function::Once(Box::new(all)));
+        let stream = Target::Stream(engine.streams.normal.id);
+        let function = Function::Once(Box::new(all));
         let request = Request { function, stream, on_pusher: false };
         let (form, operands) = uses.form(Priority::default(), None);
         submit(&engine.machine, request, &uses, &form, &operands, &self.origin).map(drop)

@@ -18,6 +18,7 @@
 //! | `operator` | functions that are made once and pushed often |
 //! | `bulk` | several pushes as one |
 //! | `pusher` | functions that the pushing thread runs |
+//! | `nested` | pushes of functions that the machine runs |
 //! | `closure` | the results that functions may have |
 //! | `signal` | the wait for a variable |
 //!
@@ -25,6 +26,7 @@
 
 mod bulk;
 mod closure;
+mod nested;
 mod operator;
 mod prop;
 mod push;
@@ -42,7 +44,7 @@ use millstream_types::{Access, DType, Error, Result, StreamId, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::Machine;
-use crate::emission::{Emission, cancel, origin, reentrancy};
+use crate::emission::{Emission, Release, cancel, origin, reentrancy};
 use crate::sync::{AtomicU64, Ordering};
 use crate::tables::functions::{Function, OnComplete, SharedFunction};
 
@@ -54,7 +56,8 @@ pub use push::Push;
 pub(crate) use streams::policies;
 pub use var::Var;
 
-use push::Request;
+pub(crate) use nested::QueuedPush;
+use push::{Request, Target};
 pub(crate) use signal::Signal;
 use streams::EngineStreams;
 use uses::Uses;
@@ -84,10 +87,10 @@ use uses::Uses;
 /// # }
 /// ```
 ///
-/// Any thread may push. A function may not push or wait: both get
-/// [`Error::Reentrant`](millstream_types::Error::Reentrant), since the function might wait for
-/// itself. With [`DriverKind::Inline`](crate::DriverKind) a push returns once its function has, in
-/// program order: the naive engine, to compare with.
+/// Any thread may push, and so may a function. A function may not wait: it gets
+/// [`Error::Reentrant`](millstream_types::Error::Reentrant), since it might wait for itself. With
+/// [`DriverKind::Inline`](crate::DriverKind) a push returns once its function has, in program
+/// order: the naive engine, to compare with.
 ///
 /// An error or a panic of a function poisons the variables that it writes. Functions that read or
 /// write poisoned variables are dropped without a call, and what they write is poisoned too. A
@@ -159,6 +162,16 @@ impl Engine {
     /// on the tensor. The tensor must lie in memory that the functions' stream can use; host
     /// memory for most.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::arange(0..3, &machine)?;
+    /// let engine = machine.engine()?;
+    /// let var = engine.var_of(&x)?;
+    /// engine.push(|| println!("x has been computed")).reads(&[&var]).spawn()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The tensor is another machine's, or a call that makes it failed.
     pub fn var_of(&self, tensor: &Tensor) -> Result<Var> {
@@ -206,7 +219,18 @@ impl Engine {
         Push::new(self, Function::Async(function), origin::caller())
     }
 
-    /// Blocks until all functions pushed so far that write `var` have ended. Waits for no others.
+    /// Blocks until all functions pushed so far that write `var` have ended. Waits for no others:
+    /// those that a function has yet to push are not among them.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| Err::<(), _>(std::fmt::Error)).writes(&[&a]).spawn()?;
+    /// assert!(engine.wait_for(&a).is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The failure that poisoned the variable, for every waiter, until it is overwritten; or the
@@ -226,7 +250,7 @@ impl Engine {
                 drop(mark);
                 Ok(())
             })),
-            stream: self.stream_of_last_write(var).map_err(at)?,
+            stream: Target::Stream(self.stream_of_last_write(var).map_err(at)?),
             on_pusher: false,
         };
         let (form, operands) = uses.form(Priority::default(), Some("wait_for".into()));
@@ -245,7 +269,18 @@ impl Engine {
         Ok(if written.stream == prioritized.id { prioritized.id } else { normal.id })
     }
 
-    /// Blocks until everything that was submitted to the machine has ended, functions and ops.
+    /// Blocks until everything that was submitted to the machine has ended, functions and ops, and
+    /// what these functions have pushed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| println!("done")).writes(&[&a]).spawn()?;
+    /// engine.wait_all()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The first failure that this `Engine` has not reported yet. Clones are waiters of their own:
@@ -264,6 +299,17 @@ impl Engine {
     /// have ended, even if the variable is poisoned. Later pushes that name it are refused. A
     /// tensor that a variable stands for is not ended.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| println!("last use")).reads(&[&a]).spawn()?;
+    /// engine.delete(&a, || println!("after it"))?;
+    /// assert!(engine.push(|| ()).reads(&[&a]).spawn().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The variable was ended before, or is another machine's.
     #[track_caller]
@@ -275,7 +321,15 @@ impl Engine {
         let origin = origin::caller();
         let function = Function::Once(Box::new(|| function().into_result()));
         Push::new(self, function, origin.clone()).overwrites(&[var]).name("delete").spawn()?;
-        if var.is_plain() { self.machine.release_now(var.tensor(), None, &origin) } else { Ok(()) }
+        if !var.is_plain() {
+            return Ok(());
+        }
+        let shared = &self.machine.shared;
+        if reentrancy::is_within(shared.tables.machine) {
+            shared.release(Release::Tensor(var.slot(), origin));
+            return Ok(());
+        }
+        self.machine.release_now(var.tensor(), None, &origin)
     }
 
     /// Makes an operator: a function that is pushed many times. Each push costs less than one of a

@@ -4,17 +4,18 @@ use std::borrow::Cow;
 use std::fmt;
 
 use millstream_instructions::{Priority, TensorRef};
-use millstream_types::{Access, Origin, Point, Result, StreamId};
+use millstream_types::{Access, Origin, Point, Result, StreamId, StreamKey};
 
 use crate::api::handle::Stream;
 use crate::api::machine::{DriverKind, Machine};
 use crate::capture;
 use crate::emission::closure_calls::ClosureForm;
-use crate::emission::{Emission, cancel};
+use crate::emission::{Emission, cancel, reentrancy};
 use crate::tables::functions::Function;
 
 use super::Engine;
 use super::bulk::Pending;
+use super::nested::QueuedPush;
 use super::prop::Prop;
 use super::pusher::OnPusher;
 use super::uses::Uses;
@@ -116,9 +117,13 @@ impl<'a> Push<'a> {
     /// Pushes the function. Blocks only while too many instructions are pending
     /// ([`MachineConfig::watermark`](crate::MachineConfig::watermark)).
     ///
+    /// A function, kernel or callback of the machine may push. Its push waits for no room, and the
+    /// function that it pushes comes after what has been pushed so far, as from any thread: after
+    /// its pusher too, if the two conflict.
+    ///
     /// # Errors
-    /// A variable has ended or is another machine's, the stream is another machine's, or a function
-    /// of the machine pushes. The function is dropped.
+    /// A variable has ended or is another machine's, the stream is another machine's, or the
+    /// machine is being shut down. The function is dropped.
     pub fn spawn(self) -> Result<()> {
         let Push { engine, bulk, function, uses, prop, stream, priority, name, origin } = self;
         let function = match bulk {
@@ -159,18 +164,44 @@ impl Engine {
         let stream = match stream {
             Some(stream) => {
                 self.machine.own_stream(stream)?;
-                stream.id
+                Target::Stream(stream.id)
             }
-            None => self.streams.of(prop)?,
+            None => self.streams.of(prop),
         };
         Ok(Request { function, stream, on_pusher: *prop == Prop::Async })
+    }
+}
+
+/// The stream of a push.
+pub(super) enum Target {
+    Stream(StreamId),
+    /// Looked up when the push is emitted, since that takes the critical section.
+    Key(Box<StreamKey>),
+}
+
+impl Target {
+    fn id(&self, emission: &mut Emission) -> Result<StreamId> {
+        match self {
+            Target::Stream(id) => Ok(*id),
+            Target::Key(key) => emission.builder.stream(key),
+        }
+    }
+
+    pub(super) fn describe(&self, emission: &Emission) -> String {
+        match self {
+            Target::Stream(id) => {
+                let decl = emission.builder.streams().nth(id.index());
+                decl.map_or_else(String::new, |decl| decl.key.to_string())
+            }
+            Target::Key(key) => key.to_string(),
+        }
     }
 }
 
 /// A function, and where it is to run.
 pub(super) struct Request {
     pub(super) function: Function,
-    pub(super) stream: StreamId,
+    pub(super) stream: Target,
     /// Whether the pushing thread runs it if nothing that it must come after is pending.
     pub(super) on_pusher: bool,
 }
@@ -193,12 +224,23 @@ pub(super) fn submit(
     if capture::is_active() {
         capture::refuse(machine, "it pushes a function of the program", origin);
     }
+    // A function of the machine pushes: it waits for nothing, since that might wait for it.
+    let is_nested = reentrancy::is_within(shared.tables.machine);
+    if is_nested && shared.driver != DriverKind::Threaded {
+        uses.check().map_err(|e| e.at(origin))?;
+        let push = QueuedPush::new(function, stream, uses, form, operands, origin);
+        return shared.queue_push(push).map_err(|e| e.at(origin));
+    }
     let mut function = Some(function);
     let mut own = None;
     let mut emit = || {
         uses.check()?;
-        machine.end_sequence()?;
-        let mut emission = shared.enter()?;
+        let mut emission = if is_nested {
+            shared.enter_nested()?
+        } else {
+            machine.end_sequence()?;
+            shared.enter()?
+        };
         let on_pusher = on_pusher && shared.driver == DriverKind::Threaded;
         if on_pusher && is_ready(&emission, uses) {
             own = function.take().map(|whole| {
@@ -208,7 +250,7 @@ pub(super) fn submit(
             });
         }
         let pushed =
-            emit(&mut emission, &mut function, stream, uses.are_plain, form, operands, origin);
+            emit(&mut emission, &mut function, &stream, uses.are_plain, form, operands, origin);
         shared.leave(emission);
         pushed
     };
@@ -221,15 +263,16 @@ pub(super) fn submit(
 
 /// Emits a push in the critical section. Leaves the function there if the push is refused.
 #[inline]
-fn emit(
+pub(super) fn emit(
     emission: &mut Emission,
     function: &mut Option<Function>,
-    stream: StreamId,
+    stream: &Target,
     are_plain: bool,
     form: &ClosureForm,
     operands: &[TensorRef],
     origin: &Origin,
 ) -> Result<Point> {
+    let stream = stream.id(emission)?;
     emission.open(stream)?;
     let Emission { builder, router, functions, closures, .. } = emission;
     let mut anew;

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use millstream_ep::{WorkResult, catch_panic};
 use millstream_kernels::{CompletionToken, DeferredCompletion};
 
-use crate::emission::reentrancy;
+use crate::emission::{cancel, reentrancy};
 use crate::sync::Mutex;
 use crate::tables::functions::{Function, OnComplete};
 
@@ -62,7 +62,9 @@ impl OnPusher {
             add(&parts, |parts| parts.ended = Some(Ok(())));
         }
         let source = Later(parts.clone());
-        let result = reentrancy::enter(machine, || catch_panic(|| function.run(Some(&source))));
+        // What it pushes belongs to no scope of the pusher, as on any other thread.
+        let run = || catch_panic(|| cancel::outside(|| function.run(Some(&source))));
+        let result = reentrancy::enter(machine, run);
         add(&parts, |parts| parts.returned = Some(result));
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use millstream_instructions::StreamFacts;
 use millstream_stream_policy::{StreamPolicy, WorkerGroup};
-use millstream_types::{DeviceId, Result, StreamId, StreamKey, StreamMode, StreamType};
+use millstream_types::{DeviceId, Result, StreamKey, StreamMode, StreamType};
 
 use crate::api::handle::Stream;
 use crate::api::machine::Machine;
 
 use super::prop::Prop;
+use super::push::Target;
 
 /// Functions of the program.
 const CLOSURES: StreamType = StreamType::new("closures");
@@ -73,14 +74,12 @@ impl EngineStreams {
 
     /// Returns the stream that runs a function of this property.
     #[inline]
-    pub(super) fn of(&self, prop: &Prop) -> Result<StreamId> {
-        let copies = |device: &DeviceId, ty| {
-            let stream = self.normal.machine.stream(&StreamKey::new(device.clone(), ty, 0))?;
-            Ok(stream.id)
-        };
+    pub(super) fn of(&self, prop: &Prop) -> Target {
+        let copies =
+            |device: &DeviceId, ty| Target::Key(Box::new(StreamKey::new(device.clone(), ty, 0)));
         match prop {
-            Prop::Normal | Prop::Async => Ok(self.normal.id),
-            Prop::CpuPrioritized => Ok(self.prioritized.id),
+            Prop::Normal | Prop::Async => Target::Stream(self.normal.id),
+            Prop::CpuPrioritized => Target::Stream(self.prioritized.id),
             Prop::CopyFromDevice(device) => copies(device, StreamType::DEVICE2HOST),
             Prop::CopyToDevice(device) => copies(device, StreamType::HOST2DEVICE),
         }

@@ -37,6 +37,14 @@ impl Tensor {
     /// it, and [`Tape::backward`](crate::Tape::backward) gives its gradient to
     /// [`Tensor::grad`]. PyTorch's `requires_grad_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// assert!(w.requires_grad());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The elements are neither floats nor complex numbers.
     #[track_caller]
@@ -57,6 +65,17 @@ impl Tensor {
 
     /// Returns the gradient: the sum of those of all backward passes since
     /// [`Tensor::zero_grad`], none before the first.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// assert!(w.grad().is_none());
+    /// let tape = machine.tape();
+    /// tape.backward(&w.pow(2)?.sum(..)?)?;
+    /// assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [4.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn grad(&self) -> Option<Tensor> {
         self.leaf_slot().get()?.get()
     }
@@ -81,6 +100,17 @@ impl Tensor {
     }
 
     /// Drops the gradient.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// let tape = machine.tape();
+    /// tape.backward(&w.sum(..)?)?;
+    /// w.zero_grad();
+    /// assert!(w.grad().is_none());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn zero_grad(&self) {
         if let Some(leaf) = self.leaf_slot().get() {
             leaf.set(None);

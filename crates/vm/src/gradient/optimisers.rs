@@ -78,6 +78,19 @@ fn scaled(alpha: f64) -> options::Add {
 
 /// Makes a step of stochastic gradient descent, with momentum if set.
 ///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+/// use millstream_vm::optimisers::{Sgd, State, sgd};
+///
+/// let tape = machine.tape();
+/// tape.backward(&w.sum(..)?)?;
+/// sgd(&[&w], &mut State::default(), &Sgd { lr: 0.5, ..Sgd::default() })?;
+/// assert_eq!(w.to_vec::<f32>()?, [1.5, 2.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+///
 /// # Errors
 /// A call is refused.
 #[track_caller]
@@ -111,6 +124,19 @@ pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<
 }
 
 /// Makes a step of Adam, with weight decay added to the gradients.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+/// use millstream_vm::optimisers::{Adam, State, adam};
+///
+/// let (tape, mut state) = (machine.tape(), State::default());
+/// tape.backward(&w.sum(..)?)?;
+/// adam(&[&w], &mut state, &Adam { lr: 0.5, ..Adam::default() })?;
+/// assert_eq!(w.to_vec::<f32>()?, [1.5, 2.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 ///
 /// # Errors
 /// A call is refused.

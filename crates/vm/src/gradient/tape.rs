@@ -38,6 +38,15 @@ thread_local! {
 }
 
 /// Runs `work` without notes of what its results depend on. Writes are still noted.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+/// let y = no_grad(|| w.mul(2.0))?;
+/// assert!(!y.requires_grad());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub fn no_grad<T>(work: impl FnOnce() -> T) -> T {
     struct Resume;
     impl Drop for Resume {
@@ -95,6 +104,16 @@ pub struct Tape {
 impl Machine {
     /// Begins a tape: until it is dropped, this thread's calls that depend on a tensor
     /// [with a gradient](Tensor::with_grad) are noted.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// let tape = machine.tape();
+    /// let loss = (&w * &w)?.sum(..)?; // noted
+    /// tape.backward(&loss)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn tape(&self) -> Tape {
         let notes = SharedNotes::default();
         let number = self.shared.tables.machine;

@@ -19,6 +19,7 @@ use millstream_ops::OpRegistry;
 use millstream_ops::closure::{CLOSURE, FUNCTION};
 use millstream_types::{Attrs, OpId};
 
+use crate::emission::cancel;
 use crate::tables::slots::{CHUNKS, FIRST, place};
 
 /// The completion of a function that was started with one: the call completes when this is called,
@@ -255,7 +256,8 @@ impl FunctionTable {
         completion: Option<&dyn DeferredCompletion>,
     ) -> WorkResult {
         let function = self.take(id).ok_or_else(|| anyhow!("the function no longer exists"))?;
-        function.run(completion)
+        // Drivers without threads run it on the program's thread, whose scopes are not its own.
+        cancel::outside(|| function.run(completion))
     }
 }
 

@@ -1,4 +1,6 @@
 //! New tensors.
+//!
+//! Long because each function has an example.
 
 use std::ops::Range;
 
@@ -79,6 +81,14 @@ impl Tensor {
 
     /// Returns a tensor with these elements, in row-major order.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_vec(vec![1i64, 2, 3], 3, &machine)?;
+    /// assert_eq!(x.shape(), [3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Tensor::from_slice`].
     #[track_caller]
@@ -92,6 +102,13 @@ impl Tensor {
 
     /// Returns a tensor without dimensions, of one element.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(Tensor::scalar(2.5f64, &machine)?.item::<f64>()?, 2.5);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The memory is used up.
     #[track_caller]
@@ -100,6 +117,13 @@ impl Tensor {
     }
 
     /// Returns a tensor of one value. The dtype is i64 for integers, f32 for floats, as PyTorch's.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(Tensor::full((2, 2), 0.5, &machine)?.to_vec::<f32>()?, [0.5; 4]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The shape is invalid, or the memory is used up.
@@ -117,6 +141,14 @@ impl Tensor {
 
     /// Returns a tensor of zeros.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(Tensor::zeros(3, DType::F32, &machine)?.to_vec::<f32>()?, [0.0; 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The shape is invalid, or the memory is used up.
     #[track_caller]
@@ -125,6 +157,14 @@ impl Tensor {
     }
 
     /// Returns a tensor of ones.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(Tensor::ones([1, 2], DType::I64, &machine)?.to_vec::<i64>()?, [1, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The shape is invalid, or the memory is used up.
@@ -135,6 +175,14 @@ impl Tensor {
 
     /// Returns a tensor of zeros with the shape and dtype of this one, beside it.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.zeros_like()?.to_vec::<f32>()?, [0.0; 4]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The memory is used up.
     #[track_caller]
@@ -143,6 +191,14 @@ impl Tensor {
     }
 
     /// Returns a tensor of ones with the shape and dtype of this one, beside it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.ones_like()?.shape(), x.shape());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The memory is used up.
@@ -153,6 +209,13 @@ impl Tensor {
 
     /// Returns the numbers of a range, in steps of 1: i64 for integers, f32 for floats.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(Tensor::arange(2..5, &machine)?.to_vec::<i64>()?, [2, 3, 4]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The range is empty in the wrong direction, or the memory is used up.
     #[track_caller]
@@ -161,6 +224,13 @@ impl Tensor {
     }
 
     /// Returns the numbers of a range, in steps of `step`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(Tensor::arange_by(0.0..1.0, 0.5, &machine)?.to_vec::<f32>()?, [0.0, 0.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The step is 0 or leads away from the end, or the memory is used up.
@@ -179,6 +249,14 @@ impl Tensor {
 
     /// Returns f32 random numbers, uniform from 0 up to 1. PyTorch's `rand`, with other numbers.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::rand(100, 1, &machine)?.to_vec::<f32>()?;
+    /// assert!(x.iter().all(|x| (0.0..1.0).contains(x)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The shape is invalid, or the memory is used up.
     #[track_caller]
@@ -188,6 +266,14 @@ impl Tensor {
 
     /// Returns f32 random numbers, normally distributed with mean 0 and standard deviation 1.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::randn((2, 3), 1, &machine)?;
+    /// assert_eq!(x.to_vec::<f32>()?, Tensor::randn((2, 3), 1, &machine)?.to_vec::<f32>()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The shape is invalid, or the memory is used up.
     #[track_caller]
@@ -196,6 +282,14 @@ impl Tensor {
     }
 
     /// Returns f32 random numbers, uniform in a range.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::uniform(-1.0..1.0, 100, 1, &machine)?.to_vec::<f32>()?;
+    /// assert!(x.iter().all(|x| x.abs() <= 1.0));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The range or the shape is invalid, or the memory is used up.
@@ -214,6 +308,14 @@ impl Tensor {
     }
 
     /// Returns f32 random numbers, normally distributed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::normal(5.0, 0.1, 100, 1, &machine)?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 5.0).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The deviation or the shape is invalid, or the memory is used up.
@@ -234,6 +336,14 @@ impl Tensor {
 
     /// Returns i64 random numbers, uniform in a range.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::randint(0..10, 100, 1, &machine)?.to_vec::<i64>()?;
+    /// assert!(x.iter().all(|x| (0..10).contains(x)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The range is empty, the shape is invalid, or the memory is used up.
     #[track_caller]
@@ -252,6 +362,16 @@ impl Tensor {
 
     /// Returns the tensor on a device: itself if it is there, or else a copy.
     ///
+    /// ```
+    /// # use millstream_types::DeviceId;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let here = x.to(&DeviceId::cpu(0))?; // it is there: the tensor itself
+    /// assert_eq!(here.device(), x.device());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// There is no such device, or its memory is used up.
     #[track_caller]
@@ -266,6 +386,14 @@ impl Tensor {
 
     /// Returns the tensor in row-major order without gaps: itself if it is, or else a copy.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.t()?.contiguous()?.spec().layout.strides(), [2, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The memory is used up.
     #[track_caller]
@@ -278,6 +406,14 @@ impl Tensor {
 
     /// Returns where `self`, a bool tensor, is true the elements of `x`, else those of `y`. Both
     /// may be numbers. PyTorch's `torch.where`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.gt(2)?.where_cond(&x, 0.0)?.to_vec::<f32>()?, [0.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The shapes do not broadcast, or the memory is used up.

@@ -13,27 +13,68 @@ use super::call;
 
 impl Tensor {
     /// Returns the lengths of the dimensions.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         self.spec().shape()
     }
 
     /// Returns the type of the elements.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.dtype(), DType::F32);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn dtype(&self) -> DType {
         self.spec().dtype
     }
 
     /// Returns the number of dimensions.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.rank(), 2);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn rank(&self) -> usize {
         self.shape().len()
     }
 
     /// Returns the number of elements.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.numel(), 4);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn numel(&self) -> usize {
         self.spec().numel()
     }
 
     /// Returns the stream of calls whose first operand is this tensor: that of the innermost
     /// [`with_stream`](crate::with_stream) scope on its device, or else the stream that made it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.stream()?.key().to_string(), "cpu:0 compute 0");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor was released.
@@ -57,6 +98,15 @@ impl Tensor {
 
     /// Returns the elements, in row-major order. Blocks until they are computed.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// assert!(x.to_vec::<f64>().is_err()); // the elements are f32
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The elements are of another type, the failure that poisoned the tensor, or it was released.
     #[track_caller]
@@ -67,6 +117,14 @@ impl Tensor {
     }
 
     /// Returns the only element. Blocks until it is computed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.sum(..)?.item::<f32>()?, 10.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// There is not exactly one element; or as [`Tensor::to_vec`].

@@ -25,6 +25,12 @@ impl Seed {
     }
 }
 
+impl From<i32> for Seed {
+    fn from(seed: i32) -> Seed {
+        Seed { seed: seed.into(), offset: 0 }
+    }
+}
+
 impl From<u64> for Seed {
     fn from(seed: u64) -> Seed {
         Seed::new(seed, 0)

@@ -4,6 +4,7 @@ mod bulk;
 mod failures;
 mod lifetimes;
 mod lists;
+mod nested;
 mod order;
 mod properties;
 mod simulated;

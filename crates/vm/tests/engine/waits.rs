@@ -7,9 +7,9 @@ use millstream_vm::DriverKind;
 
 use crate::{Log, machine, threaded};
 
-/// A function that waits or pushes would wait for itself: it gets an error instead.
+/// A function that waits would wait for itself: it gets an error instead.
 #[test]
-fn functions_may_not_wait_or_push() {
+fn functions_may_not_wait() {
     for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
         let engine = machine(driver).engine().unwrap();
         let (a, log) = (engine.var().unwrap(), Log::new());
@@ -18,15 +18,14 @@ fn functions_may_not_wait_or_push() {
             .push(move || {
                 of.note(inner.wait_for(&var).unwrap_err())();
                 of.note(inner.wait_all().unwrap_err())();
-                of.note(inner.push(|| ()).writes(&[&var]).spawn().unwrap_err())();
-                of.note(inner.delete(&var, || ()).unwrap_err())();
+                of.note(inner.var().unwrap_err())();
             })
             .writes(&[&a])
             .spawn()
             .unwrap();
         engine.wait_all().unwrap();
         let errors = log.take();
-        assert_eq!(errors.len(), 4);
+        assert_eq!(errors.len(), 3);
         for error in errors {
             assert!(
                 matches!(error.without_place(), Error::Reentrant { .. }),

@@ -1,47 +1,139 @@
 //! The current stream: the stream of calls that name none.
+//!
+//! # Rules
+//! 1. Each thread has a list of streams, the innermost last. A scope adds a stream at its begin. At
+//!    its end, what was added since then is removed.
+//! 2. A stream that is set replaces an earlier one of the same device that was set in the same
+//!    scope, so the list stays short.
+//! 3. The list holds no machine: one whose handles are gone shuts down, whatever is set.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use millstream_types::DeviceId;
+use millstream_types::{DeviceId, StreamId, StreamKey};
 
-use crate::api::machine::Machine;
+use crate::api::machine::{Machine, MachineShared};
 use crate::sync::thread_local;
 
 use super::Stream;
 
+/// A stream of the list.
+struct Entry {
+    machine: Weak<MachineShared>,
+    id: StreamId,
+    key: StreamKey,
+}
+
+impl Entry {
+    fn is_of(&self, machine: &Machine) -> bool {
+        // The weak reference keeps the address from being used again.
+        Weak::as_ptr(&self.machine) == Arc::as_ptr(&machine.shared)
+    }
+}
+
+#[derive(Default)]
+struct Scopes {
+    entries: Vec<Entry>,
+    /// How many entries stood before the innermost scope, with its own.
+    begin: usize,
+}
+
 thread_local! {
-    /// The streams of this thread's scopes, the innermost last.
-    static SCOPES: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
+    static SCOPES: RefCell<Scopes> = RefCell::default();
 }
 
 /// Runs `work` with `stream` as the current stream of its machine, on this thread. Afterwards, also
 /// after a panic, the former stream is current again. With `None`, only runs `work`.
 ///
+/// ```
+/// use millstream_types::DeviceId;
+/// use millstream_vm::{Machine, MachineConfig, Tensor, with_stream};
+///
+/// # fn main() -> millstream_types::Result<()> {
+/// let machine = Machine::new(MachineConfig::default())?;
+/// let side = machine.create_stream(&DeviceId::cpu(0))?;
+/// let x = with_stream(&side, || Tensor::arange(0..3, &machine))?;
+/// assert_eq!(x.stream()?.key(), side.key());
+/// # Ok(())
+/// # }
+/// ```
+///
 /// A future made by `work` is polled later, with the current stream of its polling thread.
 pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOnce() -> T) -> T {
-    struct Restore;
+    struct Restore {
+        len: usize,
+        begin: usize,
+    }
     impl Drop for Restore {
         fn drop(&mut self) {
-            // Dropped outside the borrow: a machine may end with its last stream.
-            drop(SCOPES.with(|scopes| scopes.borrow_mut().pop()));
+            SCOPES.with_borrow_mut(|scopes| {
+                scopes.entries.truncate(self.len);
+                scopes.begin = self.begin;
+            });
         }
     }
     let Some(stream) = stream.into() else { return work() };
-    SCOPES.with(|scopes| scopes.borrow_mut().push(stream.clone()));
-    let _restore = Restore;
+    let _restore = SCOPES.with_borrow_mut(|scopes| {
+        let restore = Restore { len: scopes.entries.len(), begin: scopes.begin };
+        scopes.entries.push(stream.entry());
+        scopes.begin = scopes.entries.len();
+        restore
+    });
     work()
 }
 
-/// Returns the stream of the innermost scope of this thread and `machine`.
-pub(crate) fn innermost(machine: &Machine) -> Option<Stream> {
-    let of_machine = |s: &&Stream| Arc::ptr_eq(&s.machine.shared, &machine.shared);
-    SCOPES.with(|scopes| scopes.borrow().iter().rev().find(of_machine).cloned())
+impl Stream {
+    fn entry(&self) -> Entry {
+        let machine = Arc::downgrade(&self.machine.shared);
+        Entry { machine, id: self.id, key: self.key.clone() }
+    }
+
+    /// Makes this the current stream of its machine on this thread, as PyTorch's `set_stream` does:
+    /// until another is set, or, within a scope of [`with_stream`], until the scope ends.
+    ///
+    /// ```
+    /// use millstream_types::DeviceId;
+    /// use millstream_vm::{Machine, MachineConfig};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// let side = machine.create_stream(&DeviceId::cpu(0))?;
+    /// side.set_current();
+    /// assert_eq!(machine.current_stream()?.key(), side.key());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_current(&self) {
+        SCOPES.with_borrow_mut(|scopes| {
+            let replaced = |entry: &Entry| {
+                let gone = entry.machine.strong_count() == 0;
+                gone || (entry.is_of(&self.machine) && entry.key.device == self.key.device)
+            };
+            let mut at = 0;
+            scopes.entries.retain(|entry| {
+                at += 1;
+                at <= scopes.begin || !replaced(entry)
+            });
+            scopes.entries.push(self.entry());
+        });
+    }
 }
 
-/// Returns the stream of the innermost scope of this thread on `device` of `machine`.
+fn find(machine: &Machine, wanted: impl Fn(&StreamKey) -> bool) -> Option<Stream> {
+    SCOPES.with_borrow(|scopes| {
+        let of = |entry: &&Entry| entry.is_of(machine) && wanted(&entry.key);
+        let entry = scopes.entries.iter().rev().find(of)?;
+        Some(Stream { machine: machine.of_handle(), id: entry.id, key: entry.key.clone() })
+    })
+}
+
+/// Returns the current stream that this thread has set for `machine`, or that of its innermost
+/// scope.
+pub(crate) fn innermost(machine: &Machine) -> Option<Stream> {
+    find(machine, |_| true)
+}
+
+/// Returns the current stream on `device`, as [`innermost`] does.
 pub(crate) fn innermost_on(machine: &Machine, device: &DeviceId) -> Option<Stream> {
-    let of_machine =
-        |s: &&Stream| Arc::ptr_eq(&s.machine.shared, &machine.shared) && s.key.device == *device;
-    SCOPES.with(|scopes| scopes.borrow().iter().rev().find(of_machine).cloned())
+    find(machine, |key| key.device == *device)
 }

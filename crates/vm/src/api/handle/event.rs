@@ -28,6 +28,16 @@ use crate::sync::{Mutex, OnceLock};
 use super::{Completion, Stream};
 
 /// A mark in a stream's order, set by the newest record. Clones are the same event.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let event = machine.event();
+/// event.record()?;
+/// event.synchronize()?;
+/// assert!(event.query());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Event {
     inner: Arc<Inner>,
@@ -194,6 +204,17 @@ impl Event {
     /// completed first. The times are those at which the workers observed the completions: on a
     /// device that computes elsewhere, somewhat later than the completions themselves. Both events
     /// must have been made by [`Machine::timed_event`] and have completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let (start, end) = (machine.timed_event(), machine.timed_event());
+    /// start.record()?;
+    /// end.record()?;
+    /// end.synchronize()?;
+    /// assert!(start.elapsed_time(&end)? >= 0.0); // milliseconds
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An event takes no times, was never recorded, has not completed, lies on a device that

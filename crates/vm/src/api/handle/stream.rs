@@ -59,6 +59,16 @@ impl Stream {
 
     /// Records a new event, behind everything submitted to the stream.
     ///
+    /// ```
+    /// # use millstream_types::DeviceId;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let (a, b) = (machine.current_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
+    /// let event = a.record_event()?;
+    /// b.wait_event(&event)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
@@ -69,6 +79,15 @@ impl Stream {
     }
 
     /// Orders the stream behind everything submitted to `source` so far.
+    ///
+    /// ```
+    /// # use millstream_types::DeviceId;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let (a, b) = (machine.current_stream()?, machine.create_stream(&DeviceId::cpu(0))?);
+    /// b.wait_stream(&a)?; // later work of b comes after all earlier work of a
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `source` is another machine's.
@@ -132,6 +151,15 @@ impl Stream {
     }
 
     /// Blocks until everything submitted to the stream has completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let stream = machine.current_stream()?;
+    /// stream.synchronize()?;
+    /// assert!(stream.query()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Why the first instruction on the stream failed or was skipped since failures were last

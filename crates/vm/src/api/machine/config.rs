@@ -8,8 +8,8 @@ use std::time::Duration;
 use millstream_comm::{Communicator, SingleRank};
 use millstream_ep::{Registry, cpu::CpuBackend};
 use millstream_instructions::{Protection, SyncPolicy};
-use millstream_kernels::KernelRegistry;
-use millstream_ops::OpRegistry;
+use millstream_kernels::{KernelRegistry, TypedCall, typed};
+use millstream_ops::{Op, OpRegistry};
 use millstream_stream_policy::StreamPolicy;
 use millstream_types::DeviceId;
 
@@ -235,6 +235,45 @@ impl MachineConfig {
     #[must_use]
     pub fn ops(mut self, ops: OpRegistry) -> MachineConfig {
         self.ops = ops;
+        self
+    }
+
+    /// Adds an op of the program, with a kernel for devices whose memory the host can use. Ops of
+    /// several kernels are registered in [`MachineConfig::ops`] and [`MachineConfig::kernels`].
+    ///
+    /// ```
+    /// use millstream_ops::{ArgDoc, Arity, Def, Signature};
+    /// use millstream_vm::{Machine, MachineConfig, Tensor};
+    ///
+    /// const DOUBLE: Def = Def {
+    ///     name: "demo::double",
+    ///     summary: "x + x",
+    ///     inputs: &[ArgDoc::new("x", "f32")],
+    ///     attrs: &[],
+    ///     arity: Arity::Listed,
+    ///     rule: |call| Ok(Signature::reads(1, call.inputs[0].clone())),
+    /// };
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default().op(DOUBLE, |call| {
+    ///     let (x, y) = (call.read::<f32>(0)?, call.write::<f32>(1)?);
+    ///     (0..x.len()).for_each(|k| y.set(k, 2.0 * x.get(k)));
+    ///     Ok(())
+    /// }))?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = machine.call("demo::double", &[&x]).run()?.remove(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn op<F>(mut self, op: impl Op + Clone + 'static, kernel: F) -> MachineConfig
+    where
+        F: Fn(&TypedCall<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
+    {
+        let name = op.name().to_owned();
+        self.kernels.register("cpu", &name, Arc::new(typed(op.clone(), kernel)));
+        self.ops.register(Arc::new(op));
         self
     }
 

@@ -1,6 +1,6 @@
 //! The current stream, and new streams.
 
-use millstream_types::{DeviceId, Result, StreamKey, StreamType};
+use millstream_types::{DeviceId, Error, Result, StreamKey, StreamType};
 
 use crate::api::handle::{Stream, innermost};
 
@@ -8,7 +8,8 @@ use super::Machine;
 
 impl Machine {
     /// Returns the stream of the innermost [`with_stream`](crate::with_stream) scope of this thread
-    /// and machine. Outside of any scope that is compute stream 0 of the default device.
+    /// and machine, or the one that [`Stream::set_current`] has set there. Without either that is
+    /// compute stream 0 of the default device.
     ///
     /// # Errors
     /// There is no such device.
@@ -34,6 +35,32 @@ impl Machine {
     /// # Errors
     /// There is no such device, or the machine has no more streams.
     pub fn create_stream(&self, device: &DeviceId) -> Result<Stream> {
+        self.create_stream_with(device, StreamOptions::default())
+    }
+
+    /// Returns a new compute stream as [`Machine::create_stream`] does, with a priority or a
+    /// worker.
+    ///
+    /// ```
+    /// use millstream_types::DeviceId;
+    /// use millstream_vm::{Machine, MachineConfig, StreamOptions};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default().host_workers(2))?;
+    /// let urgent = StreamOptions::default().priority(1);
+    /// let urgent = machine.create_stream_with(&DeviceId::cpu(0), urgent)?;
+    /// let second = StreamOptions::default().worker(1);
+    /// let second = machine.create_stream_with(&DeviceId::cpu(0), second)?;
+    /// # let _ = (urgent, second);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Machine::create_stream`]; or a worker is named that the host does not have, or for a
+    /// stream of another device.
+    pub fn create_stream_with(&self, device: &DeviceId, options: StreamOptions) -> Result<Stream> {
+        self.check_options(device, &options)?;
         let mut emission = self.shared.lock()?;
         let keys = emission.builder.streams().map(|s| &s.key);
         let taken = keys.filter(|k| k.device == *device && k.ty == StreamType::COMPUTE);
@@ -41,6 +68,51 @@ impl Machine {
         let index = taken.map(|k| k.index + 1).max().unwrap_or(0).max(1);
         let key = StreamKey::compute(device.clone(), index);
         let id = emission.builder.stream(&key)?;
+        if let Some(priority) = options.priority {
+            self.policies().set_priority(&key, priority);
+        }
+        emission.router.set_options(id, options);
         Ok(Stream { machine: self.of_handle(), id, key })
+    }
+
+    fn check_options(&self, device: &DeviceId, options: &StreamOptions) -> Result<()> {
+        let Some(worker) = options.worker else { return Ok(()) };
+        let workers = self.shared.host_workers;
+        let message = if !device.is_host() {
+            format!("{device} has one worker; choose a worker for streams of the host alone")
+        } else if worker >= workers {
+            format!(
+                "expected the number of a worker below {workers}, got {worker}; \
+                 MachineConfig::host_workers sets how many there are"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::Invalid { what: "stream", message })
+    }
+}
+
+/// What a new stream may have: a priority, or a worker of the program's choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct StreamOptions {
+    pub(crate) priority: Option<i32>,
+    pub(crate) worker: Option<usize>,
+}
+
+impl StreamOptions {
+    /// Sets the priority; the default is 0. On a device with priorities, such as CUDA's, where
+    /// commands of several streams could start, those of the highest do first. The host's streams
+    /// with a priority above 0 share a worker that runs no other stream. Priorities change neither
+    /// results nor lists.
+    pub const fn priority(self, priority: i32) -> StreamOptions {
+        StreamOptions { priority: Some(priority), ..self }
+    }
+
+    /// Sets the host's worker that runs the stream, by number from 0: streams of one worker run one
+    /// instruction at a time. It prevails over the worker of a priority. By default the workers
+    /// take turns.
+    pub const fn worker(self, worker: usize) -> StreamOptions {
+        StreamOptions { worker: Some(worker), ..self }
     }
 }

@@ -8,7 +8,7 @@ use millstream_instructions::builder::{InferenceStats, Stats};
 use millstream_instructions::planner::ArenaUse;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::overdue::StreamProgress;
-use millstream_types::{Result, StreamKey};
+use millstream_types::{DeviceId, Error, Result, StreamKey};
 
 use crate::driver::Schedule;
 
@@ -38,6 +38,30 @@ impl Machine {
     /// An earlier emission panicked.
     pub fn memory(&self) -> Result<Vec<ArenaUse>> {
         Ok(self.lock()?.builder.memory())
+    }
+
+    /// Returns the error with which a device was lost, once a worker has found it; none for a
+    /// device that was not opened. Neither blocks nor asks the device, so a program can look before
+    /// it waits.
+    ///
+    /// ```
+    /// use millstream_types::DeviceId;
+    /// use millstream_vm::{Machine, MachineConfig};
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(machine.async_error(&DeviceId::cpu(0))?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn async_error(&self, device: &DeviceId) -> Result<Option<Error>> {
+        let devices = self.policies().devices();
+        devices.probe(device)?;
+        let opened = devices.opened().into_iter().find(|opened| opened.id() == device);
+        Ok(opened.and_then(|opened| opened.async_error()))
     }
 
     /// Returns the keys of all requested streams, by id.

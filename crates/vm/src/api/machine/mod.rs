@@ -58,7 +58,7 @@ use crate::engine;
 use crate::host::{HostTable, HostWorkers};
 use crate::profile::recording::ActiveRecording;
 use crate::sync::points::PointTable;
-use crate::sync::{AtomicBool, Mutex, OnceLock, Ordering, spins};
+use crate::sync::{self, AtomicBool, Mutex, OnceLock, Ordering, spins};
 use crate::tables::functions::{FunctionPlaces, FunctionTable};
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
@@ -69,6 +69,7 @@ pub(crate) use auto_capture::{Begun, BegunOne};
 
 pub use call::CallBuilder;
 pub use config::{DriverKind, MachineConfig};
+pub use current::StreamOptions;
 pub use profile::{Profiling, RangeGuard};
 pub use shutdown::ShutdownReport;
 
@@ -77,6 +78,10 @@ pub(crate) struct MachineShared {
     pub(crate) tables: Arc<Tables>,
     pub(crate) emission: Mutex<Emission>,
     pub(crate) releases: SegQueue<Release>,
+    /// How many pushes functions have made.
+    pub(crate) nested_pushes: sync::AtomicU64,
+    /// Whether there are pushes among the releases.
+    pub(crate) has_queued_pushes: AtomicBool,
     /// Held while an arena grows, so that memory and plan grow in the same order.
     pub(crate) growth: Mutex<()>,
     pub(crate) watermark: u64,
@@ -199,6 +204,8 @@ impl Machine {
             tables,
             emission: Mutex::new(emission),
             releases: SegQueue::new(),
+            nested_pushes: sync::AtomicU64::new(0),
+            has_queued_pushes: AtomicBool::new(false),
             growth: Mutex::new(()),
             watermark: config.watermark.max(1),
             watermark_bytes: config.watermark_bytes,

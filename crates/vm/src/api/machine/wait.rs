@@ -9,11 +9,21 @@ use crate::api::handle::Completion;
 use crate::emission::Emission;
 use crate::emission::origin;
 use crate::emission::reentrancy;
+use crate::sync::Ordering;
 
 use super::Machine;
 
 impl Machine {
     /// Blocks until all submitted instructions have completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.add_(1.0)?; // returns at once
+    /// machine.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The first failure since failures were last cleared; every time until they are.
@@ -43,8 +53,18 @@ impl Machine {
         origin: Origin,
     ) -> Result<()> {
         reentrancy::check(self.shared.tables.machine, "waiting").map_err(|e| e.at(&origin))?;
-        let tails = self.lock()?.router.tails();
-        self.wait_for_all(&tails, timeout)?;
+        let start = Instant::now();
+        let nested = || self.shared.nested_pushes.load(Ordering::Acquire);
+        let tails = loop {
+            let pushed = nested();
+            let tails = self.lock()?.router.tails();
+            let left = timeout.map(|all| all.saturating_sub(start.elapsed()));
+            self.wait_for_all(&tails, left)?;
+            // What functions have pushed meanwhile belongs to them.
+            if nested() == pushed {
+                break tails;
+            }
+        };
         let mut emission = self.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, &tails, &origin);
@@ -99,6 +119,15 @@ impl Machine {
     /// Waits until its last uses have completed. Returns the number of bytes. OneFlow's
     /// `ShrinkAllMem`; PyTorch's `empty_cache`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// drop(x);
+    /// assert!(machine.empty_cache()? > 0); // bytes
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Asked from within the machine's own work, or the machine has been shut down.
     #[track_caller]
@@ -111,6 +140,17 @@ impl Machine {
     }
 
     /// Returns the failures since they were last cleared: the first ones in full, and their count.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let wrong = Tensor::from_slice(&[7i64], 1, &machine)?;
+    /// let _row = x.index_select(&wrong, 0)?; // there is no row 7
+    /// assert!(machine.synchronize().is_err());
+    /// assert_eq!(machine.failures().1, 1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn failures(&self) -> (Vec<Arc<Failure>>, u64) {
         self.shared.tables.failures.all()
     }

@@ -9,6 +9,7 @@
 mod launch;
 mod times;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -20,9 +21,10 @@ use millstream_instructions::{
 use millstream_ops::collective::{self, Channel, Numbering};
 use millstream_stream_policy::{KnownChunks, WorkerGroup};
 use millstream_types::{
-    Origin, Point, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
+    Origin, Point, Result, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
 };
 
+use crate::api::machine::StreamOptions;
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
 use crate::emission::call_numbers::CallNumbers;
@@ -49,6 +51,9 @@ struct RoutedStream {
     /// The cancel scopes that its worker applies to the next instruction.
     cancel_scope: Option<Arc<CancelScope>>,
 }
+
+/// The worker of the host's streams with a priority.
+const PRIORITIZED: StreamType = StreamType::new("prioritized");
 
 /// The worker of a stream that has none yet.
 const UNOPENED: usize = usize::MAX;
@@ -81,6 +86,8 @@ pub(crate) struct Router {
     numbering: Numbering,
     /// The host worker that gets the next host stream.
     next_host_worker: usize,
+    /// The options of the streams that have some.
+    options: HashMap<StreamId, StreamOptions>,
 }
 
 impl Router {
@@ -101,6 +108,7 @@ impl Router {
             calls: CallNumbers::default(),
             numbering: Numbering::default(),
             next_host_worker: 0,
+            options: HashMap::new(),
         }
     }
 
@@ -127,6 +135,11 @@ impl Router {
         Ok(())
     }
 
+    /// Sets the options of a stream that has no worker yet.
+    pub(crate) fn set_options(&mut self, id: StreamId, options: StreamOptions) {
+        self.options.insert(id, options);
+    }
+
     /// Returns each stream of the program that has a worker, with its worker.
     pub(crate) fn workers(&self) -> Vec<(StreamId, usize)> {
         let open = self.streams.iter().filter(|stream| stream.worker != UNOPENED);
@@ -148,11 +161,19 @@ impl Router {
         let key = &decl.key;
         let policy = self.tables.policies.policy(key)?;
         let group = policy.worker_group(key);
+        let options = self.options.get(&id).copied().unwrap_or_default();
         let worker = match group {
             WorkerGroup::Host | WorkerGroup::Dedicated(_)
                 if decl.mode == StreamMode::Pool && policy.runs_in_any_order() =>
             {
                 self.driver.pool(&self.tables, group)?
+            }
+            WorkerGroup::Host if options.worker.is_some() => {
+                let worker = options.worker.unwrap_or_default();
+                self.driver.host_worker_after(&self.tables, UNOPENED, worker)?
+            }
+            WorkerGroup::Host if options.priority > Some(0) => {
+                self.driver.own_worker(&self.tables, WorkerGroup::Dedicated(PRIORITIZED))?
             }
             WorkerGroup::Host => {
                 self.next_host_worker += 1;
