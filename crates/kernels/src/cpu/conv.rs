@@ -3,7 +3,10 @@
 //! small.
 //!
 //! A convolution goes from the image to the map. Its gradient for the image and a transposed
-//! convolution go from the map to the image.
+//! convolution go from the map to the image. With weights of one element both are products with the
+//! elements in place; many with weights of 3 × 3 are computed by [`winograd`](super::winograd).
+
+use std::ops::Range;
 
 use anyhow::{Result, ensure};
 use millstream_ops::checks;
@@ -13,13 +16,14 @@ use millstream_ops::matmul::WORKSPACE_ALIGN;
 use super::Kernel;
 use super::conv_integer;
 use super::im2col::Im2Col;
-use super::memory::Workspace;
+use super::memory::{Buffer, Workspace};
 use super::norm::load_all;
 use super::optional_inputs::{operands, required};
 use super::pairwise::{Sum, pairwise_sum};
 use super::real::{Real, reals};
 use super::slice_matmul::{Matrix, multiply, multiply_to};
-use super::strided::{Address, Sequence, is_dense};
+use super::strided::{Sequence, is_dense};
+use super::winograd::Winograd;
 use crate::context::{KernelCtx, RawTensor};
 
 pub(crate) const KERNELS: &[Kernel] =
@@ -122,11 +126,14 @@ fn to_map<T: Real>(
     map: &Sequence,
 ) {
     let im2col = Im2Col(conv);
+    if im2col.is_plain() {
+        return by_element(ctx, conv, image, weight, bias, map, false);
+    }
+    if let Some(winograd) = Winograd::new::<T>(conv, false) {
+        return winograd.run(ctx, image, weight, bias, map);
+    }
     let column = conv.image_channels * im2col.kernel();
     let parts = im2col.parts(column).len();
-    // SAFETY: the image is an operand that this call only reads.
-    let plain = unsafe { image.slice::<T>() }.filter(|_| im2col.is_plain());
-    let direct = map.direct::<T>().map(|map| Address(map.cast()));
     let blocks = conv.map_channels.div_ceil(CHANNELS);
     ctx.for_each(conv.batch * conv.groups * blocks * parts, |task| {
         let (task, part) = (task / parts, task % parts);
@@ -135,48 +142,105 @@ fn to_map<T: Real>(
         let positions = part.len() * im2col.width();
         // Groups are numbered in memory order over all images: `group` counts across images.
         let first = group * conv.image_channels * im2col.image();
-        let mut columns = Vec::new();
-        let columns = match plain {
-            Some(image) => {
-                let from = first + part.start * im2col.width();
-                Matrix::new(&image[from..], column, positions, im2col.image())
-            }
-            None => {
-                columns.resize(column * positions, T::ZERO);
-                im2col.load(image, first, conv.image_channels, &part, &mut columns);
-                Matrix::new(&columns, column, positions, positions)
-            }
-        };
+        let mut columns = Buffer::new(column * positions);
+        im2col.load(image, first, conv.image_channels, &part, &mut columns);
+        let columns = Matrix::new(&columns, column, positions, positions);
         let from = block * CHANNELS;
         let channels = CHANNELS.min(conv.map_channels - from);
         let of_weight = group % conv.groups * conv.map_channels + from;
         let weight = Matrix::new(&weight[of_weight * column..], channels, column, column);
-        let add_bias = |c: usize, sums: &mut [T]| {
-            if let Some(bias) = bias {
-                sums.iter_mut().for_each(|v| *v += bias[of_weight + c]);
-            }
+        let place = Place {
+            first: (group * conv.map_channels + from) * im2col.map() + part.start * im2col.width(),
+            step: im2col.map(),
         };
-        let place = |c: usize| {
-            (group * conv.map_channels + from + c) * im2col.map() + part.start * im2col.width()
-        };
-        if let Some(Address(map)) = &direct {
-            let map = map.cast::<T>();
-            // SAFETY: each task has its own channels and positions of the map, an output of the
-            // call whose elements follow one another.
-            unsafe {
-                multiply_to(map.add(place(0)), im2col.map(), weight, columns, false);
-                for c in 0..channels {
-                    add_bias(c, std::slice::from_raw_parts_mut(map.add(place(c)), positions));
-                }
+        let bias = bias.map(|bias| &bias[of_weight..]);
+        // SAFETY: each task has its own channels and positions of the map, an output of the call.
+        unsafe { multiply_to_channels(weight, columns, bias, map, place) };
+    });
+}
+
+/// Where channels of a result are: the number of the first element, and the elements between
+/// channels.
+struct Place {
+    first: usize,
+    step: usize,
+}
+
+/// Computes a product, plus a bias for each row, whose rows are parts of channels of the result.
+///
+/// # Safety
+/// Nothing else accesses this part of `out`, an output of the call.
+unsafe fn multiply_to_channels<T: Real>(
+    x: Matrix<'_, T>,
+    y: Matrix<'_, T>,
+    bias: Option<&[T]>,
+    out: &Sequence,
+    Place { first, step }: Place,
+) {
+    let (channels, positions) = (x.rows(), y.columns());
+    let add_bias = |c: usize, sums: &mut [T]| {
+        if let Some(bias) = bias {
+            sums.iter_mut().for_each(|v| *v += bias[c]);
+        }
+    };
+    if let Some(out) = out.direct::<T>() {
+        let at = |c: usize| out.wrapping_add(first + c * step);
+        // SAFETY: the elements of the output follow one another; the rest is guaranteed by the
+        // caller.
+        unsafe {
+            multiply_to(at(0), step, x, y, false);
+            for c in 0..channels {
+                add_bias(c, std::slice::from_raw_parts_mut(at(c), positions));
             }
-            return;
         }
-        let mut sums = vec![T::ZERO; channels * positions];
-        multiply(&mut sums, weight, columns, false);
-        for (c, sums) in sums.chunks_exact_mut(positions).enumerate() {
-            add_bias(c, sums);
-            map.store(place(c), sums);
-        }
+        return;
+    }
+    let mut sums = Buffer::new(channels * positions);
+    multiply(&mut sums, x, y, false);
+    for (c, sums) in sums.chunks_exact_mut(positions).enumerate() {
+        add_bias(c, sums);
+        out.store(first + c * step, sums);
+    }
+}
+
+/// Computes the map from the image, or backward the image from the map, where an element of the one
+/// is made of the channels of the same element of the other.
+fn by_element<T: Real>(
+    ctx: &KernelCtx<'_>,
+    conv: &Conv,
+    x: &Sequence,
+    weight: &[T],
+    bias: Option<&[T]>,
+    out: &Sequence,
+    backward: bool,
+) {
+    let im2col = Im2Col(conv);
+    let step = im2col.map();
+    let (from, to) = match backward {
+        false => (conv.image_channels, conv.map_channels),
+        true => (conv.map_channels, conv.image_channels),
+    };
+    let parts = im2col.parts(from).len();
+    let blocks = to.div_ceil(CHANNELS);
+    ctx.for_each(conv.batch * conv.groups * blocks * parts, |task| {
+        let (task, part) = (task / parts, task % parts);
+        let (group, block) = (task / blocks, task % blocks);
+        let Some(part) = im2col.parts(from).nth(part) else { return };
+        let positions = im2col.positions(&part);
+        let mut buffer = Buffer::new(0);
+        // SAFETY: an operand that this call only reads.
+        let columns = unsafe { rows_of(x, (group * from, from, step), &positions, &mut buffer) };
+        let first = block * CHANNELS;
+        let channels = CHANNELS.min(to - first);
+        let of_group = &weight[group % conv.groups * from * to..][..from * to];
+        let weight = match backward {
+            false => Matrix::new(&of_group[first * from..], channels, from, from),
+            true => Matrix::new(&of_group[first..], from, channels, to).transposed(),
+        };
+        let bias = bias.map(|bias| &bias[group % conv.groups * to + first..]);
+        let place = Place { first: (group * to + first) * step + positions.start, step };
+        // SAFETY: each task has its own channels and positions of the output.
+        unsafe { multiply_to_channels(weight, columns, bias, out, place) };
     });
 }
 
@@ -190,6 +254,12 @@ fn to_image<T: Real>(
     image: &Sequence,
 ) {
     let im2col = Im2Col(conv);
+    if im2col.is_plain() {
+        return by_element(ctx, conv, map, weight, bias, image, true);
+    }
+    if let Some(winograd) = Winograd::new::<T>(conv, true) {
+        return winograd.run(ctx, map, weight, bias, image);
+    }
     let (kernel, positions) = (im2col.kernel(), im2col.image());
     let most = (ROWS / kernel).min(IMAGE / positions).clamp(1, conv.image_channels);
     let blocks = conv.image_channels.div_ceil(most);
@@ -198,17 +268,19 @@ fn to_image<T: Real>(
         let (group, block) = (task / blocks, task % blocks);
         let from = block * most;
         let channels = most.min(conv.image_channels - from);
-        let mut sums = vec![T::ZERO; channels * positions];
+        let mut sums = Buffer::new(channels * positions);
+        sums.fill(T::ZERO);
         let of_weight = group % conv.groups * conv.map_channels * column + from * kernel;
         let rows = channels * kernel;
         let weight = Matrix::new(&weight[of_weight..], conv.map_channels, rows, column);
+        let (mut columns, mut buffer) = (Buffer::new(0), Buffer::new(0));
         for part in im2col.parts(rows.max(conv.map_channels)) {
-            let map_values =
-                load_map(&im2col, map, group * conv.map_channels, conv.map_channels, &part);
-            let width = part.len() * im2col.width();
-            let mut columns = vec![T::ZERO; rows * width];
-            let map_values = Matrix::new(&map_values, conv.map_channels, width, width);
-            multiply(&mut columns, weight.transposed(), map_values, false);
+            let positions = im2col.positions(&part);
+            let of_map = (group * conv.map_channels, conv.map_channels, im2col.map());
+            // SAFETY: an operand that this call only reads.
+            let map = unsafe { rows_of(map, of_map, &positions, &mut buffer) };
+            columns.resize(rows * positions.len());
+            multiply(&mut columns, weight.transposed(), map, false);
             im2col.add(&columns, &part, &mut sums);
         }
         if let Some(bias) = bias {
@@ -221,20 +293,27 @@ fn to_image<T: Real>(
     });
 }
 
-/// Loads a part of some channels of a map.
-fn load_map<T: Real>(
-    im2col: &Im2Col<'_>,
-    map: &Sequence,
-    first: usize,
-    channels: usize,
-    part: &std::ops::Range<usize>,
-) -> Vec<T> {
-    let positions = part.len() * im2col.width();
-    let mut map_values = vec![T::ZERO; channels * positions];
-    for (c, map_values) in map_values.chunks_exact_mut(positions).enumerate() {
-        map.load((first + c) * im2col.map() + part.start * im2col.width(), map_values);
+/// Returns some positions of channels of `size` elements, from channel number `first` on: in place
+/// if the elements follow one another, else copies in the buffer.
+///
+/// # Safety
+/// The call only reads `x`.
+unsafe fn rows_of<'a, T: Real>(
+    x: &'a Sequence,
+    (first, channels, size): (usize, usize, usize),
+    positions: &Range<usize>,
+    buffer: &'a mut Buffer<T>,
+) -> Matrix<'a, T> {
+    let (from, count) = (first * size + positions.start, positions.len());
+    // SAFETY: guaranteed by the caller.
+    if let Some(all) = unsafe { x.slice::<T>() } {
+        return Matrix::new(&all[from..], channels, count, size);
     }
-    map_values
+    buffer.resize(channels * count);
+    for (c, to) in buffer.chunks_exact_mut(count).enumerate() {
+        x.load(from + c * size, to);
+    }
+    Matrix::new(buffer, channels, count, count)
 }
 
 /// Computes the gradient for the weight from the image and the map.
@@ -257,19 +336,28 @@ fn to_weight<T: Real>(
         let map_from = group * conv.map_channels + block * CHANNELS;
         let map_channels = CHANNELS.min(conv.map_channels - block * CHANNELS);
         let rows = channels * kernel;
-        let mut sums = vec![T::ZERO; map_channels * rows];
+        let mut sums = Buffer::new(map_channels * rows);
+        sums.fill(T::ZERO);
+        let (mut columns, mut buffer) = (Buffer::new(0), Buffer::new(0));
         for number in 0..conv.batch {
             let image_first = (number * conv.groups + group) * conv.image_channels + from;
             let map_first = number * conv.groups * conv.map_channels + map_from;
             for part in im2col.parts(rows.max(map_channels)) {
-                let positions = part.len() * im2col.width();
-                let mut columns = vec![T::ZERO; rows * positions];
-                let first = image_first * im2col.image();
-                im2col.load(image, first, channels, &part, &mut columns);
-                let map_values = load_map(&im2col, map, map_first, map_channels, &part);
-                let map_values = Matrix::new(&map_values, map_channels, positions, positions);
-                let columns = Matrix::new(&columns, rows, positions, positions);
-                multiply(&mut sums, map_values, columns.transposed(), true);
+                let positions = im2col.positions(&part);
+                let columns = if im2col.is_plain() {
+                    let channels = (image_first, channels, im2col.image());
+                    // SAFETY: an operand that this call only reads.
+                    unsafe { rows_of(image, channels, &positions, &mut columns) }
+                } else {
+                    columns.resize(rows * positions.len());
+                    let first = image_first * im2col.image();
+                    im2col.load(image, first, channels, &part, &mut columns);
+                    Matrix::new(&columns, rows, positions.len(), positions.len())
+                };
+                let of_map = (map_first, map_channels, im2col.map());
+                // SAFETY: as above.
+                let map = unsafe { rows_of(map, of_map, &positions, &mut buffer) };
+                multiply(&mut sums, map, columns.transposed(), true);
             }
         }
         for (c, sums) in sums.chunks_exact(rows).enumerate() {

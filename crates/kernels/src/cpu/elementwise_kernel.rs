@@ -10,6 +10,7 @@ use super::call_layouts::{CallLayouts, unlocated};
 use super::complex;
 use super::copy::convert;
 use super::elementwise::{Bind, Bound, BoundInput, CallArgs};
+use super::elementwise_tiles::Tiles;
 use super::function::MAX_INPUTS;
 use super::memory::{Extent, Temporary, byte_count, is_contiguous, overlaps_itself};
 use super::row_plan::{OPERANDS, OUT, RowPlan};
@@ -115,6 +116,8 @@ enum Visit {
     Row(usize),
     /// The rows of a traversal.
     Rows(Box<Traversal<OPERANDS>>),
+    /// The rows of tiles, with copies of transposed inputs.
+    Tiles(Box<Tiles>),
 }
 
 /// The execution of a bound call on operands with known layouts.
@@ -162,8 +165,16 @@ impl Plan {
             Visit::Row(to.numel())
         } else {
             let traversal = traversal(&operands[..inputs], to);
-            steps = traversal.steps();
-            Visit::Rows(Box::new(traversal))
+            match Tiles::new(&traversal, dtypes, inputs) {
+                Some(tiles) => {
+                    steps = tiles.steps();
+                    Visit::Tiles(Box::new(tiles))
+                }
+                None => {
+                    steps = traversal.steps();
+                    Visit::Rows(Box::new(traversal))
+                }
+            }
         };
         let rows = RowPlan::new(bound, dtypes, steps);
         Ok(Plan { rows, visit, extents, bytes: byte_count(to), inputs, out })
@@ -210,26 +221,31 @@ impl Plan {
     /// That of [`Plan::run`].
     unsafe fn run_blocks(&self, data: [Address; OPERANDS], threads: Option<&Threads>) -> bool {
         let zero = AtomicBool::new(false);
-        let row = |offsets: [usize; OPERANDS], count: usize| {
-            let data = std::array::from_fn(|k| data[k].0.wrapping_add(offsets[k]));
-            // SAFETY: a row of the operands; blocks cover disjoint elements of the output.
-            if unsafe { self.rows.run(&data, count) } {
+        let row_at = |data: &[*mut u8; OPERANDS], count: usize| {
+            // SAFETY: a row of the operands, or of copies of inputs; rows cover disjoint elements
+            // of the output.
+            if unsafe { self.rows.run(data, count) } {
                 zero.store(true, Relaxed);
             }
         };
-        let count = match &self.visit {
-            Visit::Row(count) => *count,
-            Visit::Rows(traversal) => traversal.count(),
+        let row = |offsets: [usize; OPERANDS], count: usize| {
+            row_at(&std::array::from_fn(|k| data[k].0.wrapping_add(offsets[k])), count);
         };
-        Threads::for_each(threads, count.div_ceil(BLOCK), |block| {
-            let (from, to) = (block * BLOCK, count.min((block + 1) * BLOCK));
-            match &self.visit {
-                Visit::Row(_) => row(self.rows.steps().map(|step| step * from), to - from),
-                Visit::Rows(traversal) => {
-                    traversal.rows(from, to, |part| row(part.offsets, part.length));
-                }
-            }
-        });
+        let blocks = |count: usize, block: &(dyn Fn(usize, usize) + Sync)| {
+            Threads::for_each(threads, count.div_ceil(BLOCK), |k| {
+                block(k * BLOCK, count.min((k + 1) * BLOCK));
+            });
+        };
+        match &self.visit {
+            Visit::Row(count) => blocks(*count, &|from, to| {
+                row(self.rows.steps().map(|step| step * from), to - from);
+            }),
+            Visit::Rows(traversal) => blocks(traversal.count(), &|from, to| {
+                traversal.rows(from, to, |part| row(part.offsets, part.length));
+            }),
+            // SAFETY: guaranteed by the caller; inputs do not overlap the output.
+            Visit::Tiles(tiles) => unsafe { tiles.for_each_row(data, threads, row_at) },
+        }
         zero.into_inner()
     }
 }

@@ -49,7 +49,51 @@ fn extreme<T: Compute>(values: &[T], empty: T, keep: impl Fn(T, T) -> T) -> T {
     interleaved(&all, empty, &keep, &keep)
 }
 
+/// The elements that are compared side by side where their order makes no difference.
+const WIDTH: usize = 32;
+
+/// Returns the extreme of values in any order of comparisons. Returns none where the order decides
+/// about the bits: of NaN, and of zeros with different signs.
+#[inline(always)]
+fn extreme_in_any_order<T: Compute>(
+    values: &[T],
+    empty: T,
+    is_better: impl Fn(T, T) -> bool,
+) -> Option<T> {
+    let better = |a: T, b: T| if is_better(b, a) { b } else { a };
+    let (mut best, mut unordered) = ([empty; WIDTH], [empty; WIDTH]);
+    let (rows, rest) = values.as_chunks::<WIDTH>();
+    let mut add = |row: &[T]| {
+        for ((best, unordered), &v) in best.iter_mut().zip(&mut unordered).zip(row) {
+            *best = better(*best, v);
+            // A selected value, unlike a bool, is as wide as a lane of a vector.
+            *unordered = if v.unordered() { v } else { *unordered };
+        }
+    };
+    rows.iter().for_each(|row| add(row));
+    add(rest);
+    if unordered.iter().fold(false, |any, v| any | v.unordered()) {
+        return None;
+    }
+    let mut half = WIDTH / 2;
+    while half > 0 {
+        for k in 0..half {
+            best[k] = better(best[k], best[k + half]);
+        }
+        half /= 2;
+    }
+    (best[0] != T::ZERO || !T::DTYPE.is_float()).then_some(best[0])
+}
+
 vectorised! {
+    fn greatest_in_any_order<T: Compute>(values: &[T]) -> Option<T> {
+        extreme_in_any_order(values, T::LEAST, |a, b| a > b)
+    }
+
+    fn least_in_any_order<T: Compute>(values: &[T]) -> Option<T> {
+        extreme_in_any_order(values, T::GREATEST, |a, b| a < b)
+    }
+
     fn greatest_of<T: Compute>(values: &[T], _first: usize) -> T {
         extreme(values, T::LEAST, T::greater)
     }
@@ -88,12 +132,14 @@ fn values(ctx: &KernelCtx<'_>, greatest: bool) -> Result<()> {
                 leaf: &greatest_of::<T>,
                 join: &T::greater,
                 columns: Some(Columns { add: keep_greater::<T>, join: keep_greater::<T> }),
+                whole: Some(&|values, _| greatest_in_any_order(values)),
             },
             false => Reduction {
                 empty: T::GREATEST,
                 leaf: &least_of::<T>,
                 join: &T::lesser,
                 columns: Some(Columns { add: keep_lesser::<T>, join: keep_lesser::<T> }),
+                whole: Some(&|values, _| least_in_any_order(values)),
             },
         };
         reduce_to(ctx, dtype, &reduction, &|total: T| total)
@@ -135,7 +181,14 @@ fn indices(
             (values[best], (first + best) as i64)
         };
         let join = |a: (T, i64), b: (T, i64)| if after(a.0, b.0) { b } else { a };
-        let reduction = Reduction { empty, leaf: &leaf, join: &join, columns: None };
+        let whole = |values: &[T], first: usize| {
+            let extreme = match greatest {
+                true => greatest_in_any_order(values),
+                false => least_in_any_order(values),
+            }?;
+            Some((extreme, (first + first_equal(values, extreme)) as i64))
+        };
+        let reduction = Reduction { whole: Some(&whole), ..Reduction::new(empty, &leaf, &join) };
         reduce(ctx, dtype, &reduction, &|first, totals: &[(T, i64)]| {
             for (at, &(value, index)) in (first..).zip(totals) {
                 if let Some(values) = &values {

@@ -50,6 +50,11 @@ impl Im2Col<'_> {
         (0..rows.div_ceil(at_once)).map(move |p| p * at_once..rows.min((p + 1) * at_once))
     }
 
+    /// Returns the positions of a part of the map.
+    pub(crate) fn positions(&self, part: &Range<usize>) -> Range<usize> {
+        part.start * self.width()..part.end * self.width()
+    }
+
     /// Returns whether the matrix equals the image.
     pub(crate) fn is_plain(&self) -> bool {
         let Conv { kernel, stride, padding, .. } = self.0;
@@ -105,12 +110,6 @@ impl Im2Col<'_> {
     ) {
         let (width, positions) = (self.width(), part.len() * self.width());
         let (kernel, image) = (self.kernel(), self.image());
-        if self.is_plain() {
-            for (c, to) in to.chunks_exact_mut(positions).enumerate() {
-                x.load(first + c * image + part.start * width, to);
-            }
-            return;
-        }
         let length = self.0.image[2];
         let overlaps: Vec<_> = (0..self.0.kernel[2]).map(|d| self.overlap(2, d)).collect();
         let stride = self.0.stride[2];

@@ -1,5 +1,8 @@
 //! Memory besides operands: the workspace, and temporaries on the heap.
 
+use std::any::Any;
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result, ensure};
@@ -143,6 +146,72 @@ impl Temporary {
             shape: &self.shape,
             strides: &self.strides,
         }
+    }
+}
+
+/// The most bytes of a buffer that is kept, and the most buffers that a thread keeps.
+const KEPT_BYTES: usize = 4 << 20;
+const KEPT: usize = 4;
+
+thread_local! {
+    static KEPT_BUFFERS: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Elements on the heap whose memory the thread keeps for later calls: the system zeroes the pages
+/// of fresh memory one by one.
+pub(crate) struct Buffer<T: Element>(Vec<T>);
+
+impl<T: Element> Buffer<T> {
+    /// Returns this many elements with any values.
+    pub(crate) fn new(count: usize) -> Buffer<T> {
+        let capacity = |kept: &dyn Any| kept.downcast_ref().map(Vec::<T>::capacity);
+        let kept = KEPT_BUFFERS.with_borrow_mut(|all| {
+            let of_type = (0..all.len()).filter(|&at| capacity(&*all[at]).is_some());
+            let largest = of_type.max_by_key(|&at| capacity(&*all[at]))?;
+            all.swap_remove(largest).downcast::<Vec<T>>().ok()
+        });
+        let mut buffer = Buffer(kept.map_or_else(Vec::new, |kept| *kept));
+        buffer.resize(count);
+        buffer
+    }
+
+    /// Changes the number of elements; their values are any.
+    pub(crate) fn resize(&mut self, count: usize) {
+        if self.0.capacity() < count {
+            // The old elements are not copied.
+            self.0 = Vec::new();
+        }
+        self.0.resize(count, T::ZERO);
+    }
+}
+
+impl<T: Element> Deref for Buffer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Element> DerefMut for Buffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+impl<T: Element> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        let values = std::mem::take(&mut self.0);
+        if values.capacity() * size_of::<T>() > KEPT_BYTES {
+            return;
+        }
+        // At the end of a thread there may be no list any more; then the memory is freed.
+        let _ = KEPT_BUFFERS.try_with(|all| {
+            let mut all = all.borrow_mut();
+            if all.len() < KEPT {
+                all.push(Box::new(values));
+            }
+        });
     }
 }
 

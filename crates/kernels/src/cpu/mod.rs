@@ -17,6 +17,7 @@
 //! | `function` | functions of elements, compiled into loops |
 //! | `elementwise` | elementwise calls, bound to functions |
 //! | `row_plan`, `elementwise_kernel` | their loops over operands |
+//! | `elementwise_tiles` | their loops over transposed operands |
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
 //! | `complex` | elementwise ops on complex numbers |
 //! | `special_functions` | Bessel and gamma functions, orthogonal polynomials |
@@ -31,6 +32,7 @@
 //! | `reduce`, `extremum`, `scan` | reductions, cumulative ops |
 //! | `slice_matmul`, `im2col` | products of slices, windows of images |
 //! | `matmul`, `linear`, `conv`, `attention` | matrix products and ops built on them |
+//! | `winograd` | convolutions with weights of 3 × 3, with fewer multiplications |
 //! | `fft` | discrete Fourier transforms |
 //! | `linalg` | factorizations and solutions of matrices |
 //! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
@@ -72,6 +74,7 @@ mod dropout;
 pub(crate) mod element;
 pub(crate) mod elementwise;
 mod elementwise_kernel;
+mod elementwise_tiles;
 mod embedding;
 mod extremum;
 mod fft;
@@ -123,6 +126,7 @@ mod traversal;
 mod unique;
 mod vector_math;
 mod vectorised;
+mod winograd;
 
 /// The device kind of these kernels.
 pub const KIND: &str = "cpu";

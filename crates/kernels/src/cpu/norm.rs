@@ -1,12 +1,16 @@
 //! Kernels of the ops in `millstream_ops::norm`, by row. The gradients of the parameters are summed
 //! over the rows, by block of parameters.
+//!
+//! Long because layers and groups share their rows.
+
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 use millstream_ops::checks;
 
 use super::Kernel;
 use super::optional_inputs::{operands, required};
-use super::pairwise::{PairwiseRows, add_rows, sum_of, sums_of};
+use super::pairwise::{PairwiseRows, Sum, add_rows, sum_of, sums_of};
 use super::real::{Real, reals};
 use super::strided::{BLOCK, Sequence};
 use super::vectorised::vectorised;
@@ -164,21 +168,25 @@ vectorised! {
         }
     }
 
-    /// As `add_gradients`, where each parameter is shared by so many adjacent elements.
-    fn add_shared_gradients<T: Real>(
+    /// Returns the sums of grad · (x - mean) · rstd and of grad.
+    fn gradient_sums<T: Real>(grad: &[T], x: &[T], moments: (T, T)) -> [T; 2] {
+        let (mean, rstd) = moments;
+        sums_of([grad, x], |[g, x]| [g * (x - mean) * rstd, g])
+    }
+
+    /// Computes the gradient of `gradient_of_row` from its two means, where all elements have one
+    /// weight.
+    fn gradient_of_part<T: Real>(
         grad: &[T],
         x: &[T],
+        weight: T,
         moments: (T, T),
-        of_weight: &mut [T],
-        of_bias: &mut [T],
+        means: (T, T),
+        out: &mut [T],
     ) {
-        let (mean, rstd) = moments;
-        let repeat = (grad.len() / of_weight.len().max(1)).max(1);
-        let sums = of_weight.iter_mut().zip(of_bias);
-        for ((of_weight, of_bias), (g, x)) in sums.zip(grad.chunks(repeat).zip(x.chunks(repeat))) {
-            let [weight, bias] = sums_of([g, x], |[g, x]| [g * (x - mean) * rstd, g]);
-            *of_weight += weight;
-            *of_bias += bias;
+        let ((mean, rstd), (of_g, of_gy)) = (moments, means);
+        for ((out, &g), &x) in out.iter_mut().zip(grad).zip(x) {
+            *out = rstd * (g * weight - of_g - (x - mean) * rstd * of_gy);
         }
     }
 }
@@ -275,6 +283,10 @@ fn backward(
                 [weight_grad, bias_grad].map(|t| t.map(|t| Sequence::new(t))),
             )
         };
+        if rows.repeat > 1 {
+            shared_gradients(ctx, rows, &given, &saved, weight.as_deref(), x_grad.as_ref(), &sums);
+            return Ok(());
+        }
         if let Some(x_grad) = &x_grad {
             x_gradient(ctx, rows, &given, &saved, weight.as_deref(), x_grad);
         }
@@ -296,18 +308,9 @@ fn x_gradient<T: Real>(
 ) {
     rows.for_each(ctx, |range| {
         let [mut g, mut y, mut result] = [const { Vec::new() }; 3];
-        let mut expanded = vec![T::ONE; rows.length];
+        let ones = if weight.is_none() { vec![T::ONE; rows.length] } else { Vec::new() };
         for number in range {
-            let weights = match rows.of_row(number, weight) {
-                Some(weights) if rows.repeat == 1 => weights,
-                Some(weights) => {
-                    for (to, &v) in expanded.chunks_mut(rows.repeat.max(1)).zip(weights) {
-                        to.fill(v);
-                    }
-                    &expanded[..]
-                }
-                None => &expanded[..],
-            };
+            let weights = rows.of_row(number, weight).unwrap_or(&ones);
             let (at, length) = (number * rows.length, rows.length);
             let moments = (means[number], rstds[number]);
             // SAFETY: the inputs are only read, and this task alone computes the row.
@@ -317,6 +320,68 @@ fn x_gradient<T: Real>(
                 out.compute(at, length, &mut result, |out| {
                     gradient_of_row(grad, x, weights, moments, out);
                 });
+            }
+        }
+    });
+}
+
+/// Computes all gradients where adjacent elements share a parameter: those of a row need only its
+/// sums for each parameter, and so do the parameters.
+fn shared_gradients<T: Real>(
+    ctx: &KernelCtx<'_>,
+    rows: Rows,
+    [grad, x]: &[Sequence; 2],
+    [means, rstds]: &[Vec<T>; 2],
+    weight: Option<&[T]>,
+    x_grad: Option<&Sequence>,
+    outs: &[Option<Sequence>; 2],
+) {
+    let (length, repeat, count) = (rows.length, rows.repeat, T::from_f64(rows.length as f64));
+    let sums: Vec<OnceLock<Vec<[T; 2]>>> = (0..rows.count).map(|_| OnceLock::new()).collect();
+    rows.for_each(ctx, |range| {
+        let [mut g, mut y, mut result] = [const { Vec::new() }; 3];
+        for number in range {
+            let at = number * length;
+            // SAFETY: the inputs are only read.
+            let (grad, x) =
+                unsafe { (grad.elements(at, length, &mut g), x.elements(at, length, &mut y)) };
+            let (moments, weights) = ((means[number], rstds[number]), rows.of_row(number, weight));
+            let weight_of = |k: usize| weights.map_or(T::ONE, |all| all[k]);
+            let parts = || grad.chunks(repeat).zip(x.chunks(repeat)).enumerate();
+            let sums = sums[number].get_or_init(|| {
+                parts().map(|(_, (grad, x))| gradient_sums(grad, x, moments)).collect()
+            });
+            let Some(x_grad) = x_grad else { continue };
+            let (mut of_g, mut of_gy) = (Sum::new(), Sum::new());
+            for (k, &[gy, g]) in sums.iter().enumerate() {
+                of_g.push(g * weight_of(k));
+                of_gy.push(gy * weight_of(k));
+            }
+            let of_row = (of_g.total() / count, of_gy.total() / count);
+            // SAFETY: this task alone computes the row.
+            unsafe {
+                x_grad.compute(at, length, &mut result, |out| {
+                    for ((k, (grad, x)), out) in parts().zip(out.chunks_mut(repeat)) {
+                        gradient_of_part(grad, x, weight_of(k), moments, of_row, out);
+                    }
+                });
+            }
+        }
+    });
+    let parameters = rows.parameters();
+    ctx.for_each(rows.groups, |group| {
+        let images: Vec<&Vec<[T; 2]>> =
+            sums.iter().skip(group).step_by(rows.groups).filter_map(OnceLock::get).collect();
+        for parameter in 0..parameters {
+            for (which, out) in outs.iter().enumerate() {
+                let Some(out) = out else { continue };
+                let mut total = Sum::new();
+                for images in images.chunks(ROWS_PER_LEAF) {
+                    let mut leaf = T::ZERO;
+                    images.iter().for_each(|sums| leaf += sums[parameter][which]);
+                    total.push(leaf);
+                }
+                out.store(group * parameters + parameter, &[total.total()]);
             }
         }
     });
@@ -351,10 +416,7 @@ fn parameter_gradients<T: Real>(
             };
             let moments = (means[number], rstds[number]);
             let [of_weight, of_bias] = &mut parts;
-            match rows.repeat {
-                1 => add_gradients(grad, x, moments, of_weight, of_bias),
-                _ => add_shared_gradients(grad, x, moments, of_weight, of_bias),
-            }
+            add_gradients(grad, x, moments, of_weight, of_bias);
             if image % ROWS_PER_LEAF == ROWS_PER_LEAF - 1 || image + 1 == last {
                 for (sums, part) in sums.iter_mut().zip(&mut parts) {
                     sums.push(std::mem::replace(part, zeros()), add_rows);

@@ -137,7 +137,9 @@ fn lanes_of<T: Real, const N: usize, const M: usize, const L: usize>(
             }
         }
     }
-    all
+    // Hidden from the compiler, so that it keeps lanes in vectors: it would order the lanes by the
+    // additions that follow, and move each element for them.
+    std::hint::black_box(all)
 }
 
 /// Returns the pairwise sums over the elements of equally long slices of functions of one element

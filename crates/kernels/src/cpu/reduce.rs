@@ -49,7 +49,7 @@ vectorised! {
 /// Returns the reduction to the sum.
 fn addition<T: Compute>() -> Reduction<'static, T, T> {
     let columns = Some(Columns { add: add_to_each::<T>, join: add_to_each::<T> });
-    Reduction { empty: T::ZERO, leaf: &added::<T>, join: &T::plus, columns }
+    Reduction { columns, ..Reduction::new(T::ZERO, &added::<T>, &T::plus) }
 }
 
 /// The parts of a complex number, as a partial result.
@@ -64,7 +64,7 @@ fn complex_sum(ctx: &KernelCtx<'_>, factor: f64) -> Result<()> {
     let plus = |a: C128, b: C128| a + b;
     let leaf = |values: &[C128], _: usize| parts(interleaved(values, C128::ZERO, plus, plus));
     let join = |a: Parts, b: Parts| [a[0] + b[0], a[1] + b[1]];
-    let reduction = Reduction { empty: [0.0; 2], leaf: &leaf, join: &join, columns: None };
+    let reduction = Reduction::new([0.0; 2], &leaf, &join);
     let dtype = ctx.operand(1)?.dtype;
     reduce_to(ctx, dtype, &reduction, &|[re, im]: Parts| C128::new(re, im) * factor)
 }
@@ -74,7 +74,7 @@ fn complex_product(ctx: &KernelCtx<'_>) -> Result<()> {
     let one = C128::new(1.0, 0.0);
     let leaf = |values: &[C128], _: usize| parts(interleaved(values, one, times, times));
     let join = |a: Parts, b: Parts| parts(C128::new(a[0], a[1]) * C128::new(b[0], b[1]));
-    let reduction = Reduction { empty: [1.0, 0.0], leaf: &leaf, join: &join, columns: None };
+    let reduction = Reduction::new([1.0, 0.0], &leaf, &join);
     let dtype = ctx.operand(1)?.dtype;
     reduce_to(ctx, dtype, &reduction, &|[re, im]: Parts| C128::new(re, im))
 }
@@ -106,7 +106,7 @@ fn prod(ctx: &KernelCtx<'_>) -> Result<()> {
     }
     compute!(dtype, T => {
         let leaf = |values: &[T], _: usize| interleaved(values, T::ONE, T::times, T::times);
-        let reduction = Reduction { empty: T::ONE, leaf: &leaf, join: &T::times, columns: None };
+        let reduction = Reduction::new(T::ONE, &leaf, &T::times);
         reduce_to(ctx, dtype, &reduction, &|total: T| total)
     })
 }
@@ -115,8 +115,7 @@ fn prod(ctx: &KernelCtx<'_>) -> Result<()> {
 fn counted(ctx: &KernelCtx<'_>, finish: fn(i64, i64) -> i64) -> Result<()> {
     let length = length(ctx)? as i64;
     let leaf = |values: &[Bool], _: usize| values.iter().map(|v| i64::from(v.get())).sum();
-    let reduction =
-        Reduction { empty: 0, leaf: &leaf, join: &|a: i64, b: i64| a + b, columns: None };
+    let reduction = Reduction::new(0, &leaf, &|a: i64, b: i64| a + b);
     reduce_to(ctx, Bool::DTYPE, &reduction, &|count| finish(count, length))
 }
 
@@ -143,7 +142,7 @@ fn variance(ctx: &KernelCtx<'_>, finish: fn(f64) -> f64) -> Result<()> {
         let mean = a[1] + apart * b[0] / count;
         [count, mean, a[2] + b[2] + apart * apart * a[0] * b[0] / count]
     };
-    let reduction = Reduction { empty: [0.0; 3], leaf: &leaf, join: &join, columns: None };
+    let reduction = Reduction::new([0.0; 3], &leaf, &join);
     reduce_to(ctx, dtype, &reduction, &|[count, _, squares]: [f64; 3]| {
         finish(squares / (count - correction).max(0.0))
     })
@@ -165,7 +164,7 @@ fn complex_variance(ctx: &KernelCtx<'_>, correction: f64, finish: fn(f64) -> f64
         let mean = |k: usize| a[k + 1] + apart[k] * b[0] / count;
         [count, mean(0), mean(1), a[3] + b[3] + square * a[0] * b[0] / count]
     };
-    let reduction = Reduction { empty: [0.0; 4], leaf: &leaf, join: &join, columns: None };
+    let reduction = Reduction::new([0.0; 4], &leaf, &join);
     let dtype = ctx.operand(0)?.dtype;
     reduce_to(ctx, dtype, &reduction, &|[count, _, _, squares]: [f64; 4]| {
         finish(squares / (count - correction).max(0.0))
@@ -183,12 +182,12 @@ fn norm(ctx: &KernelCtx<'_>) -> Result<()> {
             let leaf = |values: &[C128], _: usize| {
                 leaf(&values.iter().map(|v| v.norm()).collect::<Vec<f64>>(), ord)
             };
-            let reduction = Reduction { empty, leaf: &leaf, join: &join, columns: None };
+            let reduction = Reduction::new(empty, &leaf, &join);
             let dtype = dtype.complex();
             return reduce_to(ctx, dtype, &reduction, &|total| root(total, ord));
         }
         let leaf = |values: &[f64], _: usize| leaf(values, ord);
-        let reduction = Reduction { empty, leaf: &leaf, join: &join, columns: None };
+        let reduction = Reduction::new(empty, &leaf, &join);
         reduce_to(ctx, dtype, &reduction, &|total| root(total, ord))
     };
     let plus: Join = |a, b| a + b;
@@ -230,7 +229,7 @@ fn logsumexp(ctx: &KernelCtx<'_>) -> Result<()> {
         };
         (greatest, part(a) + part(b))
     };
-    let reduction = Reduction { empty: (f64::LEAST, 0.0), leaf: &leaf, join: &join, columns: None };
+    let reduction = Reduction::new((f64::LEAST, 0.0), &leaf, &join);
     let dtype = ctx.operand(1)?.dtype;
     reduce_to(ctx, dtype, &reduction, &|(greatest, sum)| sum.ln() + shift(greatest))
 }

@@ -9,6 +9,8 @@
 //!
 //! Source: N. J. Higham, "The accuracy of floating point summation", SIAM Journal on Scientific
 //! Computing 14 (1993), section 3, pairwise summation.
+//!
+//! Long because the three ways through an operand share a plan.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,6 +44,22 @@ pub(crate) struct Reduction<'a, T, P> {
     pub(crate) join: &'a (dyn Fn(P, P) -> P + Sync),
     /// The same, of many adjacent results at once.
     pub(crate) columns: Option<Columns<T, P>>,
+    /// Reduces any number of elements at once, where the result is that of leaves combined
+    /// pairwise; the second argument is as for `leaf`.
+    pub(crate) whole: Option<Whole<'a, T, P>>,
+}
+
+type Whole<'a, T, P> = &'a (dyn Fn(&[T], usize) -> Option<P> + Sync);
+
+impl<'a, T, P> Reduction<'a, T, P> {
+    /// Returns a reduction by leaves alone.
+    pub(crate) fn new(
+        empty: P,
+        leaf: &'a (dyn Fn(&[T], usize) -> P + Sync),
+        join: &'a (dyn Fn(P, P) -> P + Sync),
+    ) -> Reduction<'a, T, P> {
+        Reduction { empty, leaf, join, columns: None, whole: None }
+    }
 }
 
 /// A reduction of many results at once, whose leaf is [`interleaved`](super::pairwise::interleaved)
@@ -194,6 +212,10 @@ impl Plan {
                 // SAFETY: the traversals stay within x, whose elements are of this type, as `way`
                 // has checked.
                 let values = unsafe { self.elements::<T>(from, range.len()) };
+                if let Some(whole) = reduction.whole.and_then(|f| f(values, range.start)) {
+                    *total = whole;
+                    continue;
+                }
                 if values.len() <= LEAF {
                     *total = (reduction.leaf)(values, range.start);
                     continue;

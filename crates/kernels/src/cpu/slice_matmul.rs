@@ -29,6 +29,11 @@ impl<'a, T> Matrix<'a, T> {
         self.rows
     }
 
+    /// Returns the number of columns.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// Returns the transposed matrix.
     pub(crate) fn transposed(self) -> Matrix<'a, T> {
         let Matrix { data, rows, columns, row, column } = self;

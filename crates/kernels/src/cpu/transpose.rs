@@ -1,6 +1,8 @@
 //! Copies whose source and target follow one another in memory along different dimensions, in
 //! tiles: each cache line of both sides is used as a whole.
 
+use std::mem::MaybeUninit;
+
 use millstream_types::DType;
 use smallvec::SmallVec;
 
@@ -10,7 +12,10 @@ use super::traversal::Traversal;
 use crate::context::Threads;
 
 /// The side of a tile in elements.
-const TILE: usize = 32;
+const TILE: usize = 16;
+
+/// The side of a block whose elements are moved at once.
+const SIDE: usize = 4;
 
 /// The shortest side that is copied in tiles.
 const LEAST: usize = 8;
@@ -92,14 +97,58 @@ impl TiledCopy {
 /// # Safety
 /// That of [`TiledCopy::run`], for these rows.
 unsafe fn copy_strip<T: Copy>([from, to]: [*mut u8; 2], rows: usize, (source, target): (Dim, Dim)) {
+    // Rows that are far apart in memory may share few lines of the cache: a tile is collected, and
+    // each of its rows is then written at once.
+    let mut tile = [MaybeUninit::<[T; TILE]>::uninit(); TILE];
     for first in (0..target.length).step_by(TILE) {
-        for row in 0..rows {
-            let to = to.wrapping_add(row * source.to).cast::<T>();
-            let from = from.cast::<T>().wrapping_add(row).cast::<u8>();
-            for at in first..target.length.min(first + TILE) {
-                // SAFETY: guaranteed by the caller.
-                unsafe { *to.add(at) = *from.add(at * target.from).cast::<T>() };
+        let columns = TILE.min(target.length - first);
+        let from = from.wrapping_add(first * target.from);
+        let collected = (tile.as_mut_ptr().cast::<u8>(), size_of::<[T; TILE]>());
+        // SAFETY: the tile has room for as many elements; the rest is the caller's promise.
+        unsafe { transpose::<T>((from, target.from), collected, (rows, columns)) };
+        for (row, values) in tile.iter().enumerate().take(rows) {
+            let to = to.wrapping_add(row * source.to).cast::<T>().wrapping_add(first);
+            // SAFETY: as above.
+            unsafe { to.copy_from_nonoverlapping(values.as_ptr().cast(), columns) };
+        }
+    }
+}
+
+/// Copies a matrix of these numbers of rows and columns. The elements of a column follow one
+/// another in the source, and those of a row in the target. Each side is an address, and the bytes
+/// from one column or row to the next.
+///
+/// # Safety
+/// All elements of both sides are valid and aligned, and the sides do not overlap.
+pub(crate) unsafe fn transpose<T: Copy>(
+    (from, from_step): (*mut u8, usize),
+    (to, to_step): (*mut u8, usize),
+    (rows, columns): (usize, usize),
+) {
+    let source = |row: usize, column: usize| {
+        from.wrapping_add(column * from_step + row * size_of::<T>()).cast_const()
+    };
+    let target =
+        |row: usize, column: usize| to.wrapping_add(row * to_step + column * size_of::<T>());
+    let (whole_rows, whole_columns) = (rows - rows % SIDE, columns - columns % SIDE);
+    // SAFETY: these are elements of the matrix.
+    let move_one = |row: usize, column: usize| unsafe {
+        *target(row, column).cast::<T>() = *source(row, column).cast::<T>();
+    };
+    for column in (0..whole_columns).step_by(SIDE) {
+        for row in (0..whole_rows).step_by(SIDE) {
+            // SAFETY: as above, for a block; an array is aligned as its elements are.
+            unsafe {
+                let block: [[T; SIDE]; SIDE] =
+                    std::array::from_fn(|k| *source(row, column + k).cast());
+                for k in 0..SIDE {
+                    *target(row + k, column).cast() = block.map(|column| column[k]);
+                }
             }
         }
+    }
+    for column in 0..columns {
+        let from_row = if column < whole_columns { whole_rows } else { 0 };
+        (from_row..rows).for_each(|row| move_one(row, column));
     }
 }

@@ -1,6 +1,6 @@
 //! Ops of neural networks: independence from the number of threads, and errors of indices.
 
-use millstream_types::{Attrs, DType};
+use millstream_types::{Attrs, DType, Layout};
 
 use millstream_testing::kernels::*;
 
@@ -63,6 +63,86 @@ fn normalisations_and_losses_do_not_depend_on_threads() {
     let indices = whole(&[300], &[5, 0, 7, 7, 3, 1]);
     let attrs = no_attrs().with("num_weights", 200);
     same_over_threads("embedding_dense_backward", &[&floats(&[300, 500], 4), &indices], &attrs);
+}
+
+/// Small whole numbers, of which floats compute exact convolutions in any order.
+fn numbers(dtype: DType, shape: &[usize], seed: i64) -> Tensor {
+    let number = |i: i64| (i * 37 + seed * 11) % 7 - 3;
+    let value = |i: i64| match dtype {
+        DType::I64 => Int(i128::from(number(i))),
+        _ => Float(number(i) as f64),
+    };
+    Tensor::dense(dtype, shape, &(0..101).map(value).collect::<Vec<Num>>())
+}
+
+/// Convolutions: images, channels in and out, groups, the size of the weight, padding, the size of
+/// the image.
+type Form = ([usize; 4], [usize; 2], [usize; 2], [usize; 2]);
+
+const FORMS: [Form; 8] = [
+    // Elements of one place; those of several images, and in parts of the channels.
+    ([2, 6, 10, 2], [1, 1], [0, 0], [5, 7]),
+    ([1, 3, 300, 1], [1, 1], [0, 0], [9, 4]),
+    // Tiles: even and odd sizes, few and many rows, with and without padding.
+    ([6, 32, 40, 1], [3, 3], [1, 1], [7, 10]),
+    ([1, 33, 70, 1], [3, 3], [0, 2], [3, 193]),
+    ([3, 32, 32, 1], [3, 3], [2, 0], [40, 37]),
+    ([100, 32, 32, 1], [3, 3], [1, 1], [1, 2]),
+    // Other ways.
+    ([2, 36, 40, 2], [3, 3], [1, 1], [6, 6]),
+    ([2, 33, 34, 1], [3, 2], [1, 1], [6, 5]),
+];
+
+#[test]
+fn convolutions_of_whole_numbers_are_exact() {
+    for ([batch, from, to, groups], [k0, k1], [p0, p1], [height, width]) in FORMS {
+        let attrs =
+            no_attrs().with("padding", vec![p0 as i64, p1 as i64]).with("groups", groups as i64);
+        let of = |dtype| {
+            let weight = numbers(dtype, &[to, from / groups, k0, k1], 2);
+            (numbers(dtype, &[batch, from, height, width], 1), weight, numbers(dtype, &[to], 3))
+        };
+        let ((x, weight, bias), (xi, weight_i, bias_i)) = (of(DType::F32), of(DType::I64));
+        let same = |got: &Tensor, expected: &Tensor| {
+            let expected: Vec<Num> =
+                expected.values().iter().map(|&v| rounded(v, DType::F32)).collect();
+            assert_eq!(got.values(), expected, "{:?} {:?} {attrs:?}", x.spec, weight.spec);
+        };
+        let out = same_over_threads("convolution", &[&x, &weight, &bias], &attrs);
+        same(&out[0], &one("convolution", &[&xi, &weight_i, &bias_i], &attrs));
+        // The same elements in another order of memory.
+        let last = |t: &Tensor| {
+            let shape = t.spec.layout.shape();
+            let (c, h, w) = (shape[1], shape[2], shape[3]);
+            t.relaid(Layout::strided(shape, &[c * h * w, 1, w * c, c], 0).unwrap())
+        };
+        assert_eq!(
+            one("convolution", &[&last(&x), &weight, &bias], &attrs).values(),
+            out[0].values()
+        );
+
+        let shape = out[0].spec.layout.shape().to_vec();
+        let (grad, grad_i) = (numbers(DType::F32, &shape, 4), numbers(DType::I64, &shape, 4));
+        let grads = same_over_threads("convolution_backward", &[&grad, &x, &weight], &attrs);
+        let backward = attrs.clone().with("transposed", true);
+        same(&grads[0], &one("convolution", &[&grad_i, &weight_i], &backward));
+        let again =
+            call("convolution_backward", &[&last(&grad), &last(&x), &weight], &attrs).unwrap();
+        for (again, grad) in again.iter().zip(&grads) {
+            assert_eq!(again.values(), grad.values());
+        }
+        if groups == 1 {
+            // The images become channels, and the gradient is the weight.
+            let turned = |t: &Tensor| {
+                let [a, b, c, d] = *t.spec.layout.shape() else { panic!("four dimensions") };
+                t.view(&[b, a, c, d], &[c * d, b * c * d, d, 1], 0)
+            };
+            let expected = one("convolution", &[&turned(&xi), &turned(&grad_i)], &attrs);
+            let [a, b, c, d] = [from, to, k0, k1];
+            let expected = expected.view(&[b, a, c, d], &[c * d, b * c * d, d, 1], 0);
+            same(&grads[1], &expected);
+        }
+    }
 }
 
 #[track_caller]

@@ -64,6 +64,48 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Shapes with sides of less and more than a tile.
+fn tiled_case() -> impl Strategy<Value = Case> {
+    let shapes = vec![[2, 9, 270], [1, 300, 20], [3, 17, 33], [1, 8, 1040], [2, 7, 40]];
+    prop::sample::select(shapes).prop_flat_map(|shape| {
+        let shape = shape.to_vec();
+        let x = (dtype(), layout(shape.clone()));
+        let y = (dtype(), operand(shape.clone()));
+        (x, y, layout(shape)).prop_map(|(x, y, out)| Case { x, y, out })
+    })
+}
+
+#[test]
+fn a_zero_divisor_in_a_tile_is_found() {
+    let x = Tensor::ints(DType::I64, &[40, 50], &[7]);
+    let y = Tensor::ints(DType::I64, &[50, 40], &[2]).view(&[40, 50], &[1, 40], 0);
+    assert_eq!(one("remainder", &[&x, &y], &Attrs::new()).values(), [Int(1); 2000]);
+    y.set(&[39, 49], Int(0));
+    let error = call("remainder", &[&x, &y], &Attrs::new()).unwrap_err();
+    assert!(error.contains("i64 divided by zero"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Transposed inputs are computed in tiles; dense ones are computed in one row.
+    #[test]
+    fn tiles_leave_what_one_row_leaves(case in tiled_case(), threads in 0..4usize) {
+        let shape = case.out.shape();
+        let (x_dense, out_dense) = (Layout::contiguous(shape).unwrap(), case.out.clone());
+        let x = Tensor::laid(case.x.0, case.x.1, &samples(case.x.0));
+        let y = Tensor::laid(case.y.0, case.y.1, &samples(case.y.0)[1..]);
+        let full: Vec<Num> =
+            indices(shape).iter().map(|i| y.get(&broadcast_index(y.shape(), i))).collect();
+        let dense = [x.relaid(x_dense), Tensor::dense(case.y.0, shape, &full)];
+        let expected = one("mul", &[&dense[0], &dense[1]], &Attrs::new());
+        let got = Tensor::unwritten(expected.spec.dtype, out_dense);
+        launch("mul", &[&x, &y, &got], &Attrs::new(), 0, threads);
+        prop_assert_eq!(got.values(), expected.values());
+        got.check_gaps();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

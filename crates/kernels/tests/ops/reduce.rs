@@ -1,6 +1,7 @@
 //! `sum`, and the independence of all reductions from the number of threads.
 
 use millstream_types::{Attrs, DType, Layout};
+use proptest::prelude::*;
 
 use millstream_testing::kernels::*;
 
@@ -216,5 +217,45 @@ fn extremes_of_long_rows_are_the_first() {
         values.iter().for_each(|&(at, v)| all[at] = v);
         let x = Tensor::floats(DType::F32, &[1, 333], &all);
         assert_eq!(one("argmax", &[&x], &Attrs::new().with("dim", 1)).get(&[0]), Int(greatest));
+    }
+}
+
+proptest! {
+    /// Rows in place are reduced in any order of comparisons, copies in order; zeros have signs.
+    #[test]
+    fn extremes_do_not_depend_on_the_order_of_comparisons(
+        values in prop::collection::vec(
+            prop::sample::select(vec![-2.0, -1.0, -0.0, 0.0, 1.0, 2.0, f64::INFINITY, f64::NAN]),
+            1..700,
+        ),
+        most in -2..4i8,
+        dtype in prop::sample::select(vec![DType::F32, DType::F64, DType::I64]),
+    ) {
+        // Few values are left, so that zeros and infinities are extremes as well.
+        let value = |v: f64| match v {
+            v if v > f64::from(most) => -f64::INFINITY,
+            v if v.is_nan() && most < 3 => -3.0,
+            v => v,
+        };
+        let count = values.len();
+        let row: Vec<f64> = values.into_iter().map(value).collect();
+        let row: Vec<Num> = row.iter().map(|&v| rounded(Float(v), dtype)).collect();
+        let x = Tensor::dense(dtype, &[2, count], &row);
+        let apart = x.relaid(Layout::strided(&[2, count], &[3 * count, 3], 0).unwrap());
+        let number = |v: Num| match v {
+            Int(v) => v as f64,
+            Float(v) => v,
+        };
+        for (op, index, sign) in [("amax", "argmax", 1.0), ("amin", "argmin", -1.0)] {
+            let attrs = Attrs::new().with("dim", 1);
+            prop_assert_eq!(one(op, &[&x], &attrs).bytes(), one(op, &[&apart], &attrs).bytes());
+            let all: Vec<f64> = row.iter().map(|&v| sign * number(v)).collect();
+            let greatest = (1..count).fold(0, |best, k| if all[k] > all[best] { k } else { best });
+            let first = all.iter().position(|v| v.is_nan()).unwrap_or(greatest);
+            for x in [&x, &apart] {
+                prop_assert_eq!(one(index, &[x], &attrs).get(&[1]), Int(first as i128));
+                prop_assert_eq!(one(op, &[x], &attrs).get(&[1]), row[first]);
+            }
+        }
     }
 }
