@@ -110,8 +110,14 @@ fn ranks_read_one_program() {
     assert!(error.to_string().contains("ranks 0 and 1 read different programs"), "{error}");
 }
 
-/// A call of a random program: the op, its operands among the tensors so far, and the ranks as bits.
+/// A call of a random program: the op, its operands among the tensors so far, and the ranks as
+/// bits.
 type Step = (bool, bool, usize, usize, u8);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (any::<bool>(), any::<bool>(), 0..9usize, 0..9usize, 1..8u8);
+    prop::collection::vec(step, 1..12)
+}
 
 /// Returns a program of calls on four tensors and their results, each on the ranks of its bits.
 fn program(steps: &[Step], is_placed: bool) -> Value {
@@ -163,9 +169,7 @@ proptest! {
 
     /// Every rank that holds a tensor has the elements that one rank alone computes.
     #[test]
-    fn a_random_placement_changes_no_result(
-        steps in prop::collection::vec((any::<bool>(), any::<bool>(), 0..9usize, 0..9usize, 1..8u8), 1..12),
-    ) {
+    fn a_random_placement_changes_no_result(steps in steps()) {
         let placed = loaded(&program(&steps, true).to_string()).unwrap();
         let alone = loaded(&program(&steps, false).to_string()).unwrap();
         let alone = run("alone", vec![Arc::new(alone)], RunOptions::default()).unwrap();

@@ -117,8 +117,8 @@ pub(super) fn segments(recording: &Recording) -> Host {
     host
 }
 
-/// Returns the first segments of backward ops, each with the arrows to it, as far as the times allow
-/// them. Segments are sorted by thread and time.
+/// Returns the first segments of backward ops, each with the arrows to it, as far as the times
+/// allow them. Segments are sorted by thread and time.
 fn followed(recording: &Recording, segments: &[Segment]) -> HashMap<u32, Vec<(Name, u32)>> {
     let mut ends: HashMap<(u32, i64), i64> = HashMap::new();
     ends.extend(recording.arrows.iter().map(|arrow| (arrow.from, i64::MIN)));
