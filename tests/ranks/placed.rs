@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream::OpRegistry;
 use millstream_runner::{RunOptions, RunReport};
 use millstream_trace::{LoadOptions, Program, TraceError, load_bytes, project, write};
 use proptest::prelude::*;
@@ -12,13 +11,10 @@ use serde_json::{Value, json};
 
 use crate::run;
 
-fn ops() -> OpRegistry {
-    RunOptions::default().machine.ops
-}
-
 /// Returns what each of so many ranks runs.
 pub(crate) fn parts(program: &Program, count: u32) -> Vec<Arc<Program>> {
-    let part = |rank| project(program.clone(), rank, count, &ops()).map(Arc::new);
+    let ops = RunOptions::default().machine.ops;
+    let part = |rank| project(program.clone(), rank, count, &ops).map(Arc::new);
     (0..count).map(|rank| part(rank).unwrap_or_else(|e| panic!("{e}"))).collect()
 }
 
@@ -80,6 +76,7 @@ fn what_cannot_be_placed_is_refused() {
             "ranks": [0]}"#,
         ),
     ];
+    let ops = RunOptions::default().machine.ops;
     let mut texts = Vec::new();
     for (what, program) in cases {
         let text = format!(
@@ -89,7 +86,7 @@ fn what_cannot_be_placed_is_refused() {
   "program": [{program}], "outputs": {{}} }}"#
         );
         let count = if what == "elements of each rank" { 3 } else { 2 };
-        let found = loaded(&text).and_then(|program| project(program, 0, count, &ops()));
+        let found = loaded(&text).and_then(|program| project(program, 0, count, &ops));
         let Err(error) = found else { panic!("{what} is not refused") };
         texts.push(format!("{what}\n{error}"));
     }

@@ -80,7 +80,7 @@ following.
 | refused | reason |
 |---|---|
 | complex numbers in ops that have an order or are rarely used with them: `nan_to_num`, `logsumexp`, `logcumsumexp`, `logaddexp`, `scatter_reduce`, `unique`, embeddings, samples of grids, collectives, steps of `fused` | they are not defined for c64 and c128 here; take the parts by `view_as_real` |
-| complex numbers as arguments, but for fills, operands, `alpha` and `beta` of sums and products, `value` of `addcmul` and `addcdiv`; c32 | other arguments are real numbers; the dtypes are c64 and c128 |
+| complex numbers as arguments, but for those of `fill`, `full` and `masked_fill`, operands of operators, `alpha` and `beta` of `add`, `sub`, `addmm`, `addmv` and `baddbmm`, `value` of `addcmul` and `addcdiv`; c32 | other arguments are real numbers; the dtypes are c64 and c128 |
 | u16, u32 and u64, and so `hash_tensor` | there are no such dtypes |
 | sparse, nested and quantised tensors | only dense tensors have a layout here |
 | custom kernels, such as those of `torchvision` and `torch_nn` | a trace does not hold them; a recording with `--opaque` has their results |

@@ -79,10 +79,11 @@ fn numbers(dtype: DType, shape: &[usize], seed: i64) -> Tensor {
 /// the image.
 type Form = ([usize; 4], [usize; 2], [usize; 2], [usize; 2]);
 
-const FORMS: [Form; 8] = [
-    // Elements of one place; those of several images, and in parts of the channels.
+const FORMS: [Form; 9] = [
+    // Elements of one place: of several images, in parts of the channels, in parts of the image.
     ([2, 6, 10, 2], [1, 1], [0, 0], [5, 7]),
     ([1, 3, 300, 1], [1, 1], [0, 0], [9, 4]),
+    ([1, 200, 3, 1], [1, 1], [0, 0], [40, 40]),
     // Tiles: even and odd sizes, few and many rows, with and without padding.
     ([6, 32, 40, 1], [3, 3], [1, 1], [7, 10]),
     ([1, 33, 70, 1], [3, 3], [0, 2], [3, 193]),
