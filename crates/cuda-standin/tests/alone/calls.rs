@@ -334,7 +334,7 @@ fn priorities_of_streams() {
         for priority in [2, 100, -3] {
             let options = StreamOptions::default().priority(priority);
             let s = m.create_stream_with(&CUDA, options).unwrap();
-            m.call("zeros", &[]).attr("shape", [1]).on(&s).unwrap();
+            m.call("full", &[]).attr("shape", vec![1i64]).attr("value", 0.0).on(&s).unwrap();
         }
         || ()
     }) else {
