@@ -9,7 +9,8 @@ use millstream_runner::{RunOptions, RunReport};
 use millstream_trace::{EtOptions, LoadOptions, load};
 
 #[path = "custom_op.rs"]
-mod custom_op;
+#[allow(dead_code, reason = "an example is a program of its own")]
+pub(crate) mod custom_op;
 
 use custom_op::{SCALED_SQUARE, scaled_square};
 

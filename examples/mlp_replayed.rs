@@ -4,7 +4,8 @@ use millstream::optimisers::{Sgd, State, sgd};
 use millstream::{Generator, Machine, MachineConfig, Result};
 
 #[path = "mlp.rs"]
-mod mlp;
+#[allow(dead_code, reason = "an example is a program of its own")]
+pub(crate) mod mlp;
 
 use mlp::{Network, data};
 

@@ -9,9 +9,9 @@ use millstream::instructions::text::print_list;
 use millstream_runner::{RunOptions, run};
 use millstream_trace::{LoadOptions, load_bytes};
 
-#[path = "../../examples/custom_op.rs"]
-#[allow(dead_code, reason = "an example is a program of its own")]
-mod custom_op;
+use custom_op_trace::custom_op;
+use mlp_replayed::mlp;
+
 #[path = "../../examples/custom_op_trace.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod custom_op_trace;
@@ -31,8 +31,6 @@ mod matmul;
 #[path = "../../examples/memory.rs"]
 #[allow(dead_code, reason = "an example is a program of its own")]
 mod memory;
-#[path = "../../examples/mlp.rs"]
-mod mlp;
 #[path = "../../examples/mlp_replayed.rs"]
 mod mlp_replayed;
 #[path = "../../examples/pipeline.rs"]

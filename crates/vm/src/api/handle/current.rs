@@ -66,14 +66,16 @@ pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOn
     }
     impl Drop for Restore {
         fn drop(&mut self) {
-            SCOPES.with_borrow_mut(|scopes| {
+            SCOPES.with(|scopes| {
+                let mut scopes = scopes.borrow_mut();
                 scopes.entries.truncate(self.len);
                 scopes.begin = self.begin;
             });
         }
     }
     let Some(stream) = stream.into() else { return work() };
-    let _restore = SCOPES.with_borrow_mut(|scopes| {
+    let _restore = SCOPES.with(|scopes| {
+        let mut scopes = scopes.borrow_mut();
         let restore = Restore { len: scopes.entries.len(), begin: scopes.begin };
         scopes.entries.push(stream.entry());
         scopes.begin = scopes.entries.len();
@@ -104,7 +106,8 @@ impl Stream {
     /// # }
     /// ```
     pub fn set_current(&self) {
-        SCOPES.with_borrow_mut(|scopes| {
+        SCOPES.with(|scopes| {
+            let scopes = &mut *scopes.borrow_mut();
             let replaced = |entry: &Entry| {
                 let gone = entry.machine.strong_count() == 0;
                 gone || (entry.is_of(&self.machine) && entry.key.device == self.key.device)
@@ -120,7 +123,8 @@ impl Stream {
 }
 
 fn find(machine: &Machine, wanted: impl Fn(&StreamKey) -> bool) -> Option<Stream> {
-    SCOPES.with_borrow(|scopes| {
+    SCOPES.with(|scopes| {
+        let scopes = scopes.borrow();
         let of = |entry: &&Entry| entry.is_of(machine) && wanted(&entry.key);
         let entry = scopes.entries.iter().rev().find(of)?;
         Some(Stream { machine: machine.of_handle(), id: entry.id, key: entry.key.clone() })
