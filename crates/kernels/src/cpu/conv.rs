@@ -129,8 +129,10 @@ fn to_map<T: Real>(
     if im2col.is_plain() {
         return by_element(ctx, conv, image, weight, bias, map, false);
     }
-    if let Some(winograd) = Winograd::new::<T>(conv, false) {
-        return winograd.run(ctx, image, weight, bias, map);
+    if let Some(winograd) = Winograd::new::<T>(conv, false)
+        && winograd.run(ctx, image, weight, bias, map)
+    {
+        return;
     }
     let column = conv.image_channels * im2col.kernel();
     let parts = im2col.parts(column).len();
@@ -257,8 +259,10 @@ fn to_image<T: Real>(
     if im2col.is_plain() {
         return by_element(ctx, conv, map, weight, bias, image, true);
     }
-    if let Some(winograd) = Winograd::new::<T>(conv, true) {
-        return winograd.run(ctx, map, weight, bias, image);
+    if let Some(winograd) = Winograd::new::<T>(conv, true)
+        && winograd.run(ctx, map, weight, bias, image)
+    {
+        return;
     }
     let (kernel, positions) = (im2col.kernel(), im2col.image());
     let most = (ROWS / kernel).min(IMAGE / positions).clamp(1, conv.image_channels);

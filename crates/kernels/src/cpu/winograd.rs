@@ -12,7 +12,10 @@
 //!      0  1  0 -1         0   0   1
 //! ```
 //!
-//! An infinite element makes its whole tile NaN.
+//! An infinite element would reach all results of its tile: then nothing of the result counts, and
+//! the caller computes it in another way.
+//!
+//! Long because the transformations and the division of the work are of one algorithm.
 //!
 //! Source: A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", CVPR 2016,
 //! section 4.1.
@@ -20,6 +23,7 @@
 use std::array::from_fn;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream_ops::conv::Conv;
 use millstream_types::DType;
@@ -126,7 +130,8 @@ impl Winograd {
         self.result.map(|length| length.div_ceil(2))
     }
 
-    /// Computes the result. The weights are those of the convolution, dense.
+    /// Computes the result, and returns whether all of it is finite. The weights are those of the
+    /// convolution, dense.
     pub(crate) fn run<T: Real>(
         &self,
         ctx: &KernelCtx<'_>,
@@ -134,7 +139,9 @@ impl Winograd {
         weight: &[T],
         bias: Option<&[T]>,
         out: &Sequence,
-    ) {
+    ) -> bool {
+        // Relaxed: read once all tasks have ended.
+        let is_finite = AtomicBool::new(true);
         let ([from, to], [down, across]) = (self.channels, self.tiles());
         let rows = self.batch * down;
         let at_once = (ELEMENTS / (POINTS * from.max(to) * across)).clamp(1, rows.max(1));
@@ -168,9 +175,12 @@ impl Winograd {
                     let weights = Matrix::new(weights, channels.len(), from, from);
                     multiply(products, weights, Matrix::new(tiles, from, step, step), false);
                 }
-                self.store(&products, step, &segments, channels.clone(), bias, out);
+                if !self.store(&products, step, &segments, channels.clone(), bias, out) {
+                    is_finite.store(false, Ordering::Relaxed);
+                }
             }
         });
+        is_finite.load(Ordering::Relaxed)
     }
 
     /// Returns the transformed weights of some channels of the result: for each point, a matrix
@@ -234,7 +244,8 @@ impl Winograd {
         }
     }
 
-    /// Transforms the products to tiles of the result, and stores them.
+    /// Transforms the products to tiles of the result, and stores them. Returns whether all are
+    /// finite.
     fn store<T: Real>(
         &self,
         products: &[T],
@@ -243,7 +254,8 @@ impl Winograd {
         channels: Range<usize>,
         bias: Option<&[T]>,
         out: &Sequence,
-    ) {
+    ) -> bool {
+        let mut is_finite = true;
         let ([_, all], [_, across]) = (self.channels, self.tiles());
         let [height, width] = self.result;
         let (mut tiles, mut elements) = (vec![T::ZERO; 4 * step], Vec::new());
@@ -259,10 +271,13 @@ impl Winograd {
                     let pair = &tiles[line % 2 * 2 * step..];
                     interleave(&pair[at..at + across], &pair[step + at..], elements);
                 }
+                // Only the difference of a finite number with itself is zero.
+                is_finite &= elements.iter().all(|&v| v - v == T::ZERO);
                 let first = (image * all + channel) * height + lines.start;
                 out.store(first * width, &elements);
             }
         }
+        is_finite
     }
 }
 

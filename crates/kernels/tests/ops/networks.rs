@@ -146,6 +146,29 @@ fn convolutions_of_whole_numbers_are_exact() {
     }
 }
 
+/// An infinite element reaches the windows that it lies in, and no others.
+#[test]
+fn convolutions_of_infinite_elements_are_local() {
+    let attrs = no_attrs().with("padding", 1);
+    let (shape, at) = ([1, 32, 24, 24], 3 * 24 * 24 + 5 * 24 + 7);
+    let finite = numbers(DType::F32, &shape, 1);
+    let image = |v: f64| {
+        let mut values = finite.values();
+        values[at] = Float(v);
+        Tensor::dense(DType::F32, &shape, &values)
+    };
+    let weight = numbers(DType::F32, &[32, 32, 3, 3], 2);
+    let results = |v| one("convolution", &[&image(v), &weight], &attrs).values();
+    for (k, (got, zero)) in results(f64::INFINITY).iter().zip(results(0.0)).enumerate() {
+        let (row, column) = (k / 24 % 24, k % 24);
+        if (4..=6).contains(&row) && (6..=8).contains(&column) {
+            assert!(matches!(got, Float(v) if !v.is_finite()), "{row}, {column}: {got:?}");
+        } else {
+            assert_eq!(*got, zero, "{row}, {column}");
+        }
+    }
+}
+
 #[track_caller]
 fn fails(op: &str, inputs: &[&Tensor], attrs: &Attrs, message: &str) {
     match call(op, inputs, attrs) {

@@ -46,8 +46,12 @@ pub(super) fn part(mut program: Program, rank: u32, part: Part) -> Program {
     let mut statements = part.statements;
     statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
     if part.transfers {
+        let is_free = |name: &String| program.streams.iter().all(|stream| stream.name != *name);
+        let mut names =
+            std::iter::successors(Some("transfers".to_owned()), |name| Some(format!("{name}_")));
+        let name = names.find(is_free).unwrap_or_default();
         program.streams.push(Stream {
-            name: "transfers".to_owned(),
+            name,
             device: None,
             ty: StreamType::CCL,
             index: None,
