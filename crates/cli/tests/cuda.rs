@@ -141,6 +141,7 @@ fn the_check_of_a_gpu() {
         "conformance",
         "ops",
         "programs",
+        "ranks",
         "memory",
         "soak",
         "launches",

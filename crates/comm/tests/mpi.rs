@@ -10,7 +10,7 @@ mod suite;
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -222,7 +222,13 @@ fn survivor() {
     }
     assert!(mpi.error().is_some());
     mpi.finish();
-    fs::write(Path::new(&env::var_os(FOLDER).unwrap()).join(rank.to_string()), "").unwrap();
+    let folder = PathBuf::from(env::var_os(FOLDER).unwrap());
+    fs::write(folder.join(rank.to_string()), "").unwrap();
+    // A survivor that ended before the other has looked would be the lost rank to it.
+    let begun = Instant::now();
+    while fs::read_dir(&folder).is_ok_and(|seen| seen.count() < 2) && begun.elapsed() < LONG {
+        thread::yield_now();
+    }
     // Without the end of MPI's use, in which the killed process cannot take part.
     std::process::exit(1);
 }
