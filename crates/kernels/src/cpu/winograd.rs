@@ -271,8 +271,8 @@ impl Winograd {
                     let pair = &tiles[line % 2 * 2 * step..];
                     interleave(&pair[at..at + across], &pair[step + at..], elements);
                 }
-                // Only the difference of a finite number with itself is zero.
-                is_finite &= elements.iter().all(|&v| v - v == T::ZERO);
+                // Only finite numbers times zero are zero.
+                is_finite &= elements.iter().all(|&v| v * T::ZERO == T::ZERO);
                 let first = (image * all + channel) * height + lines.start;
                 out.store(first * width, &elements);
             }
