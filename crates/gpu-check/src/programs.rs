@@ -53,7 +53,10 @@ pub(super) fn check_ranks(setting: &Setting, time: &Time, section: &mut Section)
     };
     section.notes.push(format!("NCCL {}", nccl.version()));
     let all = find(setting, section)?;
-    let several = all.into_iter().filter(|(_, ranks)| ranks.len() > 1);
+    let several: Vec<_> = all.into_iter().filter(|(_, ranks)| ranks.len() > 1).collect();
+    if several.is_empty() {
+        section.skipped.push("all: no program has several ranks".to_owned());
+    }
     for (name, ranks) in several {
         if time.is_up() {
             section.cut = Some(format!("{name} and later ones were not run"));
