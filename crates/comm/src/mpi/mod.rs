@@ -172,10 +172,10 @@ impl MpiCommunicator {
 
     /// Calls one of the library's own collectives so often, for measurements to compare with.
     /// Returns the time, which begins when all ranks are there, and what was received. All ranks do
-    /// this at the same place of their programs, with no call under way. Blocks.
+    /// this at the same place of their programs, each once its own calls have completed. Blocks.
     ///
     /// # Errors
-    /// The library fails, or the buffers do not fit the collective.
+    /// The library fails, the buffers do not fit the collective, or a rank has ended.
     pub fn bare(
         &self,
         collective: BareCollective,
@@ -183,6 +183,9 @@ impl MpiCommunicator {
         received: Buffer,
         repetitions: u32,
     ) -> Result<(Duration, Buffer), CommError> {
+        // A call of another rank may still wait for a message of this one, whose part in it is over.
+        // The library's calls block, and nothing is sent meanwhile.
+        self.greatest(0)?;
         let (answer, outcome) = channel();
         let measurement = Measurement { collective, given, received, repetitions, answer };
         self.command(Command::Bare(Box::new(measurement)));

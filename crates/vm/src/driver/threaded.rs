@@ -9,6 +9,7 @@ use millstream_types::{Error, Result};
 
 use crate::emission::reentrancy;
 use crate::pool::Pool;
+use crate::sync::polling::{POLLS, relax};
 use crate::sync::spsc_queue::{Consumer, Producer, queue};
 use crate::sync::{Builder, JoinHandle, current, sleep, spin_loop, spins};
 use crate::tables::Tables;
@@ -151,14 +152,8 @@ const IDLE_BEFORE_FLUSH: u32 = spins(4);
 const PAUSES_PER_TASK: u32 = 4;
 const MAX_PAUSES: u32 = spins(200);
 
-/// How often an idle worker polls before it parks, at most: about ten microseconds. That is the
-/// cost of a wake-up, so the worker loses at most as much again as a worker that knew the time of
-/// the next task (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems",
-/// SODA 1990). Where tasks come rarely, polling is in vain, and there is less of it after each
-/// park; after a short park the limit is restored.
-const SPINS: u32 = spins(500);
-
-/// A park that polling would have been better than.
+/// A park that polling would have been better than. Where tasks come rarely, polling is in vain,
+/// and there is less of it after each park; after a short park the limit is restored.
 const SHORT: Duration = Duration::from_micros(50);
 
 /// Lets a submitter that has just submitted so many tasks proceed. Ends early if there is a
@@ -173,7 +168,7 @@ pub(crate) fn pause(taken: u32, inbox: &Inbox) {
 }
 
 fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let (mut idle, mut unflushed, mut taken, mut spin_limit) = (0, 0, 0u32, SPINS);
+    let (mut idle, mut unflushed, mut taken, mut limit) = (0, 0, 0u32, POLLS);
     loop {
         let mut busy = worker.poll_inbox();
         let before = taken;
@@ -213,8 +208,8 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         if worker.is_done() && tasks.is_empty() {
             return;
         }
-        if idle < spin_limit {
-            spin_loop();
+        if idle < limit {
+            relax(idle);
             continue;
         }
         if worker.must_poll() {
@@ -225,7 +220,7 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         let has_work = || !tasks.is_empty() || inbox.has_messages() || worker.is_behind();
         inbox.park_unless(worker.is_quiet(), has_work);
         worker.catch_up();
-        spin_limit = if since.elapsed() < SHORT { SPINS } else { spin_limit / 2 };
+        limit = if since.elapsed() < SHORT { POLLS } else { limit / 2 };
         idle = 0;
     }
 }

@@ -12,15 +12,12 @@ use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::reentrancy;
 use crate::engine::Signal;
 use crate::sync::points::{Milestone, Waiter};
-use crate::sync::{Ordering, current, heavy_fence, park_timeout, spin_loop, spins};
+use crate::sync::polling::{PROGRAM_POLLS, relax};
+use crate::sync::{Ordering, current, heavy_fence, park_timeout};
 use crate::tables::Tables;
 
 /// How long the inline driver waits for devices without progress.
 const STALL_LIMIT: Duration = Duration::from_millis(100);
-
-/// How often a waiting thread checks before it parks. A few microseconds: less than a wake-up
-/// costs.
-const SPINS: u32 = spins(2000);
 
 /// How often a waiting thread looks whether the ranks of its process wait for one another.
 const STALL_INTERVAL: Duration = Duration::from_millis(5);
@@ -116,12 +113,12 @@ impl MachineShared {
             }
             DriverKind::Threaded => {}
         }
-        let checks = if reentrancy::take_wakeup() { 0 } else { SPINS };
-        for _ in 0..checks {
+        let checks = if reentrancy::take_wakeup() { 0 } else { PROGRAM_POLLS };
+        for check in 0..checks {
             if signal.is_set() {
                 return Ok(());
             }
-            spin_loop();
+            relax(check);
         }
         let detects = self.tables.communicator.deliveries().is_some();
         let interval = if detects { STALL_INTERVAL } else { RECHECK_INTERVAL };
@@ -163,12 +160,12 @@ impl MachineShared {
         // A parked worker is woken on another core, which has to wake up itself: tens of
         // microseconds on some machines. If this thread parks at once, the worker can run on its
         // core instead.
-        let checks = if reentrancy::take_wakeup() { 0 } else { SPINS };
-        for _ in 0..checks {
+        let checks = if reentrancy::take_wakeup() { 0 } else { PROGRAM_POLLS };
+        for check in 0..checks {
             if points.reached(point, Milestone::Completed) {
                 return Ok(());
             }
-            spin_loop();
+            relax(check);
         }
         let waiter = Waiter::Thread(current());
         if !points.park(point, Milestone::Completed, waiter.clone()) {

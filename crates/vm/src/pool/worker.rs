@@ -6,7 +6,8 @@ use millstream_types::{Error, Result};
 
 use crate::driver::pause;
 use crate::emission::reentrancy;
-use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current, spin_loop, spins};
+use crate::sync::polling::{POLLS, relax};
+use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current};
 use crate::worker::task::StoredCall;
 use crate::worker::{ExternalCompletion, Worker};
 
@@ -17,12 +18,9 @@ use super::state::{EXTERNAL, MAX_CLAIMED, MIN_HANDOVER, PoolShared, State};
 /// Small calls are timed once in so many rounds.
 const TIMED: u32 = 8;
 
-/// How often a worker without work polls before it parks: some ten microseconds.
-const SPINS: u32 = spins(500);
-
-/// The same beside workers that run calls of microseconds, any of which may make something ready:
-/// about the cost of a wake-up.
-const SPINS_BESIDE: u32 = 4 * SPINS;
+/// How often a worker without work polls before it parks, beside workers that run calls of
+/// microseconds, any of which may make something ready.
+const POLLS_BESIDE: u32 = 4 * POLLS;
 
 /// How often the monitor checks on the others.
 const MONITOR_INTERVAL: Duration = Duration::from_millis(1);
@@ -44,7 +42,7 @@ pub(super) fn start(shared: &Arc<PoolShared>, number: usize) -> Result<JoinHandl
                 parker: Arc::new(ParkedWorker::new(current())),
                 shared: &shared,
                 number,
-                spin_limit: SPINS,
+                limit: POLLS,
                 untimed: 0,
                 unflushed: 0,
                 unasked: 0,
@@ -62,7 +60,7 @@ struct PoolWorker<'a> {
     worker: Worker,
     parker: Arc<ParkedWorker>,
     number: usize,
-    spin_limit: u32,
+    limit: u32,
     untimed: u32,
     unflushed: u32,
     unasked: u32,
@@ -102,10 +100,9 @@ impl PoolWorker<'_> {
                 while shared.parked.wake_one() {}
                 return;
             }
-            let spin_limit =
-                if others && state.is_small() { SPINS_BESIDE } else { self.spin_limit };
+            let limit = if others && state.is_small() { POLLS_BESIDE } else { self.limit };
             drop(state);
-            let seen = self.spin(spin_limit);
+            let seen = self.poll(limit);
             state = shared.lock();
             if !seen {
                 state = self.park_until_work(state);
@@ -272,14 +269,14 @@ impl PoolWorker<'_> {
     }
 
     /// Polls for a while without the lock. Returns whether there may be work.
-    fn spin(&mut self, spin_limit: u32) -> bool {
+    fn poll(&mut self, limit: u32) -> bool {
         // Where small calls come in a stream, let some accumulate.
         pause(std::mem::take(&mut self.ran), &self.shared.inbox);
-        for _ in 0..spin_limit {
+        for check in 0..limit {
             if self.shared.may_have_work() {
                 return true;
             }
-            spin_loop();
+            relax(check);
         }
         false
     }
@@ -332,7 +329,7 @@ impl PoolWorker<'_> {
                 // Where calls come rarely, polling is in vain, and there is less of it after each
                 // park.
                 let short = parked.elapsed() < MONITOR_INTERVAL / 20 || monitor;
-                self.spin_limit = if short { SPINS } else { self.spin_limit / 2 };
+                self.limit = if short { POLLS } else { self.limit / 2 };
                 return state;
             }
             state.catch_up(shared);

@@ -16,7 +16,7 @@ use crate::executable::tape::{Action, StepCall, Tape};
 use crate::profile::Outcome;
 use crate::profile::samples::StreamSamples;
 use crate::sync::points::{Milestone, StreamState};
-use crate::sync::spin_loop;
+use crate::sync::polling::relax;
 use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::graph::Part;
@@ -363,11 +363,11 @@ impl Direct<'_> {
     #[inline]
     fn await_step(&self, until: Point) -> bool {
         let source = self.tables.points.stream(until.stream);
-        for _ in 0..=self.tables.step_checks {
+        for check in 0..=self.tables.step_checks {
             if source.reached(until.seq, Milestone::Completed) {
                 return true;
             }
-            spin_loop();
+            relax(check);
         }
         false
     }

@@ -2,6 +2,8 @@
 
 #[path = "../../src/sync/points.rs"]
 pub(crate) mod points;
+#[path = "../../src/sync/polling.rs"]
+pub(crate) mod polling;
 #[path = "../../src/sync/spsc_queue.rs"]
 pub(crate) mod spsc_queue;
 
@@ -10,7 +12,9 @@ pub(crate) use shuttle::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
-pub(crate) use shuttle::thread::{Builder, JoinHandle, Thread, current, park, park_timeout, sleep};
+pub(crate) use shuttle::thread::{
+    Builder, JoinHandle, Thread, current, park, park_timeout, sleep, yield_now,
+};
 pub(crate) use shuttle::thread_local;
 
 use std::sync::PoisonError;

@@ -58,7 +58,8 @@ use crate::engine;
 use crate::host::{HostTable, HostWorkers};
 use crate::profile::recording::ActiveRecording;
 use crate::sync::points::PointTable;
-use crate::sync::{self, AtomicBool, Mutex, OnceLock, Ordering, spins};
+use crate::sync::polling::POLLS;
+use crate::sync::{self, AtomicBool, Mutex, OnceLock, Ordering};
 use crate::tables::functions::{FunctionPlaces, FunctionTable};
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
@@ -106,9 +107,6 @@ pub(crate) struct MachineShared {
 
 /// About ten microseconds of empty kernels, the time for which an idle worker checks its queue.
 const STEPS_AT_ONCE: u32 = 4096;
-
-/// A few microseconds: what it costs to block a stream and to resume it.
-const STEP_CHECKS: u32 = spins(1000);
 
 static MACHINES: AtomicU64 = AtomicU64::new(1);
 
@@ -166,7 +164,7 @@ impl Machine {
                 DriverKind::Simulated => 1,
             },
             step_checks: match config.driver {
-                DriverKind::Threaded => STEP_CHECKS,
+                DriverKind::Threaded => POLLS,
                 // No other thread makes the step.
                 DriverKind::Inline | DriverKind::Simulated => 0,
             },

@@ -1,0 +1,32 @@
+//! How a thread polls before it parks.
+//!
+//! A thread that polls keeps its core, and what it polls for may need that core: threads often
+//! outnumber cores, and launchers of ranks bind all threads of a process to one. So a thread pauses
+//! between the first checks, while the answer may come from another core, and then yields its core
+//! between the later ones. If no other thread wants the core, a yield takes a third of a
+//! microsecond.
+//!
+//! All checks together take some ten microseconds on a core of its own. That is the cost of a
+//! wake-up, so a thread that polls in vain loses at most as much again as one that knew the time of
+//! the next event (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems",
+//! SODA 1990).
+
+use crate::sync::{spin_loop, spins, yield_now};
+
+/// The checks with pauses between them: one or two microseconds.
+const PAUSES: u32 = spins(50);
+
+/// The checks with yields between them.
+const YIELDS: u32 = spins(24);
+
+/// How often a worker checks before it parks, at most.
+pub(crate) const POLLS: u32 = PAUSES + YIELDS;
+
+/// How often a thread of the program checks before it parks.
+pub(crate) const PROGRAM_POLLS: u32 = PAUSES + 6 * YIELDS;
+
+/// Lets some time pass between two checks, of which the one before has this number, from 0.
+#[inline]
+pub(crate) fn relax(check: u32) {
+    if check < PAUSES { spin_loop() } else { yield_now() }
+}
