@@ -9,7 +9,8 @@ use millstream_types::DType;
 
 use crate::error::CommError;
 
-/// Elements that a rank gives or gets: dense, row-major, in memory of their own.
+/// Elements that a rank gives or gets: dense, row-major. Buffers may share memory until one of them
+/// is written.
 #[derive(Clone)]
 pub struct Buffer {
     dtype: DType,
@@ -17,6 +18,8 @@ pub struct Buffer {
     /// The bytes of the elements. They are stored in words, which aligns them for every dtype; the
     /// elements may end inside a word, and before the last one.
     words: Arc<Words>,
+    /// The number of the first byte: a multiple of the element's size.
+    start: usize,
 }
 
 /// The memory of a buffer.
@@ -80,7 +83,7 @@ impl Spare {
             None => cleared(count)?,
         };
         let words = Arc::new(Words { words, home: Arc::downgrade(&self.0) });
-        Ok(Buffer { dtype, numel, words })
+        Ok(Buffer { dtype, numel, words, start: 0 })
     }
 }
 
@@ -123,7 +126,7 @@ impl Buffer {
         let bytes = numel.checked_mul(dtype.size());
         let Some(bytes) = bytes else { return Err(no_memory(usize::MAX)) };
         let count = bytes.div_ceil(size_of::<u64>());
-        Ok(Buffer { dtype, numel, words: Words::of(cleared(count)?) })
+        Ok(Buffer { dtype, numel, words: Words::of(cleared(count)?), start: 0 })
     }
 
     /// Returns a number, as one element.
@@ -135,6 +138,7 @@ impl Buffer {
     }
 
     /// Returns the number that is the only element.
+    #[cfg(feature = "nccl")]
     pub(crate) fn number(&self) -> Option<u64> {
         (self.dtype == DType::I64 && self.numel == 1).then(|| self.values::<u64>()[0])
     }
@@ -149,7 +153,7 @@ impl Buffer {
     ) -> Result<Buffer, CommError> {
         let is_enough = numel.checked_mul(dtype.size()).is_some_and(|b| b <= words.len() * 8);
         match is_enough {
-            true => Ok(Buffer { dtype, numel, words: Words::of(words) }),
+            true => Ok(Buffer { dtype, numel, words: Words::of(words), start: 0 }),
             false => {
                 let (wanted, bytes) = (Elements { dtype, numel }, words.len() * 8);
                 Err(CommError::new(format!("expected the bytes of {wanted}, got {bytes}")))
@@ -174,14 +178,19 @@ impl Buffer {
 
     /// Returns the bytes of the elements.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words.words)[..self.numel * self.dtype.size()]
+        &bytemuck::cast_slice(&self.words.words)[self.range()]
     }
 
     /// Returns the bytes of the elements, to be written. Other handles of the elements keep theirs.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let bytes = self.numel * self.dtype.size();
+        let range = self.range();
         let words: &mut Words = Arc::make_mut(&mut self.words);
-        &mut bytemuck::cast_slice_mut(&mut words.words)[..bytes]
+        &mut bytemuck::cast_slice_mut(&mut words.words)[range]
+    }
+
+    /// Returns the place of the elements' bytes in the memory.
+    fn range(&self) -> Range<usize> {
+        self.start..self.start + self.numel * self.dtype.size()
     }
 
     /// Returns the elements as values of a type of the dtype's size.
@@ -194,19 +203,21 @@ impl Buffer {
         bytemuck::cast_slice_mut(self.bytes_mut())
     }
 
-    /// Returns a range of the elements, in memory of their own.
+    /// Returns a range of the elements, which shares their memory.
     ///
     /// # Errors
-    /// There are fewer elements, or memory is exhausted.
+    /// There are fewer elements.
     pub fn part(&self, range: Range<usize>) -> Result<Buffer, CommError> {
-        let size = self.dtype.size();
         if range.start > range.end || range.end > self.numel {
             return Err(CommError::new(format!("elements {range:?} of {self:?}")));
         }
-        let numel = range.len();
-        let mut part = Buffer::zeros(Elements { dtype: self.dtype, numel })?;
-        part.bytes_mut().copy_from_slice(&self.bytes()[range.start * size..range.end * size]);
-        Ok(part)
+        let start = self.start + range.start * self.dtype.size();
+        Ok(Buffer { numel: range.len(), start, ..self.clone() })
+    }
+
+    /// Returns the elements' bytes as elements, which share their memory.
+    pub(crate) fn as_bytes(&self) -> Buffer {
+        Buffer { dtype: DType::U8, numel: self.range().len(), ..self.clone() }
     }
 
     /// Returns the elements of several buffers of one dtype, one after the other.
@@ -237,7 +248,7 @@ fn no_memory(bytes: usize) -> CommError {
 mod tests {
     use millstream_types::DType;
 
-    use super::{Elements, Spare};
+    use super::{Buffer, Elements, Spare};
 
     #[test]
     fn memory_is_used_again_once_no_buffer_has_it() {
@@ -254,6 +265,21 @@ mod tests {
         assert_eq!(smaller.bytes(), vec![0; Spare::LEAST + 8], "too short to be used again");
         let again = of(Spare::LEAST);
         assert!(again.bytes().as_ptr() == at && again.bytes().iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn parts_share_memory_until_they_are_written() {
+        let mut whole = Buffer::zeros(Elements { dtype: DType::I32, numel: 5 }).unwrap();
+        whole.values_mut::<i32>().copy_from_slice(&[1, 2, 3, 4, 5]);
+        let mut part = whole.part(1..4).unwrap().part(1..3).unwrap();
+        assert_eq!(part.bytes().as_ptr(), whole.bytes()[8..].as_ptr());
+        assert_eq!(part.values::<i32>(), [3, 4]);
+        assert_eq!(part.as_bytes().bytes(), part.bytes());
+        assert_eq!(part.as_bytes().elements(), Elements { dtype: DType::U8, numel: 8 });
+        part.values_mut::<i32>()[0] = 7;
+        assert_eq!(part.values::<i32>(), [7, 4]);
+        assert_eq!(whole.values::<i32>(), [1, 2, 3, 4, 5]);
+        assert!(whole.part(4..6).is_err() && part.part(3..3).is_err());
     }
 
     #[test]

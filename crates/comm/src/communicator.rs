@@ -1,5 +1,6 @@
 //! The trait of communicators.
 
+use crate::buffer::{Buffer, Elements};
 use crate::call::{Call, Slot};
 use crate::error::CommError;
 #[cfg(feature = "nccl")]
@@ -18,6 +19,14 @@ pub trait Communicator: Send + Sync {
 
     /// Returns the number of ranks.
     fn ranks(&self) -> usize;
+
+    /// Returns memory for elements that this rank is about to give, with any values.
+    ///
+    /// # Errors
+    /// Memory is exhausted.
+    fn buffer(&self, elements: Elements) -> Result<Buffer, CommError> {
+        Buffer::zeros(elements)
+    }
 
     /// Starts this rank's part of a collective. The request completes once all ranks of the channel
     /// have started or skipped the call of the same number; a send completes at once. The calls of

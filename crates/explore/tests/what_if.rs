@@ -8,7 +8,7 @@ use millstream_explore::predict::{Model, predict, profile as predicted};
 use millstream_explore::what_if::{Changes, Kernels, OpChange, Scaling, what_if};
 use millstream_instructions::InstructionList;
 use millstream_profile::model::{
-    Instruction, NONE, Operand, Pause, Resolution, Role, Stream, Tensor, Times, Wait,
+    Handoffs, Instruction, NONE, Operand, Pause, Resolution, Role, Stream, Tensor, Times, Wait,
 };
 use millstream_profile::{Profile, Source};
 use millstream_runner::{RunOptions, lists};
@@ -193,6 +193,25 @@ fn calls_move_to_other_streams() {
     let threads = |n| Changes { threads: Some(n), ..Changes::default() };
     assert_eq!(what_if(&shared, &threads(2)).unwrap().total, 25);
     assert_eq!(what_if(&shared, &threads(1)).unwrap().total, 35);
+}
+
+/// On one worker the calls follow one another. On two, `c` waits for the other worker's `b`.
+#[test]
+fn a_wait_between_workers_takes_the_handoff_of_the_computer() {
+    let mut one = small();
+    one.host_workers = 1;
+    one.handoffs = Some(Handoffs { polling: 7, parked: 1000 });
+    one.streams.iter_mut().for_each(|stream| stream.worker = Some(0));
+    for (instruction, [start, end]) in
+        one.instructions.iter_mut().zip([[0, 10], [10, 30], [10, 30], [30, 35]])
+    {
+        instruction.times = Some(Times { ready: start, start, end });
+    }
+    one.total = 35;
+    let threads = |n| Changes { threads: Some(n), ..Changes::default() };
+    assert_eq!(what_if(&one, &Changes::default()).unwrap().total, 35);
+    assert_eq!(what_if(&one, &threads(1)).unwrap().total, 35, "no wait between workers");
+    assert_eq!(what_if(&one, &threads(2)).unwrap().total, 20 + 7 + 5);
 }
 
 #[test]

@@ -72,7 +72,8 @@ pub use executable::{
 pub use gradient::{Tape, no_grad, optimisers};
 pub use host::Blob;
 pub use profile::{
-    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+    Handoffs, InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes,
+    StreamTimes,
 };
 pub use tables::functions::OnComplete;
 pub use tensor::{

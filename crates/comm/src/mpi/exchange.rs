@@ -95,7 +95,7 @@ impl Exchange {
         match own.call.collective {
             Collective::Send => {
                 for buffer in own.call.given.clone() {
-                    own.submit(library, &Operation::Send { to }, buffer, None)?;
+                    own.submit(library, &Operation::Send { to }, buffer)?;
                 }
             }
             _ => {
@@ -118,8 +118,7 @@ impl Exchange {
             }
             Collective::Broadcast { root } => {
                 for buffer in given {
-                    let own = buffer.clone();
-                    self.submit(library, &Operation::Broadcast { root }, buffer, Some(own))?;
+                    self.submit(library, &Operation::Broadcast { root }, buffer)?;
                 }
                 if self.position != root {
                     for elements in expected {
@@ -130,7 +129,7 @@ impl Exchange {
             Collective::AllGather { counts } => {
                 let [x] = &given[..] else { return Err(lacking()) };
                 let counts = bytes(&counts, x.dtype());
-                self.submit(library, &Operation::AllGather { counts }, x.clone(), None)?;
+                self.submit(library, &Operation::AllGather { counts }, x.clone())?;
             }
             Collective::ReduceScatter { reduction, counts } => {
                 let [x] = &given[..] else { return Err(lacking()) };
@@ -145,14 +144,14 @@ impl Exchange {
             Collective::Gather { root, counts } => {
                 let [x] = &given[..] else { return Err(lacking()) };
                 let counts = bytes(&counts, x.dtype());
-                self.submit(library, &Operation::Gather { root, counts }, x.clone(), None)?;
+                self.submit(library, &Operation::Gather { root, counts }, x.clone())?;
             }
             Collective::Scatter { root, counts } => {
                 let [elements] = expected[..] else { return Err(lacking()) };
                 let counts = bytes(&counts, elements.dtype);
                 let operation = Operation::Scatter { root, counts };
                 match given.first() {
-                    Some(x) => self.submit(library, &operation, x.clone(), None)?,
+                    Some(x) => self.submit(library, &operation, x.clone())?,
                     None => self.submit_empty(library, &operation, elements)?,
                 }
             }
@@ -177,7 +176,7 @@ impl Exchange {
         for buffer in given {
             if is_small {
                 let counts = vec![buffer.bytes().len(); self.ranks];
-                self.submit(library, &Operation::AllGather { counts }, buffer, None)?;
+                self.submit(library, &Operation::AllGather { counts }, buffer)?;
             } else {
                 let counts = parts(buffer.numel(), self.ranks);
                 self.scatter(library, buffer, &counts)?;
@@ -199,7 +198,7 @@ impl Exchange {
         let longest = sent.iter().copied().max().unwrap_or(0);
         let fits = longest.saturating_mul(self.ranks) <= library.most_bytes();
         match fits && !sent.contains(&0) {
-            true => self.submit(library, &Operation::AllToAll { sent, received }, buffer, None),
+            true => self.submit(library, &Operation::AllToAll { sent, received }, buffer),
             false => self.exchange_pairs(library, buffer, (&sent, &received)),
         }
     }
@@ -222,14 +221,12 @@ impl Exchange {
         Ok(())
     }
 
-    /// Submits an operation that takes elements of the given buffer's type, into new memory unless
-    /// there is some.
+    /// Submits an operation that takes elements of the given buffer's type.
     fn submit(
         &mut self,
         library: &mut dyn Library,
         operation: &Operation,
         given: Buffer,
-        into: Option<Buffer>,
     ) -> Result<(), CommError> {
         let (dtype, size) = (given.dtype(), given.dtype().size());
         let taken = match operation {
@@ -242,10 +239,7 @@ impl Exchange {
             | Operation::Receive { .. }
             | Operation::Broadcast { .. } => 0,
         };
-        let into = match into {
-            Some(into) => into,
-            None => library.spare().buffer(Elements { dtype, numel: taken / size })?,
-        };
+        let into = library.spare().buffer(Elements { dtype, numel: taken / size })?;
         let at = (self.position, self.ranks);
         let started = pieces::start(library, self.comms[0], operation, (given, into), at)?;
         self.pending.push((started, None));
@@ -320,7 +314,7 @@ impl Exchange {
                         Some(root) => Operation::Gather { root, counts },
                         None => Operation::AllGather { counts },
                     };
-                    self.submit(library, &operation, own, None)?;
+                    self.submit(library, &operation, own)?;
                 }
                 self.advance(library, true)
             }

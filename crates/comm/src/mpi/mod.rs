@@ -38,7 +38,7 @@ use std::time::Duration;
 use millstream_ops::collective::{Channel, ProcessGroup, ReduceOp};
 use millstream_types::{DType, Origin};
 
-use crate::buffer::{Buffer, Elements};
+use crate::buffer::{Buffer, Elements, Spare};
 use crate::call::{Call, Collective, Slot};
 use crate::communicator::Communicator;
 use crate::error::CommError;
@@ -55,11 +55,20 @@ pub fn is_launched() -> bool {
     VARIABLES.iter().any(|variable| std::env::var_os(variable).is_some())
 }
 
+/// What the thread of the library tells the process about it.
+struct About {
+    rank: usize,
+    ranks: usize,
+    version: String,
+    spare: Spare,
+}
+
 /// A process's connection to the other processes of its program.
 pub struct MpiCommunicator {
     rank: usize,
     ranks: usize,
     version: String,
+    spare: Spare,
     commands: Mutex<Sender<Command>>,
     counters: Arc<Counters>,
     /// How many numbers the ranks have agreed on.
@@ -87,7 +96,12 @@ impl MpiCommunicator {
         let run = move || {
             // The thread that loads the library makes all its calls.
             let made = library::load().and_then(|library| {
-                let about = (library.rank(), library.ranks(), library.version().to_owned());
+                let about = About {
+                    rank: library.rank(),
+                    ranks: library.ranks(),
+                    version: library.version().to_owned(),
+                    spare: library.spare().clone(),
+                };
                 Ok((about, Progress::new(library, received, shared)?))
             });
             match made {
@@ -105,11 +119,12 @@ impl MpiCommunicator {
         let thread =
             thread.map_err(|e| CommError::new(format!("no thread for the MPI library: {e}")))?;
         let gone = |_| CommError::new("the thread of the MPI library has ended");
-        let (rank, ranks, version) = connection.recv().map_err(gone)??;
+        let About { rank, ranks, version, spare } = connection.recv().map_err(gone)??;
         Ok(Arc::new(MpiCommunicator {
             rank,
             ranks,
             version,
+            spare,
             commands: Mutex::new(commands),
             counters,
             agreements: AtomicU64::new(0),
@@ -183,7 +198,7 @@ impl MpiCommunicator {
         received: Buffer,
         repetitions: u32,
     ) -> Result<(Duration, Buffer), CommError> {
-        // A call of another rank may still wait for a message of this one, whose part in it is over.
+        // A call of another rank may still wait for a message of this one, whose part is over.
         // The library's calls block, and nothing is sent meanwhile.
         self.greatest(0)?;
         let (answer, outcome) = channel();
@@ -251,6 +266,10 @@ impl Communicator for MpiCommunicator {
 
     fn ranks(&self) -> usize {
         self.ranks
+    }
+
+    fn buffer(&self, elements: Elements) -> Result<Buffer, CommError> {
+        self.spare.buffer(elements)
     }
 
     fn start(&self, call: Call) -> Request {

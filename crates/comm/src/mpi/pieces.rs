@@ -8,6 +8,8 @@
 
 use std::ops::Range;
 
+use millstream_types::DType;
+
 use crate::buffer::{Buffer, Elements};
 use crate::error::CommError;
 
@@ -55,8 +57,10 @@ pub(super) fn start(
     let longest = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0);
     let (count, each) = match operation {
         Operation::Send { .. } => (given.bytes().len().div_ceil(most), most),
-        Operation::Receive { .. } | Operation::Broadcast { .. } => {
-            (received.bytes().len().div_ceil(most), most)
+        Operation::Receive { .. } => (received.bytes().len().div_ceil(most), most),
+        // Given by the root, received by the others.
+        Operation::Broadcast { .. } => {
+            (given.bytes().len().max(received.bytes().len()).div_ceil(most), most)
         }
         Operation::AllGather { counts }
         | Operation::Gather { counts, .. }
@@ -94,9 +98,9 @@ pub(super) fn start(
             Operation::Receive { .. } => {
                 (operation.clone(), none, ranges(&[received.bytes().len()]))
             }
-            // The root gives the elements in the buffer that the others receive into.
             Operation::Broadcast { .. } => {
-                (operation.clone(), none, ranges(&[received.bytes().len()]))
+                let [gives, takes] = [&given, &received].map(|b| ranges(&[b.bytes().len()]));
+                (operation.clone(), gives, takes)
             }
             Operation::AllGather { counts } => {
                 let gives = ranges(&[given.bytes().len()]);
@@ -114,13 +118,8 @@ pub(super) fn start(
             }
             Operation::AllToAll { .. } => return library.start(comm, operation, given, received),
         };
-        let mut into = bytes(takes.iter().map(Range::len).sum())?;
-        if let Operation::Broadcast { .. } = operation {
-            for range in &takes {
-                into.bytes_mut().copy_from_slice(&received.bytes()[range.clone()]);
-            }
-        }
-        let gives = joined(&given, &gives)?;
+        let into = bytes(library, takes.iter().map(Range::len).sum())?;
+        let gives = joined(library, &given, &gives)?;
         let places = takes.iter().scan(0, |end, range| {
             *end += range.len();
             Some((*end - range.len()..*end, range.start))
@@ -162,32 +161,40 @@ pub(super) fn all_to_all(
     {
         whole.bytes_mut()[to].copy_from_slice(&given.bytes()[from]);
     }
-    let ranks = gives.len();
+    let (ranks, none) = (gives.len(), bytes(library, 0)?);
     let mut under_way = Vec::new();
     for distance in 1..ranks {
         let from = (position + ranks - distance) % ranks;
         for range in cut(takes[from].clone()) {
             let operation = Operation::Receive { from: Some(from) };
-            let started = library.start(comm, &operation, bytes(0)?, bytes(range.len())?)?;
+            let into = bytes(library, range.len())?;
+            let started = library.start(comm, &operation, none.clone(), into)?;
             under_way.push(Some((started, vec![(0..range.len(), range.start)])));
         }
         let to = (position + distance) % ranks;
         for range in cut(gives[to].clone()) {
-            let part = joined(&given, &[range])?;
-            let started = library.start(comm, &Operation::Send { to }, part, bytes(0)?)?;
+            let part = joined(library, &given, &[range])?;
+            let started = library.start(comm, &Operation::Send { to }, part, none.clone())?;
             under_way.push(Some((started, Vec::new())));
         }
     }
     Ok(Box::new(Pieces { under_way, whole }))
 }
 
-fn bytes(numel: usize) -> Result<Buffer, CommError> {
-    Buffer::zeros(Elements { dtype: millstream_types::DType::U8, numel })
+fn bytes(library: &dyn Library, numel: usize) -> Result<Buffer, CommError> {
+    library.spare().buffer(Elements { dtype: DType::U8, numel })
 }
 
 /// Returns ranges of a buffer's bytes, one after the other.
-fn joined(of: &Buffer, ranges: &[Range<usize>]) -> Result<Buffer, CommError> {
-    let mut joined = bytes(ranges.iter().map(Range::len).sum())?;
+fn joined(
+    library: &dyn Library,
+    of: &Buffer,
+    ranges: &[Range<usize>],
+) -> Result<Buffer, CommError> {
+    if let [range] = ranges {
+        return of.as_bytes().part(range.clone());
+    }
+    let mut joined = bytes(library, ranges.iter().map(Range::len).sum())?;
     let mut rest = joined.bytes_mut();
     for range in ranges {
         let (to, after) = rest.split_at_mut(range.len());

@@ -218,6 +218,10 @@ impl Communicator for NcclCommunicator {
         self.base.ranks()
     }
 
+    fn buffer(&self, elements: Elements) -> Result<Buffer, CommError> {
+        self.base.buffer(elements)
+    }
+
     fn start(&self, call: Call) -> Request {
         self.base.start(call)
     }

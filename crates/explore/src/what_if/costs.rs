@@ -178,6 +178,10 @@ impl Costs {
                     match reason {
                         Reason::Host if instruction.issued.is_some() => {}
                         Reason::Stream | Reason::Data => note(end, Cause::Before),
+                        // A worker goes on after its own calls at once.
+                        Reason::Wait if busy.are_of_one(earlier, k as u32) => {
+                            note(end, Cause::Before);
+                        }
                         Reason::Wait | Reason::Fence | Reason::Host => note(end, Cause::Wait),
                     }
                 }
@@ -192,16 +196,24 @@ impl Costs {
             costs.instructions.push(cost);
         }
         let usual = |cause| latencies.get(&cause).and_then(|all| quartile(all.clone()));
-        let submission = usual(Cause::Submission);
+        let (submission, handoffs) = (usual(Cause::Submission), profile.handoffs);
         let resumed: Vec<i64> = costs.steps.iter().filter(|s| s.waited).map(|s| s.gap).collect();
         let resume = quartile(resumed);
         costs.typical = Typical {
             submission: submission.unwrap_or(0),
             before: usual(Cause::Before).unwrap_or(0),
             // A stream that waited resumes as one does that was idle.
-            wait: usual(Cause::Wait).or(submission).unwrap_or(0),
+            wait: usual(Cause::Wait)
+                .or(handoffs.map(|h| h.polling as i64))
+                .or(submission)
+                .unwrap_or(0),
             // The program parks as workers do.
-            parked: usual(Cause::Parked).or(resume).or(submission).unwrap_or(0),
+            parked: handoffs
+                .map(|h| h.parked as i64)
+                .or(usual(Cause::Parked))
+                .or(resume)
+                .or(submission)
+                .unwrap_or(0),
             resume: resume.unwrap_or(0),
         };
         let ends = profile.shown().map(|(_, _, times)| times.end);
@@ -329,6 +341,13 @@ impl WorkerTimes<'_> {
         }
         ends.values_mut().for_each(|ends| ends.sort_unstable());
         WorkerTimes { profile, ends }
+    }
+
+    /// Returns whether one worker runs two instructions.
+    fn are_of_one(&self, a: u32, b: u32) -> bool {
+        let [a, b] = [a, b].map(|k| self.profile.instructions[k as usize].stream);
+        let worker = |stream: u32| self.profile.streams.get(stream as usize)?.worker;
+        worker(a).is_some() && worker(a) == worker(b)
     }
 
     /// Returns when the worker of a stream last ended an instruction before a time, and which; none

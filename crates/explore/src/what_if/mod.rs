@@ -16,7 +16,8 @@
 //!    kernel. The latency is the measured one. Where a change is about what an instruction comes
 //!    after, that holds only if the same kind of event holds it up as in the measured run;
 //!    otherwise it is the usual latency of that kind: after a submission, after another instruction
-//!    of the worker or the stream, after the end of a wait, or after a worker has parked.
+//!    of the worker or the stream, after a wait for another worker, or after a worker has parked. A
+//!    run on one worker has no waits for others, and the profile tells what these cost.
 //! 4. Calls that change streams need new waits: those that their tensors need and that no earlier
 //!    wait implies. Waits that the program asked for stay. A storage is never shared by two
 //!    tensors that the recording keeps apart, so no wait comes from the reuse of memory.

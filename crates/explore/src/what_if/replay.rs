@@ -313,14 +313,17 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns why an instruction comes after a node.
-    fn cause(&self, earlier: Node, own: u32) -> Cause {
+    fn cause(&self, earlier: Node, of: u32) -> Cause {
         let Node::Instruction(earlier) = earlier else { return Cause::Submission };
-        let before = self.order.before(own as usize).iter();
+        let before = self.order.before(of as usize).iter();
         let reasons = before.filter(|(k, _)| *k == earlier).map(|(_, reason)| *reason);
         let own = |reason| matches!(reason, Reason::Stream | Reason::Data);
         let reasons: Vec<Reason> = reasons.collect();
-        // Without a reason of the program's order it is the worker that was busy.
-        match reasons.is_empty() || reasons.into_iter().any(own) {
+        let server = |k: u32| self.server[self.profile.instructions[k as usize].stream as usize];
+        let is_same = server(earlier).is_some() && server(earlier) == server(of);
+        // Without a reason of the program's order it is the worker that was busy. A worker goes on
+        // after its own calls at once.
+        match is_same || reasons.is_empty() || reasons.into_iter().any(own) {
             true => Cause::Before,
             false => Cause::Wait,
         }

@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use millstream_comm::{
-    Buffer, Call, Channel, Collective, Elements, Outcome, ProcessGroup, ReduceOp, Request, Slot,
+    Buffer, Call, Channel, Collective, Communicator, Elements, Outcome, ProcessGroup, ReduceOp,
+    Request, Slot,
 };
+use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
 use super::copy::convert;
 use super::element::{Element, dispatch};
-use super::memory::{Temporary, is_contiguous};
+use super::memory::is_contiguous;
 use super::strided::{CHUNK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 use crate::registry::{Kernel, KernelRegistry};
@@ -84,7 +86,7 @@ impl CollectiveKernel {
     fn start(&self, ctx: &KernelCtx<'_>) -> Result<(Request, Vec<Target>)> {
         let ranks = ctx.ranks()?;
         let (slot, plan) = planned(self.op, self.plan, ctx)?;
-        let given = plan.given.iter().map(|&k| pack(ctx, ctx.operand(k)?));
+        let given = plan.given.iter().map(|&k| pack(ctx, &**ranks.communicator, ctx.operand(k)?));
         let given = given.collect::<Result<Vec<_>>>()?;
         let targets = plan.taken.iter().map(|&k| Ok(Target::of(&ctx.operand(k)?)));
         let targets = targets.collect::<Result<Vec<_>>>()?;
@@ -165,13 +167,15 @@ fn take(outcome: Outcome, targets: &[Target]) -> Result<()> {
     received.iter().zip(targets).try_for_each(|(buffer, target)| unpack(buffer, &target.raw()))
 }
 
-/// Packs the elements of an operand.
-fn pack(ctx: &KernelCtx<'_>, x: RawTensor<'_>) -> Result<Buffer> {
-    let mut packed = Temporary::new(x.dtype, x.shape)?;
-    // SAFETY: an operand of the call, and memory that this function owns.
-    unsafe { convert(ctx, x, packed.tensor())? };
-    let elements = Elements { dtype: x.dtype, numel: x.numel() };
-    Ok(Buffer::of_words(elements, packed.into_words())?)
+/// Packs the elements of an operand into memory of the communicator.
+fn pack(ctx: &KernelCtx<'_>, communicator: &dyn Communicator, x: RawTensor<'_>) -> Result<Buffer> {
+    let mut packed = communicator.buffer(Elements { dtype: x.dtype, numel: x.numel() })?;
+    let (data, strides) = (packed.bytes_mut().as_mut_ptr(), contiguous_strides(x.shape)?);
+    let dense = RawTensor { data, dtype: x.dtype, shape: x.shape, strides: &strides };
+    // SAFETY: an operand of the call, and a dense buffer of as many elements, aligned for every
+    // dtype, that this function owns.
+    unsafe { convert(ctx, x, dense)? };
+    Ok(packed)
 }
 
 /// Writes elements to an operand of as many.

@@ -128,11 +128,6 @@ impl Temporary {
         })
     }
 
-    /// Returns the words that hold the elements.
-    pub(crate) fn into_words(self) -> Vec<u64> {
-        self.words
-    }
-
     /// Sets every word of the memory.
     pub(crate) fn fill(&mut self, word: u64) {
         self.words.fill(word);

@@ -17,5 +17,6 @@ pub(crate) mod samples;
 mod times;
 
 pub use times::{
-    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+    Handoffs, InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes,
+    StreamTimes,
 };

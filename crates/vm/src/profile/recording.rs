@@ -156,7 +156,18 @@ impl Recording {
             pause.until = pause.until.and_then(in_list);
         }
         let began = self.clock.began();
-        RunTimes { list, issued, streams, launches, ranges, pauses, total, began, host_workers }
+        RunTimes {
+            list,
+            issued,
+            streams,
+            launches,
+            ranges,
+            pauses,
+            total,
+            began,
+            host_workers,
+            handoffs: None,
+        }
     }
 
     fn instructions(

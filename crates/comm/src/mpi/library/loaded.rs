@@ -1,7 +1,7 @@
 //! A loaded library: the search for it, and its calls.
 
 use std::env;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
@@ -199,7 +199,7 @@ impl<H: Handle> Loaded<H> {
 /// A started operation with everything that the library may access until it has completed.
 struct Pending<H: Handle> {
     functions: Rc<Functions<H>>,
-    status_ignore: *mut std::ffi::c_void,
+    status_ignore: *mut c_void,
     request: H,
     held: ManuallyDrop<Held>,
     is_done: bool,
@@ -302,7 +302,7 @@ impl<H: Handle> Library for Loaded<H> {
             }
             Operation::Send { .. } | Operation::Receive { .. } | Operation::Broadcast { .. } => {}
         }
-        let from = given.bytes().as_ptr().cast();
+        let from: *const c_void = given.bytes().as_ptr().cast();
         let to = received.bytes_mut().as_mut_ptr().cast();
         let [sent, sent_at, taken, taken_at] = counts.each_ref().map(|counts| counts.as_ptr());
         let mut request = comm;
@@ -321,9 +321,13 @@ impl<H: Handle> Library for Loaded<H> {
                     ("MPI_Irecv", (f.irecv)(to, received_bytes, byte, from, 0, comm, r))
                 }
                 Operation::Broadcast { root } => {
-                    // The root gives the elements in the buffer that the others receive into.
                     let root = count(root)?;
-                    ("MPI_Ibcast", (f.ibcast)(to, received_bytes, byte, root, comm, r))
+                    // The root has nothing to receive, and the library only reads what it gives.
+                    let (data, bytes) = match received_bytes {
+                        0 => (from.cast_mut(), sent_bytes),
+                        _ => (to, received_bytes),
+                    };
+                    ("MPI_Ibcast", (f.ibcast)(data, bytes, byte, root, comm, r))
                 }
                 Operation::AllGather { .. } => (
                     "MPI_Iallgatherv",

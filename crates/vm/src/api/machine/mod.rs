@@ -9,6 +9,7 @@
 //! | `current` | the current stream, and new streams |
 //! | `event` | events |
 //! | `wait` | waits of the host, and failures |
+//! | `handoff` | what a wait between workers costs on this computer |
 //! | `inspect` | statistics |
 //! | `record` | recording of the emitted list |
 //! | `profile` | recording of the times of a run |
@@ -20,6 +21,7 @@ mod call;
 mod config;
 mod current;
 mod event;
+mod handoff;
 mod inspect;
 mod profile;
 mod record;
