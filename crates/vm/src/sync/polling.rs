@@ -6,24 +6,22 @@
 //! between the later ones. If no other thread wants the core, a yield takes a third of a
 //! microsecond.
 //!
-//! All checks together take some ten microseconds on a core of its own. That is the cost of a
+//! A worker's checks together take some ten microseconds on a core of its own. That is the cost of a
 //! wake-up, so a thread that polls in vain loses at most as much again as one that knew the time of
 //! the next event (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems",
 //! SODA 1990).
 
 use crate::sync::{spin_loop, spins, yield_now};
 
-/// The checks with pauses between them: one or two microseconds.
-const PAUSES: u32 = spins(50);
+/// How many checks have pauses between them: one or two microseconds.
+const PAUSES: u32 = 50;
 
-/// The checks with yields between them.
-const YIELDS: u32 = spins(24);
+/// How often a worker checks before it parks, at most: some ten microseconds.
+pub(crate) const POLLS: u32 = spins(PAUSES + 24);
 
-/// How often a worker checks before it parks, at most.
-pub(crate) const POLLS: u32 = PAUSES + YIELDS;
-
-/// How often a thread of the program checks before it parks.
-pub(crate) const PROGRAM_POLLS: u32 = PAUSES + 6 * YIELDS;
+/// How often a thread of the program checks before it parks: some forty microseconds, the time of
+/// short launches. It has nothing else to do.
+pub(crate) const PROGRAM_POLLS: u32 = spins(PAUSES + 144);
 
 /// Lets some time pass between two checks, of which the one before has this number, from 0.
 #[inline]
