@@ -135,6 +135,7 @@ impl Buffer {
     }
 
     /// Returns the number that is the only element.
+    #[cfg(feature = "nccl")]
     pub(crate) fn number(&self) -> Option<u64> {
         (self.dtype == DType::I64 && self.numel == 1).then(|| self.values::<u64>()[0])
     }
