@@ -73,7 +73,9 @@ fn average_gradients(parameters: &[Tensor], ring: &Stream) -> Result<()> {
 /// Another rank has failed or ended.
 pub(crate) fn train(communicator: Arc<dyn Communicator>, steps: usize) -> Result<(f32, f32)> {
     let (rank, ranks) = (communicator.rank(), communicator.ranks());
-    let machine = Machine::new(MachineConfig::default().communicator(communicator))?;
+    // All calls come from this thread, so ranks that wait for one another are found.
+    let config = MachineConfig::default().communicator(communicator).submitters(Some(1));
+    let machine = Machine::new(config)?;
     let ring = machine.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::CCL, 0))?;
     let parameters = network(&machine)?;
     let own: Vec<&Tensor> = parameters.iter().collect();

@@ -49,6 +49,7 @@ mod policies;
 mod pool;
 mod pool_order;
 mod profile;
+mod rank_threads;
 mod record_and_wait_back;
 mod record_before_wait;
 mod reentrancy;

@@ -225,7 +225,7 @@ fn bad_arguments() {
         (&["run", "add.json", "--compute-streams", "0"], "1..=1024"),
         (&["run", "add.json", "--memory-limit", "much"], "as in 512MiB"),
         (&["run", "add.json", "--emit", "-", "--report", "-"], "standard output"),
-        (&["run", ".", "--emit", "-"], "--emit writes one list"),
+        (&["run", ".", "--emit", "-"], "--emit writes the lists of one program"),
         (&["run-trase", "add.json"], "run"),
     ] {
         let output = millstream(&folder, arguments);

@@ -91,6 +91,62 @@ fn recorded_programs_run_as_processes() {
     }
 }
 
+/// Programs that name ranks, with copies from rank to rank: the example, and one whose outputs have
+/// to have the bits that the ranks of one process give.
+#[test]
+fn placed_programs_run_as_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = example.join("../../examples/placement/two_layers.json").display().to_string();
+    let program = |seed: u32, outputs: &str| {
+        format!(
+            r#"{{"millstream": 1, "tensors": {{
+"x": {{"dtype": "f32", "shape": [33, 40], "random": {{"seed": {seed}}}, "ranks": [0]}},
+"w": {{"dtype": "f32", "shape": [40, 50], "random": {{"seed": 2}}, "ranks": [1]}},
+"b": {{"dtype": "f32", "shape": [50], "random": {{"seed": 3}}}}}},
+"program": [
+{{"op": "tanh", "in": ["x"], "out": ["a"], "ranks": [0]}},
+{{"op": "matmul", "in": ["a", "w"], "out": ["c"], "ranks": [1]}},
+{{"op": "add", "in": ["c", "b"], "out": ["d"], "ranks": [1, 2]}},
+{{"op": "mul_", "in": ["d"], "attrs": {{"other": "parallel_id"}}, "ranks": [1, 2]}},
+{{"op": "allreduce_", "in": ["d"], "ranks": [1, 2]}},
+{{"op": "add_", "in": ["a"], "attrs": {{"other": 1}}, "ranks": [0]}},
+{{"op": "sum", "in": ["a"], "out": ["e"], "ranks": [0, 2]}}],
+"outputs": {{{outputs}}}}}"#
+        )
+    };
+    fs::write(path("local.json"), program(1, r#""c": {}, "d": {}, "e": {}"#)).unwrap();
+    let mut local = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    let local = local.args(["run", &path("local.json"), "--ranks", "3", "--emit", &path("local")]);
+    let output = local.args(["--save-outputs", &path("local.safetensors")]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let exact = |(name, key): (&str, &str)| {
+        let from = format!(r#""file": "local.safetensors", "key": "{key}""#);
+        format!(r#""{name}": {{{from}, "rtol": 0, "atol": 0}}"#)
+    };
+    let outputs = [("c", "rank1/c"), ("d", "rank2/d"), ("e", "rank0/e")].map(exact).join(", ");
+    fs::write(path("exact.json"), program(1, &outputs)).unwrap();
+    fs::write(path("other.json"), program(4, &outputs)).unwrap();
+    for launcher in launchers() {
+        for (ranks, program, status) in
+            [("2", &example, 0), ("3", &path("exact.json"), 0), ("3", &path("other.json"), 1)]
+        {
+            let output = run(launcher, ranks, &[program, "--threads", "1"]);
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            assert_eq!(output.status.code(), Some(status), "{launcher:?}: {program}: {out}{err}");
+        }
+        // Every process writes the list of its rank, which is that of the rank as a thread.
+        let emit = ["--threads", "1", "--emit", &path(launcher.0)];
+        let output = run(launcher, "3", &[&[&*path("local.json")], &emit[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{launcher:?}: {}", text(&output.stderr));
+        for rank in 0..3 {
+            let list = |of: &str| fs::read_to_string(path(&format!("{of}/rank{rank}.txt")));
+            assert_eq!(list(launcher.0).unwrap(), list("local").unwrap(), "{launcher:?}: {rank}");
+        }
+    }
+}
+
 #[test]
 fn the_worst_status_is_that_of_all() {
     let folder = tempfile::tempdir().unwrap();

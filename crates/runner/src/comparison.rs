@@ -41,9 +41,7 @@ pub(crate) fn compare(
 ) -> Result<(), CommError> {
     let table: Option<Vec<Row>> = own.map(|own| own.iter().map(row).collect());
     let mut exchange = Exchange { communicator, next: 0 };
-    let text = || blake3::hash(program.source.text().as_bytes()).to_hex().to_string();
-    let divided: Option<String> = program.is_divided.then(text);
-    let given: Vec<Given> = exchange.all(&(divided, table))?;
+    let given: Vec<Given> = exchange.all(&(program_hash(program), table))?;
     let (divided, tables): (Vec<_>, Vec<_>) = given.into_iter().unzip();
     if let Some(other) = divided.iter().position(|text| *text != divided[0]) {
         return Err(CommError::new(format!(
@@ -60,6 +58,16 @@ pub(crate) fn compare(
     let ranks = tables.iter().flatten().flatten().find(|row| row.0 == channel);
     let ranks = ranks.map_or_else(Vec::new, |row| row.1.clone());
     Err(difference(&channel, &ranks, &calls))
+}
+
+/// Returns the hash (BLAKE3, hexadecimal) of the text of the program that all ranks read, if this
+/// is the part or the list of one of them.
+pub fn program_hash(program: &Program) -> Option<String> {
+    let text = || blake3::hash(program.source.text().as_bytes()).to_hex().to_string();
+    match program.is_divided {
+        true => Some(text()),
+        false => program.rank.as_ref()?.program.clone(),
+    }
 }
 
 fn row(of: &ChannelCalls) -> Row {

@@ -67,6 +67,7 @@ use dry_run::Subject;
 use lower::{Lowered, lower, lower_known};
 
 pub use certificate::certificate;
+pub use comparison::program_hash;
 pub use error::RunError;
 pub use listing::{Listing, lists};
 pub use loading::{Loading, is_list_file, load};

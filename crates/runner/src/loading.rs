@@ -41,6 +41,16 @@ impl Loading {
     /// Returns the part of a program that the rank runs.
     fn project(&self, program: Program, options: &RunOptions) -> Result<Program, TraceError> {
         let (rank, ranks) = self.rank.unwrap_or((0, 1));
+        if let Some(of) = &program.rank
+            && (of.rank, of.ranks) != (rank, ranks)
+        {
+            let message = format!(
+                "it is the list of rank {} of {}, and is read as that of rank {rank} of {ranks}",
+                of.rank, of.ranks
+            );
+            let error = program.error(program.source.span(0..0), message);
+            return Err(error.help("run the folder with the lists of all ranks"));
+        }
         project(program, rank, ranks, &options.machine.ops)
     }
 

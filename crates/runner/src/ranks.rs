@@ -8,6 +8,7 @@ use std::thread;
 use millstream_comm::{Communicator, LocalCommunicator, LocalGroup};
 use millstream_trace::Program;
 use millstream_types::Error;
+use millstream_vm::MachineConfig;
 
 use crate::error::RunError;
 use crate::options::{CollectiveChecks, RunOptions};
@@ -35,7 +36,7 @@ pub fn run_ranks(
             let options = options.of_rank(rank);
             let connected = connected(&options, communicator.clone());
             let connected = connected.map_err(|e| RunError::whole(&program, &e))?;
-            prepare(program, &options.machine(|config| config.communicator(connected)))
+            prepare(program, &options.machine(|config| of_one_thread(config, connected)))
         })
         .collect::<Result<_, _>>()?;
     let results: Vec<Result<RunReport, RunError>> = thread::scope(|scope| {
@@ -82,7 +83,7 @@ pub fn run_rank(
     let of_rank = options.of_rank(rank);
     let connected = connected(&of_rank, communicator.clone());
     let prepared = connected.map_err(|e| RunError::whole(&program, &e)).and_then(|connected| {
-        prepare(program.clone(), &of_rank.machine(|config| config.communicator(connected)))
+        prepare(program.clone(), &of_rank.machine(|config| of_one_thread(config, connected)))
     });
     if agree(prepared.is_ok()) {
         let prepared = prepared?;
@@ -130,6 +131,11 @@ fn connected(
         return Ok(Arc::new(connected.map_err(|e| refused(e.to_string()))?));
     }
     Ok(base)
+}
+
+/// Returns the configuration of a rank's machine, all of whose calls one thread makes.
+fn of_one_thread(config: MachineConfig, communicator: Arc<dyn Communicator>) -> MachineConfig {
+    config.communicator(communicator).submitters(Some(1))
 }
 
 /// Compares the collectives of all ranks as the options ask for. Every rank calls this, and blocks

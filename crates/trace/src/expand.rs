@@ -9,6 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{Result, TraceError};
+use crate::list_file::ListRank;
 use crate::sidecar::reason;
 
 /// The maximum depth of nested directories.
@@ -76,9 +77,9 @@ impl Entry {
 /// A file stands for itself, and `-` for standard input. A directory stands for all traces below
 /// it, sorted by name: files that end in `.json` or `.json.gz` and hold an object with the field
 /// `millstream`, or with `schema` and `nodes`. The sidecar notes of an execution trace are ignored.
-/// A directory that holds `rank0`, `rank1` and so on, as files with these extensions or as
-/// directories with one trace each, is one program of several ranks. Links to directories are not
-/// followed.
+/// A directory that holds `rank0`, `rank1` and so on, as files with these extensions, as lists of
+/// instructions (`.txt`), or as directories with one trace each, is one program of several ranks.
+/// Links to directories are not followed.
 ///
 /// # Errors
 /// A path does not exist; a directory cannot be read.
@@ -116,7 +117,10 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> {
     let (mut paths, mut ranks) = (Vec::new(), BTreeMap::<u32, Vec<PathBuf>>::new());
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        match rank_of(&entry.file_name().to_string_lossy()) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_ranks = !name.ends_with(".txt") || is_list_of_rank(&entry.path());
+        match rank_of(&name).filter(|_| is_ranks) {
             Some(rank) => ranks.entry(rank).or_default().push(entry.path()),
             None => paths.push((entry.path(), entry.file_type().map_err(fail)?)),
         }
@@ -138,12 +142,21 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<Entry>) -> Result<()> {
     Ok(())
 }
 
-/// Parses the rank of `rank3`, `rank3.json` or `rank3.json.gz`.
+/// Parses the rank of `rank3`, `rank3.json`, `rank3.json.gz` or `rank3.txt`.
 fn rank_of(name: &str) -> Option<u32> {
-    let name = name.strip_suffix(".gz").unwrap_or(name);
-    let digits = name.strip_suffix(".json").unwrap_or(name).strip_prefix("rank")?;
+    let bare = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json"));
+    let bare = bare.or_else(|| name.strip_suffix(".txt")).unwrap_or(name);
+    let digits = bare.strip_prefix("rank")?;
     let plain = digits == "0" || !digits.starts_with(['0', '+']);
     digits.parse().ok().filter(|_| plain)
+}
+
+/// Returns whether the file is the list of a rank, not a text of another kind.
+fn is_list_of_rank(path: &Path) -> bool {
+    let mut line = String::new();
+    let opened = File::open(path).map(|file| BufReader::new(file.take(256)));
+    opened.is_ok_and(|mut file| file.read_line(&mut line).is_ok())
+        && ListRank::parse(&line).is_some()
 }
 
 fn is_json(path: &Path) -> bool {

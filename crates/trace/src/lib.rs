@@ -89,7 +89,7 @@ pub use et::EtOptions;
 pub use et::report::{Imported, Label, Skipped};
 pub use expand::{Entry, expand};
 pub use hint::{Hint, Probe};
-pub use list_file::{Inputs, load_list, output_line, output_of};
+pub use list_file::{Inputs, ListRank, load_list, output_line, output_of};
 pub use load::{LoadOptions, VERSION, load, load_bytes, load_partial};
 pub use number::Number;
 pub use parts::Part;

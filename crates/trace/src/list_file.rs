@@ -3,6 +3,7 @@
 //! Such a file holds no elements: the tensors that the list needs come from a trace, from a
 //! safetensors file, or from a seed. The file's comments name its outputs.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ use crate::source::Span;
 
 /// What the comment on an output begins with, before the name as JSON and the tensor.
 const OUTPUT: &str = "# output ";
+
+/// What the comment on the rank of a list begins with.
+const RANK: &str = "# rank ";
 
 /// The elements of the tensors that a list needs.
 pub enum Inputs {
@@ -72,6 +76,7 @@ pub fn load_list(path: &Path, options: &LoadOptions) -> Result<Program> {
         }
         lines.push(Line { text: text.to_owned(), span });
     }
+    let rank = ListRank::parse(source.text());
     Ok(Program {
         name: None,
         streams: Vec::new(),
@@ -84,8 +89,42 @@ pub fn load_list(path: &Path, options: &LoadOptions) -> Result<Program> {
         spread: false,
         is_partial: false,
         is_divided: false,
+        rank,
         imported: None,
     })
+}
+
+/// The rank whose list a file holds, as its first line says: `# rank 0 of 2`, and if all ranks read
+/// one program, `# rank 0 of 2 of program HASH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListRank {
+    /// The rank.
+    pub rank: u32,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// The hash of the text of the program that all ranks read; none if each has its own.
+    pub program: Option<String>,
+}
+
+impl ListRank {
+    /// Reads the first line of a list.
+    pub fn parse(text: &str) -> Option<ListRank> {
+        let line = text.lines().next()?.strip_prefix(RANK)?;
+        let (rank, rest) = line.split_once(" of ")?;
+        let (ranks, program) = match rest.split_once(" of program ") {
+            Some((ranks, program)) => (ranks, Some(program.trim_end().to_owned())),
+            None => (rest, None),
+        };
+        let number = |text: &str| text.trim_end().parse().ok();
+        Some(ListRank { rank: number(rank)?, ranks: number(ranks)?, program })
+    }
+}
+
+impl fmt::Display for ListRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{RANK}{} of {}", self.rank, self.ranks)?;
+        self.program.iter().try_for_each(|program| write!(f, " of program {program}"))
+    }
 }
 
 /// Returns the name of an output and its tensor, as a list names it, if a line is the comment on
@@ -142,7 +181,7 @@ impl Program {
             Inputs::Trace(program) => {
                 let found = program.tensors.iter().find(|tensor| tensor.name == name);
                 let lacks = || lacking(&format!("which {} lacks", program.source.name()));
-                found.ok_or_else(lacks)?.clone()
+                Tensor { ranks: None, ..found.ok_or_else(lacks)?.clone() }
             }
             Inputs::File(path) => {
                 let error = |e: crate::sidecar::SidecarError| {
@@ -186,7 +225,19 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
-    use super::{output_line, output_of};
+    use super::{ListRank, output_line, output_of};
+
+    #[test]
+    fn the_rank_of_a_list_is_read_back() {
+        for program in [None, Some("0af3".to_owned())] {
+            let rank = ListRank { rank: 3, ranks: 16, program };
+            assert_eq!(ListRank::parse(&format!("{rank}\nmillstream-list 1\n")), Some(rank));
+        }
+        for text in ["", "# rank", "# rank 1", "# rank x of 2", "millstream-list 1\n# rank 0 of 2"]
+        {
+            assert_eq!(ListRank::parse(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn outputs_are_read_as_they_are_written() {

@@ -184,6 +184,7 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
         spread: true,
         is_partial: false,
         is_divided: false,
+        rank: None,
         imported: None,
     };
     program.spread = !program.names_streams();

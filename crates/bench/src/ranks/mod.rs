@@ -181,7 +181,8 @@ fn measure(args: &RanksArgs, mpi: &Arc<MpiCommunicator>) -> Result<Vec<Row>> {
         let config = millstream::MachineConfig::default()
             .threads(args.threads as usize)
             .host_workers(2)
-            .communicator(mpi.clone());
+            .communicator(mpi.clone())
+            .submitters(Some(1));
         let machine = Machine::new(config)?;
         let ranks = Ranks { mpi: mpi.clone(), machine, rounds: args.rounds };
         if is_wanted(Part::Collectives) {

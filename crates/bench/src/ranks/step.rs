@@ -28,7 +28,7 @@ pub(super) fn run(args: &RanksArgs, mpi: &Arc<MpiCommunicator>) -> Result<Option
     let options = |communicator: Arc<dyn Communicator>| {
         RunOptions::default()
             .threads(args.threads as usize)
-            .machine(|config| config.communicator(communicator).host_workers(2))
+            .machine(|config| config.communicator(communicator).submitters(Some(1)).host_workers(2))
     };
     let together = Timed::new(&program, &options(mpi.clone()))?;
     let alone = Alone { rank: mpi.rank(), ranks: mpi.ranks() };

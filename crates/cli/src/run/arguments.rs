@@ -107,7 +107,8 @@ pub(crate) struct Arguments {
     /// that the list was emitted from
     #[arg(long, value_name = "FILE")]
     pub(super) inputs: Option<PathBuf>,
-    /// Write the list of instructions to FILE; `-` is standard output
+    /// Write the list of instructions to FILE; `-` is standard output. Those of several ranks go to
+    /// rank0.txt, rank1.txt and so on in the folder FILE
     #[arg(long, value_name = "FILE")]
     pub(super) emit: Option<PathBuf>,
     /// Write the outputs to FILE, in the format of safetensors; `-` is standard output

@@ -8,8 +8,9 @@ mod arguments;
 mod one;
 mod processes;
 
+use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use millstream_comm::CommError;
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, TraceError> {
-    // Of several processes the first alone prints, and writes files.
+    // Of several processes the first alone prints, and writes files other than lists.
     let is_first = processes.is_none_or(|processes| processes.rank() == 0);
     let problem = |message: String| TraceError::of_file("run", message);
     let options = arguments.options().map_err(problem)?;
@@ -106,8 +107,17 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
     }
     let count = |entry: &Entry| if processes.is_some() { 1 } else { entry.paths().len() };
     let lists: usize = programs.iter().map(count).sum();
-    if arguments.emit.is_some() && lists > 1 {
-        return Err(problem(format!("--emit writes one list, and {lists} programs are given")));
+    if let Some(path) = &arguments.emit {
+        if programs.len() > 1 {
+            let count = programs.len();
+            let message = format!("--emit writes the lists of one program, and {count} are given");
+            return Err(problem(message));
+        }
+        let ranks = processes.map_or(lists, Processes::ranks);
+        if ranks > 1 && path == Path::new("-") {
+            let message = format!("--emit -: the program has {ranks} ranks, and a list for each");
+            return Err(problem(format!("{message}; name a folder")));
+        }
     }
     if arguments.outputs.any() && programs.len() > 1 {
         let count = programs.len();
@@ -136,7 +146,7 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
                 let alone = programs.len() == 1;
                 let status = match is_first {
                     true => finish(&ran, arguments, &outputs, alone).map_err(problem)?,
-                    false => finish_quietly(&ran),
+                    false => finish_quietly(&ran, arguments).map_err(problem)?,
                 };
                 all.push(ran);
                 status
@@ -183,17 +193,36 @@ fn profile_of(ran: &Ran) -> Option<Profile> {
     }
 }
 
-/// Shows what has failed on a rank that prints nothing else.
-fn finish_quietly(ran: &Ran) -> Status {
+/// Shows what has failed on a rank that prints nothing else, and writes its list.
+fn finish_quietly(ran: &Ran, arguments: &Arguments) -> Result<Status, String> {
     for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
         snippet::print(failure);
     }
+    if let Some(path) = &arguments.emit {
+        write_lists(ran, path)?;
+    }
     if ran.ok() {
-        return Status::Matched;
+        return Ok(Status::Matched);
     }
     // Standard error is the last channel: a failure to write to it cannot be reported.
     drop(tables::print(ran, &mut io::stderr().lock(), io::stderr().is_terminal()));
-    Status::Differs
+    Ok(Status::Differs)
+}
+
+/// Writes the list of a program to a file, or those of its ranks to a folder.
+fn write_lists(ran: &Ran, path: &Path) -> Result<(), String> {
+    if ran.count > 1 {
+        let cannot = |e: io::Error| format!("cannot make the folder {}: {e}", path.display());
+        fs::create_dir_all(path).map_err(cannot)?;
+    }
+    for k in 0..ran.ranks.len() {
+        let Some(text) = ran.list_text(k) else { continue };
+        match ran.count {
+            1 => write(path, &text)?,
+            _ => write(&path.join(format!("rank{}.txt", ran.rank.unwrap_or(k))), &text)?,
+        }
+    }
+    Ok(())
 }
 
 /// Shows the results of a program, and writes its list and its outputs.
@@ -226,10 +255,8 @@ fn finish(
             outputs.show(|out, terminal| forms.print_summary(&profile, out, terminal))?;
         }
     }
-    if let (Some(path), Some(rank)) = (&arguments.emit, ran.ranks.first())
-        && let Some(text) = one::list_text(rank)
-    {
-        write(path, &text)?;
+    if let Some(path) = &arguments.emit {
+        write_lists(ran, path)?;
     }
     if let (Some(path), Some(text)) = (&arguments.emit_assign, &ran.assignment) {
         write(path, text)?;

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_instructions::text::print_list;
 use millstream_runner::{
-    Loading, Progress, RunError, RunOptions, RunReport, assignment, load, run_ranks,
+    Loading, Progress, RunError, RunOptions, RunReport, assignment, load, program_hash, run_ranks,
 };
 use millstream_terminal::outputs::Outputs;
-use millstream_trace::{Action, Body, Entry, Program, Statement, TraceError, output_line};
+use millstream_trace::{
+    Action, Body, Entry, ListRank, Program, Statement, TraceError, output_line,
+};
 
 use super::processes::Processes;
 
@@ -23,12 +25,29 @@ pub(crate) struct Ran {
     pub(crate) rank: Option<usize>,
     /// The streams of its ops, if they are wanted.
     pub(super) assignment: Option<String>,
+    /// The number of ranks.
+    pub(super) count: usize,
+    /// The hash of the program that all ranks read, if it names ranks.
+    program: Option<String>,
 }
 
 impl Ran {
     /// Returns whether every rank ran and matched.
     pub(crate) fn ok(&self) -> bool {
         self.ranks.iter().all(RunReport::ok)
+    }
+
+    /// Returns the list of one of its reports as text. That of one of several ranks begins with the
+    /// rank.
+    pub(super) fn list_text(&self, index: usize) -> Option<String> {
+        let text = list_text(self.ranks.get(index)?)?;
+        if self.count == 1 {
+            return Some(text);
+        }
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let (rank, ranks) = (number(self.rank.unwrap_or(index)), number(self.count));
+        let rank = ListRank { rank, ranks, program: self.program.clone() };
+        Some(format!("{rank}\n{text}"))
     }
 
     /// Returns the labels of an imported program, with the nodes that they cover.
@@ -70,6 +89,7 @@ pub(crate) fn run(
         (true, [program]) => Some(assignment(program, options)?),
         _ => None,
     };
+    let program = programs.first().and_then(|program| program_hash(program));
     let (options, bar) = with_progress(options, &programs);
     let ranks = run_ranks(programs, &options);
     bar.finish_and_clear();
@@ -77,7 +97,7 @@ pub(crate) fn run(
         true => "standard input".to_owned(),
         false => name.display().to_string(),
     };
-    Ok(Ran { trace, ranks: ranks?, assignment, rank: None })
+    Ok(Ran { trace, ranks: ranks?, assignment, rank: None, count: files.len(), program })
 }
 
 /// Loads, checks and runs the program of this process's rank.
@@ -115,8 +135,10 @@ fn load_and_run_rank(
         Entry::Trace(path) | Entry::Skipped { path, .. } => path.display().to_string(),
     };
     let agree = |own| processes.agree(own);
+    let hash = program_hash(&program);
     let report = millstream_runner::run_rank(program, options, processes.communicator(), agree)?;
-    Ok(Ran { trace, ranks: vec![report], rank: Some(processes.rank()), assignment: None })
+    let (rank, count) = (Some(processes.rank()), processes.ranks());
+    Ok(Ran { trace, ranks: vec![report], rank, assignment: None, count, program: hash })
 }
 
 /// Adds a progress bar if standard error is a terminal. The bar shows only for long runs.
@@ -148,7 +170,7 @@ fn steps(program: &Program) -> u64 {
 
 /// Returns the list of a run as text, with the program's names of streams and tensors, and the
 /// tensors of the outputs.
-pub(super) fn list_text(report: &RunReport) -> Option<String> {
+fn list_text(report: &RunReport) -> Option<String> {
     let list = report.list.as_ref()?;
     let mut text = print_list(list);
     let streams = report.names.streams.iter().map(|(id, name)| ("stream", id.to_string(), name));

@@ -1,16 +1,18 @@
 //! The result of a verification as JSON.
 
 use millstream_instructions::text::print_instruction;
+use millstream_trace::TraceError;
 use millstream_types::Point;
-use millstream_verify::{RanksVerdict, Violation, repair};
+use millstream_verify::{Violation, repair};
 use serde_json::{Value, json};
 
+use crate::verify::ranks::Verdict as Ranks;
 use crate::verify::{Found, Subject};
 
 /// Returns the result for the ranks of a folder on one line.
-pub(super) fn ranks_line(folder: &str, verdict: &RanksVerdict) -> String {
-    let violations: Vec<String> = verdict.violations.iter().map(ToString::to_string).collect();
-    let (proven, compared) = (verdict.proven(), verdict.compared);
+pub(super) fn ranks_line(verdict: &Ranks) -> String {
+    let violations: Vec<&str> = verdict.errors.iter().map(TraceError::message).collect();
+    let (folder, proven, compared) = (&verdict.folder, verdict.proven(), verdict.compared);
     json!({ "ranks": folder, "proven": proven, "compared": compared, "violations": violations })
         .to_string()
 }

@@ -4,6 +4,7 @@
 //! Exit status 0: all are proven. 1: one is not. 2: bad input.
 
 mod json;
+mod ranks;
 mod subject;
 
 use std::io::{self, Write};
@@ -11,12 +12,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use millstream_instructions::{InstructionList, SyncPolicy};
-use millstream_runner::{Loading, RunError, RunOptions};
+use millstream_instructions::SyncPolicy;
+use millstream_runner::{Loading, RunError, RunOptions, is_list_file};
 use millstream_trace::{EtOptions, LoadOptions, Number, TraceError};
 use millstream_types::DeviceId;
-use millstream_verify::{RanksVerdict, Verdict, verify, verify_ranks};
+use millstream_verify::{Verdict, verify};
 
+use ranks::{Ranks, Whole};
 use subject::File;
 pub(crate) use subject::Subject;
 
@@ -50,6 +52,9 @@ pub(crate) struct Arguments {
     /// Verify each trace on N ranks, all of which read the same file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks: Option<u32>,
+    /// Compare the lists of ranks with what this program, which names ranks, gives each of them
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Spread the ops of a trace that names no streams over N compute streams
     #[arg(long, alias = "streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
@@ -150,10 +155,17 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     if paths.is_empty() {
         return Err(problem("there is nothing to verify".to_owned()).into());
     }
+    let is_of_ranks = |file: &File| file.ranks.is_some() && is_list_file(&file.path);
+    if arguments.program.is_some() && !paths.iter().all(is_of_ranks) {
+        let message = "--program: expected folders with lists of ranks, as run --emit writes them";
+        return Err(problem(message.to_owned()).into());
+    }
     let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(problem)?;
     outputs.refuse(paths.iter().map(|file| file.path.as_path())).map_err(problem)?;
     let (mut proven, mut lines, mut bad) = (true, String::new(), Vec::new());
     let mut ranks = Ranks::default();
+    let program = arguments.program.as_deref();
+    let whole = Whole { program, options: &options, loading: &loading };
     for (k, file) in paths.iter().enumerate() {
         let subjects = match subject::load(file, &options, &loading, &arguments.timeline) {
             Ok(subjects) => subjects,
@@ -163,11 +175,13 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
             }
         };
         let alone = paths.len() == 1 && subjects.len() == 1;
-        ranks.add(file, subjects.first().map(|subject| &subject.list));
-        for subject in subjects {
+        for (k, subject) in subjects.into_iter().enumerate() {
             let verdict = verify(&subject.list);
             let found = Found { subject, verdict };
             proven &= found.verdict.proven();
+            if k == 0 {
+                ranks.add(file, &found);
+            }
             for violation in &found.verdict.violations {
                 violations::print(&found.subject, violation);
             }
@@ -179,12 +193,13 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
             }
         }
         let ends = paths.get(k + 1).is_none_or(|next| next.ranks != file.ranks);
-        if let Some((folder, verdict)) = ranks.verdict(file).filter(|_| ends) {
+        let verdict = if ends { ranks.verdict(&whole)? } else { None };
+        if let Some(verdict) = verdict {
             proven &= verdict.proven();
-            let line = ranks_line(&folder, &verdict);
-            outputs.show(|out, _| writeln!(out, "{line}")).map_err(problem)?;
+            verdict.errors.iter().for_each(snippet::print);
+            outputs.show(|out, _| writeln!(out, "{}", verdict.line())).map_err(problem)?;
             if arguments.report.is_some() {
-                lines.push_str(&json::ranks_line(&folder, &verdict));
+                lines.push_str(&json::ranks_line(&verdict));
                 lines.push('\n');
             }
         }
@@ -195,47 +210,6 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     match bad.is_empty() {
         true => Ok(proven),
         false => Err(RunError { errors: bad, runtime: false }),
-    }
-}
-
-/// The lists of the ranks of a folder.
-#[derive(Default)]
-struct Ranks {
-    folder: Option<PathBuf>,
-    lists: Vec<InstructionList>,
-}
-
-impl Ranks {
-    /// Adds the list of a file, if it is one of several ranks.
-    fn add(&mut self, file: &File, list: Option<&InstructionList>) {
-        if self.folder != file.ranks {
-            *self = Ranks { folder: file.ranks.clone(), lists: Vec::new() };
-        }
-        self.lists.extend(list.filter(|_| file.ranks.is_some()).cloned());
-    }
-
-    /// Returns whether the ranks of the file's folder meet.
-    fn verdict(&self, file: &File) -> Option<(String, RanksVerdict)> {
-        let folder = file.ranks.as_ref()?.display().to_string();
-        let lists: Vec<&InstructionList> = self.lists.iter().collect();
-        Some((folder, verify_ranks(&lists)))
-    }
-}
-
-/// Returns the result for the ranks of a folder, and prints why they do not meet.
-fn ranks_line(folder: &str, verdict: &RanksVerdict) -> String {
-    for violation in &verdict.violations {
-        snippet::print(&TraceError::of_file(folder, violation.to_string()));
-    }
-    match verdict.violations.len() {
-        0 => format!(
-            "{folder}: proven: the ranks meet, in {}",
-            count(verdict.compared as u64, "collective")
-        ),
-        n => {
-            let found = count(n as u64, "violation");
-            format!("{folder}: not proven: the ranks do not meet, {found}")
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use millstream_ops::collective;
 use millstream_runner::{
     Listing, Loading, RunError, RunOptions, is_list_file, lists, load as load_trace,
 };
-use millstream_trace::{Entry, TraceError};
+use millstream_trace::{Entry, ListRank, TraceError};
 
 use crate::profile::Timeline;
 
@@ -25,6 +25,8 @@ pub(crate) struct Subject {
     pub(crate) list: InstructionList,
     /// Whether it belongs to one of several ranks.
     is_rank: bool,
+    /// The rank that a file with a list says.
+    pub(super) rank: Option<ListRank>,
     /// The text whose lines are counted: the file, or the list of a trace.
     text: String,
     /// The line of each instruction, from 1.
@@ -37,7 +39,7 @@ impl Subject {
     fn new(name: String, list: InstructionList, text: String, lines: Vec<usize>) -> Subject {
         let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
-        Subject { name, list, is_rank: false, text, lines, starts }
+        Subject { name, list, is_rank: false, rank: None, text, lines, starts }
     }
 
     /// Returns whether the list waits for other ranks, on whose lists it then depends.
@@ -93,16 +95,22 @@ pub(super) fn expand(
             files.push(File { is_timeline: true, ..one(path.clone()) });
             continue;
         }
+        let entries = millstream_trace::expand([path])?;
         if path.is_dir() {
             let mut lists = Vec::new();
             let found = lists_below(path, 0, &mut lists);
-            files.extend(lists.into_iter().map(one));
+            // The lists of ranks are verified together.
+            let of_ranks = |list: &PathBuf| {
+                let is_ranks = |entry: &&Entry| matches!(entry, Entry::Ranks { .. });
+                entries.iter().filter(is_ranks).any(|entry| entry.paths().contains(list))
+            };
+            files.extend(lists.into_iter().filter(|list| !of_ranks(list)).map(one));
             found.map_err(|e| {
                 let file = path.display().to_string();
                 TraceError::of_file(file, format!("cannot read it: {e}"))
             })?;
         }
-        for entry in millstream_trace::expand([path])? {
+        for entry in entries {
             let is_list = matches!(&entry, Entry::Trace(path) if is_list_file(path));
             let entry = match ranks.filter(|_| !is_list) {
                 Some(count) => entry.on_ranks(count)?,
@@ -117,6 +125,10 @@ pub(super) fn expand(
                         rank: (rank, count),
                         ..one(path)
                     }));
+                }
+                // A program of several ranks that is not complete.
+                Entry::Skipped { path, reason } if path.is_dir() => {
+                    return Err(TraceError::of_file(path.display().to_string(), reason));
                 }
                 Entry::Skipped { path, reason } => {
                     eprintln!("skipping {}: {reason}", path.display());
@@ -169,7 +181,9 @@ pub(super) fn load(
             TraceError::of_file(format!("{name}:{}:{}", e.line, e.column), e.message)
                 .help(format!("the line is: {}", line.trim()))
         })?;
-        return Ok(vec![Subject::new(name, list, text, lines)]);
+        let rank = ListRank::parse(&text);
+        let is_rank = ranks.is_some() || rank.as_ref().is_some_and(|rank| rank.ranks > 1);
+        return Ok(vec![Subject { is_rank, rank, ..Subject::new(name, list, text, lines) }]);
     }
     let program = Arc::new(load_trace(path, &loading.of_rank(rank.0, rank.1), options)?);
     let made = lists(&program, options)?;

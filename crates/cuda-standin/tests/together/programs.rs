@@ -73,7 +73,8 @@ fn every_recorded_program() {
 }
 
 /// The programs of several ranks with their collectives on the devices: PyTorch's values, and the
-/// bytes of the collectives on the host, as the stand-in's NCCL reduces in the order of the ranks.
+/// bytes of the collectives on the host, as the stand-in's NCCL reduces in the order of the ranks;
+/// also as executables, which launch collectives between their graphs.
 #[test]
 fn every_recorded_program_of_several_ranks_by_nccl() {
     must_be_there();
@@ -85,11 +86,11 @@ fn every_recorded_program_of_several_ranks_by_nccl() {
             .device(SIM)
             .repeat(2);
         let on_host = run(&name, &ranks, &options);
-        for compute_streams in [1, 4] {
+        for (compute_streams, replay) in [(1, false), (4, false), (1, true), (4, true)] {
             let options = options.clone().compute_streams(compute_streams).nccl(true);
-            let reports = run(&name, &ranks, &options);
+            let reports = run(&name, &ranks, &options.replay(replay).repeat(3));
             for (rank, (report, on_host)) in reports.iter().zip(&on_host).enumerate() {
-                let what = format!("{name}, rank {rank}, {compute_streams} streams");
+                let what = format!("{name}, rank {rank}, {compute_streams} streams, {replay}");
                 assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
                 for (output, on_host) in report.outputs.iter().zip(&on_host.outputs) {
                     assert!(output.ok(), "{what}: {}: {:?}", output.name, output.comparison);

@@ -189,6 +189,7 @@ pub(crate) fn import(
         spread: true,
         is_partial: false,
         is_divided: false,
+        rank: None,
         imported: Some(Box::new(report)),
     })
 }

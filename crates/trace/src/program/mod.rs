@@ -13,6 +13,7 @@ use crate::data::{Data, memory};
 use crate::error::{Result, Site, TraceError};
 use crate::et::report::Imported;
 use crate::hint::Probe;
+use crate::list_file::ListRank;
 use crate::source::{Source, Span};
 
 mod executable;
@@ -73,6 +74,8 @@ pub struct Program {
     pub is_partial: bool,
     /// Whether it is what one rank runs of a program that names ranks.
     pub is_divided: bool,
+    /// The rank whose list it is, if it is that of a rank.
+    pub rank: Option<ListRank>,
     /// The import's report, if the program is an execution trace.
     pub imported: Option<Box<Imported>>,
 }

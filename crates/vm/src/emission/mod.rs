@@ -8,6 +8,7 @@ pub(crate) mod guard;
 pub(crate) mod origin;
 pub(crate) mod reentrancy;
 pub(crate) mod router;
+pub(crate) mod stall;
 mod waits;
 
 use std::sync::{Arc, PoisonError, TryLockError};

@@ -10,6 +10,7 @@ use millstream_types::{Error, Point, Result};
 
 use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::reentrancy;
+use crate::emission::stall::{Awaited, Registered};
 use crate::engine::Signal;
 use crate::sync::points::{Milestone, Waiter};
 use crate::sync::polling::{PROGRAM_POLLS, relax};
@@ -43,12 +44,13 @@ impl MachineShared {
             return Ok(());
         }
         let mut pending = backlog.pending();
+        let _registered = self.register(Awaited::Room);
         while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
             if self.is_closed() {
                 return Err(Error::Closed);
             }
             if self.runs_by_itself() {
-                self.report_stall(|| backlog.pending() <= self.watermark / 2)?;
+                self.report_stall()?;
             }
             // While other streams move, there may be room later.
             let before = std::mem::replace(&mut pending, backlog.pending());
@@ -105,6 +107,7 @@ impl MachineShared {
         match self.driver {
             DriverKind::Simulated => return self.step_until(&point, true, || signal.is_set()),
             DriverKind::Inline => {
+                let _registered = self.register(Awaited::Point(point));
                 while !signal.is_set() {
                     self.check_unreachable(point)?;
                     self.advance_inline(Duration::from_millis(20))?;
@@ -120,11 +123,11 @@ impl MachineShared {
             }
             relax(check);
         }
-        let detects = self.tables.communicator.deliveries().is_some();
-        let interval = if detects { STALL_INTERVAL } else { RECHECK_INTERVAL };
+        let registered = self.register(Awaited::Point(point));
+        let interval = if registered.is_some() { STALL_INTERVAL } else { RECHECK_INTERVAL };
         while !signal.wait(interval) {
-            if detects {
-                self.report_stall(|| signal.is_set())?;
+            if registered.is_some() && !signal.is_set() {
+                self.report_stall()?;
             }
             self.check_unreachable(point)?;
         }
@@ -148,7 +151,10 @@ impl MachineShared {
             // move.
             return if timeout.is_some() { waited.map_err(|_| late()) } else { waited };
         }
+        // A wait with a time limit ends by itself.
+        let register = || timeout.map_or_else(|| self.register(Awaited::Point(point)), |_| None);
         if self.driver == DriverKind::Inline {
+            let _registered = register();
             while !points.reached(point, Milestone::Completed) {
                 let patience = Duration::from_millis(20);
                 let patience = timeout.map_or(Ok(patience), |all| Ok(left(all)?.min(patience)))?;
@@ -171,13 +177,14 @@ impl MachineShared {
         if !points.park(point, Milestone::Completed, waiter.clone()) {
             return Ok(());
         }
-        // While ranks of one process may wait for one another, this thread looks for that.
-        let detects = self.tables.communicator.deliveries().is_some();
+        // While ranks may wait for one another, this thread looks for that.
+        let registered = register();
+        let detects = registered.is_some();
         let mut interval = if detects { STALL_INTERVAL } else { RECHECK_INTERVAL };
         while !points.reached(point, Milestone::Completed) {
             // Checked after parking: a thread that finds the point unreachable wakes this waiter.
             if detects {
-                self.report_stall(|| points.reached(point, Milestone::Completed))?;
+                self.report_stall()?;
             }
             let left =
                 self.check_unreachable(point).and_then(|()| timeout.map_or(Ok(interval), left));
@@ -248,14 +255,30 @@ impl MachineShared {
         Ok(reached)
     }
 
-    /// Tells the communicator if nothing of this machine can run before another rank acts, nor the
-    /// program, which waits until `done`.
-    fn report_stall(&self, done: impl FnOnce() -> bool) -> Result<()> {
+    /// Counts the calling thread as waiting, if the communicator detects ranks that wait for one
+    /// another.
+    fn register(&self, awaited: Awaited) -> Option<Registered<'_>> {
+        self.tables.communicator.deliveries()?;
+        self.submitters.wait(awaited)
+    }
+
+    /// Returns whether every thread of the program waits. Asked last: the workers may have become
+    /// quiet by completing what one of them waits for.
+    fn all_wait(&self) -> bool {
+        let Tables { points, backlog, .. } = &*self.tables;
+        self.submitters.all_wait(|awaited| match awaited {
+            Awaited::Point(point) => points.reached(*point, Milestone::Completed),
+            Awaited::Room => backlog.pending() <= self.watermark / 2,
+        })
+    }
+
+    /// Tells the communicator if nothing of this machine can run before another rank acts, and all
+    /// threads of the program wait.
+    fn report_stall(&self) -> Result<()> {
         let communicator = &self.tables.communicator;
         let Some(deliveries) = communicator.deliveries() else { return Ok(()) };
         let is_quiet = self.lock()?.router.driver.is_quiet(&self.tables);
-        // Asked last: the workers may have become quiet by completing what the program waits for.
-        if is_quiet && !done() {
+        if is_quiet && self.all_wait() {
             communicator.report_stall(deliveries);
         }
         Ok(())
@@ -270,7 +293,8 @@ impl MachineShared {
         // If something ran, the caller may already have what it waits for.
         let deliveries = tables.communicator.deliveries();
         if !router.driver.advance(&tables) && !patience.is_zero() {
-            if let Some(deliveries) = deliveries.filter(|_| router.driver.is_quiet(&tables)) {
+            let is_stalled = |_: &u64| router.driver.is_quiet(&tables) && self.all_wait();
+            if let Some(deliveries) = deliveries.filter(is_stalled) {
                 tables.communicator.report_stall(deliveries);
             }
             router.driver.wait_for_messages(&tables, patience);

@@ -231,6 +231,11 @@ impl Progress {
 
     fn leave(&mut self) {
         if !std::mem::replace(&mut self.has_left, true) {
+            // Rank 0 may not know the cause yet. Without it, this rank would be the lost one there.
+            if let Some(error) = self.failed.as_ref().filter(|_| self.rank != 0) {
+                let error = brief(error);
+                self.tell(0, Control::Abort { error });
+            }
             self.tell(0, Control::Leave { rank: self.rank, epoch: u64::MAX });
         }
     }

@@ -85,9 +85,13 @@ pub struct MachineConfig {
     pub policies: Vec<Arc<dyn StreamPolicy>>,
     /// Whether recorded lists say why each wait was emitted or elided.
     pub annotations: bool,
-    /// The connection to the program's other ranks, for collectives and `GlobalSync`. If it detects
-    /// ranks that wait for one another, one thread makes all calls and waits of the machine.
+    /// The connection to the program's other ranks, for collectives and `GlobalSync`.
     pub communicator: Arc<dyn Communicator>,
+    /// The number of threads that ever make calls and waits on the machine; none if it is not
+    /// known. Ranks that wait for one another are found once all these threads of each of them are
+    /// in waits without a time limit. Without the number only the watchdog ends such waits, except
+    /// for [`DriverKind::Simulated`], which one thread drives.
+    pub submitters: Option<usize>,
 }
 
 /// Returns how many threads can run at once. Asked once, as the system reads files to answer.
@@ -130,6 +134,7 @@ impl MachineConfig {
             policies: Vec::new(),
             annotations: true,
             communicator: Arc::new(SingleRank),
+            submitters: None,
         }
     }
 
@@ -309,6 +314,13 @@ impl MachineConfig {
     #[must_use]
     pub fn communicator(mut self, communicator: Arc<dyn Communicator>) -> MachineConfig {
         self.communicator = communicator;
+        self
+    }
+
+    /// Sets [`MachineConfig::submitters`].
+    #[must_use]
+    pub fn submitters(mut self, submitters: Option<usize>) -> MachineConfig {
+        self.submitters = submitters;
         self
     }
 }

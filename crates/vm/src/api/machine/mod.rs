@@ -55,6 +55,7 @@ use crate::emission::closure_calls::ClosureCalls;
 use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::router::Router;
+use crate::emission::stall::Submitters;
 use crate::emission::{Emission, Release};
 use crate::engine;
 use crate::host::{HostTable, HostWorkers};
@@ -101,6 +102,8 @@ pub(crate) struct MachineShared {
     default_stream: OnceLock<StreamId>,
     closed: AtomicBool,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
+    /// The program's threads, of which those that wait are counted.
+    pub(crate) submitters: Submitters,
     /// The recording of times under way.
     pub(crate) recording: ActiveRecording,
     /// Whether shutdown has left hanging instructions behind.
@@ -217,6 +220,7 @@ impl Machine {
             default_stream: OnceLock::default(),
             closed: AtomicBool::new(false),
             watchdog,
+            submitters: Submitters::new(config.submitters),
             recording: ActiveRecording::default(),
             abandoned: AtomicBool::new(false),
         };
