@@ -10,8 +10,7 @@ use std::ops::Range;
 
 use anyhow::{Result, ensure};
 use millstream_ops::checks;
-use millstream_ops::conv::Conv;
-use millstream_ops::matmul::WORKSPACE_ALIGN;
+use millstream_ops::conv::{Conv, WORKSPACE_ALIGN};
 
 use super::Kernel;
 use super::conv_integer;
