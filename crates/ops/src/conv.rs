@@ -20,7 +20,6 @@ use millstream_types::{Attrs, DType, Dims, Result, TensorSpec};
 use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
 use crate::layouts;
-use crate::matmul::WORKSPACE_ALIGN;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 /// The number of spatial dimensions of every computation. Fewer are filled up in front with
@@ -224,6 +223,10 @@ fn spec(shape: &[usize], x: &TensorSpec, weight: &TensorSpec) -> Result<TensorSp
         None => TensorSpec::contiguous(x.dtype, shape),
     }
 }
+
+/// The alignment in bytes of the weight in the workspace. The workspace is larger by this amount,
+/// since it may begin at any address.
+pub const WORKSPACE_ALIGN: usize = 64;
 
 /// Returns the workspace for the weight in the dtype of the computation.
 fn workspace(weight: &TensorSpec) -> usize {

@@ -67,7 +67,7 @@ fn rule(call: CallSpec<'_>, op: &str, rank: usize) -> Result<Signature> {
             format!("expected batches of one length, got {} and {}", x.brief(), y.brief());
         return Err(refused(op, message));
     }
-    let (output, workspace) = matmul::result(op, x, y)?;
+    let output = matmul::result(op, x, y)?;
     if bias.dtype != x.dtype {
         let message = format!("expected one dtype, got {} and {}", bias.brief(), x.brief());
         return Err(refused(op, message));
@@ -79,7 +79,7 @@ fn rule(call: CallSpec<'_>, op: &str, rank: usize) -> Result<Signature> {
     for name in ["beta", "alpha"] {
         factor(call, op, name, &output)?;
     }
-    Ok(Signature { workspace, ..Signature::reads(3, output) })
+    Ok(Signature::reads(3, output))
 }
 
 fn factor(call: CallSpec<'_>, op: &str, name: &str, output: &TensorSpec) -> Result<()> {

@@ -58,10 +58,6 @@ impl Product {
     }
 }
 
-/// The alignment in bytes of the kernel's parts of the workspace. The workspace is larger by this
-/// amount for each part, since it may begin at any address.
-pub const WORKSPACE_ALIGN: usize = 64;
-
 pub(crate) const OPS: &[Def] = &[MATMUL];
 
 const MATMUL: Def = Def {
@@ -74,15 +70,14 @@ const MATMUL: Def = Def {
 };
 
 fn rule(call: CallSpec<'_>) -> Result<Signature> {
-    let (output, workspace) = result("matmul", &call.inputs[0], &call.inputs[1])?;
-    Ok(Signature { workspace, ..Signature::reads(2, output) })
+    Ok(Signature::reads(2, result("matmul", &call.inputs[0], &call.inputs[1])?))
 }
 
-/// Returns the product of `x` and `y`, and the bytes of workspace of its kernel.
+/// Returns the product of `x` and `y`.
 ///
 /// # Errors
 /// Fails if dtypes differ or are bool, or if shapes do not match.
-pub(crate) fn result(op: &str, x: &TensorSpec, y: &TensorSpec) -> Result<(TensorSpec, usize)> {
+pub(crate) fn result(op: &str, x: &TensorSpec, y: &TensorSpec) -> Result<TensorSpec> {
     if x.dtype != y.dtype {
         let message = format!("expected one dtype, got {} and {}", x.brief(), y.brief());
         return Err(refused(op, message));
@@ -99,15 +94,5 @@ pub(crate) fn result(op: &str, x: &TensorSpec, y: &TensorSpec) -> Result<(Tensor
     if y.layout.rank() > 1 {
         shape.push(product.n);
     }
-    let output = TensorSpec::contiguous(x.dtype, &shape)?;
-    // f16 and bf16 need both operands and the result in f32. The sum of the element counts of three
-    // valid tensors does not overflow.
-    let workspace = match x.dtype {
-        DType::F16 | DType::BF16 => {
-            let elements = x.numel() + y.numel() + output.numel();
-            elements * DType::F32.size() + 4 * WORKSPACE_ALIGN
-        }
-        _ => 0,
-    };
-    Ok((output, workspace))
+    TensorSpec::contiguous(x.dtype, &shape)
 }

@@ -335,6 +335,16 @@ fn products(all: &mut Vec<Case>) {
     product("96 of 128x64x128", f32s(&[96, 128, 64]), f32s(&[96, 64, 128]));
     product("f16 512", dense(F16, &[512, 512]), dense(F16, &[512, 512]));
     product("bf16 512", dense(BF16, &[512, 512]), dense(BF16, &[512, 512]));
+    for (name, dtype) in [("f16", F16), ("bf16", BF16)] {
+        let of = |shape: &[usize]| dense(dtype, shape);
+        product(&format!("{name} 1024"), of(&[1024, 1024]), of(&[1024, 1024]));
+        let shape = "512x768x3072t";
+        product(&format!("{name} {shape}"), of(&[512, 768]), transposed(dtype, 768, 3072));
+        let shape = "1x4096x4096t";
+        product(&format!("{name} {shape}"), of(&[1, 4096]), transposed(dtype, 4096, 4096));
+        product(&format!("{name} 4x32x32"), of(&[4, 32]), of(&[32, 32]));
+    }
+    product("bf16 768tx512x3072", transposed(BF16, 768, 512), dense(BF16, &[512, 3072]));
     for (name, m, k, n) in
         [("4x64x64t", 4, 64, 64), ("8x32x96t", 8, 32, 96), ("512x768x768t", 512, 768, 768)]
     {
@@ -349,6 +359,7 @@ fn attention(all: &mut Vec<Case>) {
         ("2x2x8x8", 2, 2, 8, 8),
         ("4x12x128x64", 4, 12, 128, 64),
         ("1x12x1024x64", 1, 12, 1024, 64),
+        ("1x2x4096x64", 1, 2, 4096, 64),
     ] {
         let q = f32s(&[batch, heads, length, width]);
         let sums = f32s(&[batch, heads, length]);
@@ -399,6 +410,8 @@ fn convolutions(all: &mut Vec<Case>) {
         ("7 2048-512 1x1", [4, 2048, 7, 512, 1, 1, 1]),
         ("56-28 256-512 1x1/2", [4, 256, 56, 512, 1, 2, 1]),
         ("28 116 3x3 depthwise", [4, 116, 28, 116, 3, 1, 116]),
+        ("56 144 3x3/2 depthwise", [4, 144, 56, 144, 3, 2, 144]),
+        ("14 512 3x3 in 32 groups", [4, 512, 14, 512, 3, 1, 32]),
     ] {
         let (pad, out) = (kernel / 2, size / stride);
         let pads: Vec<i64> = vec![pad as i64; 2];
@@ -431,10 +444,15 @@ fn convolutions(all: &mut Vec<Case>) {
                 "a.convolution_backward(x0, x1, x2, None, [1,1], [1,1], [1,1], False, [0,0], 1, [True, False, False])",
                 "a.convolution_backward(x0, x1, x2, None, [1,1], [1,1], [1,1], False, [0,0], 1, [False, True, False])",
             ),
+            (3, 1, _) => (
+                "F.conv2d(x0, x1, stride=[1,1], padding=1, groups=x0.shape[1]//x1.shape[1])",
+                "a.convolution_backward(x0, x1, x2, None, [1,1], [1,1], [1,1], False, [0,0], x1.shape[1]//x2.shape[1], [True, False, False])",
+                "a.convolution_backward(x0, x1, x2, None, [1,1], [1,1], [1,1], False, [0,0], x1.shape[1]//x2.shape[1], [False, True, False])",
+            ),
             (3, _, _) => (
-                "F.conv2d(x0, x1, padding=1, groups=116)",
-                "a.convolution_backward(x0, x1, x2, None, [1,1], [1,1], [1,1], False, [0,0], 116, [True, False, False])",
-                "a.convolution_backward(x0, x1, x2, None, [1,1], [1,1], [1,1], False, [0,0], 116, [False, True, False])",
+                "F.conv2d(x0, x1, stride=[2,2], padding=1, groups=x0.shape[1]//x1.shape[1])",
+                "a.convolution_backward(x0, x1, x2, None, [2,2], [1,1], [1,1], False, [0,0], x1.shape[1]//x2.shape[1], [True, False, False])",
+                "a.convolution_backward(x0, x1, x2, None, [2,2], [1,1], [1,1], False, [0,0], x1.shape[1]//x2.shape[1], [False, True, False])",
             ),
             _ => (
                 "F.conv2d(x0, x1, stride=2, padding=3)",

@@ -4,17 +4,18 @@
 //!
 //! A convolution goes from the image to the map. Its gradient for the image and a transposed
 //! convolution go from the map to the image. With weights of one element both are products with the
-//! elements in place; many with weights of 3 × 3 are computed by [`winograd`](super::winograd).
+//! elements in place; many with weights of 3 × 3 are computed by [`winograd`](super::winograd), and
+//! groups of few channels by [`direct`](super::direct).
 
 use std::ops::Range;
 
 use anyhow::{Result, ensure};
 use millstream_ops::checks;
-use millstream_ops::conv::Conv;
-use millstream_ops::matmul::WORKSPACE_ALIGN;
+use millstream_ops::conv::{Conv, WORKSPACE_ALIGN};
 
 use super::Kernel;
 use super::conv_integer;
+use super::direct::Direct;
 use super::im2col::Im2Col;
 use super::memory::{Buffer, Workspace};
 use super::norm::load_all;
@@ -128,6 +129,9 @@ fn to_map<T: Real>(
     let im2col = Im2Col(conv);
     if im2col.is_plain() {
         return by_element(ctx, conv, image, weight, bias, map, false);
+    }
+    if let Some(direct) = Direct::new(conv, weight, false) {
+        return direct.run(ctx, image, weight, bias, map);
     }
     if let Some(winograd) = Winograd::new::<T>(conv, false)
         && winograd.run(ctx, image, weight, bias, map)
@@ -259,6 +263,9 @@ fn to_image<T: Real>(
     if im2col.is_plain() {
         return by_element(ctx, conv, map, weight, bias, image, true);
     }
+    if let Some(direct) = Direct::new(conv, weight, true) {
+        return direct.run(ctx, map, weight, bias, image);
+    }
     if let Some(winograd) = Winograd::new::<T>(conv, true)
         && winograd.run(ctx, map, weight, bias, image)
     {
@@ -329,6 +336,12 @@ fn to_weight<T: Real>(
     out: &Sequence,
 ) {
     let im2col = Im2Col(conv);
+    if !im2col.is_plain()
+        && let Some(direct) = Direct::new::<T>(conv, &[], false)
+        && direct.weight_gradient::<T>(ctx, image, map, out)
+    {
+        return;
+    }
     let kernel = im2col.kernel();
     let most = (ROWS / kernel).clamp(1, conv.image_channels);
     let across = conv.image_channels.div_ceil(most);

@@ -1,4 +1,4 @@
-//! Conversions of elements that follow one another in memory.
+//! Conversions of elements that follow one another in memory, and of small matrices.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
@@ -43,6 +43,49 @@ pub(crate) unsafe fn convert_dense<S: Element, T: Element>(
     }
     // SAFETY: guaranteed by the caller.
     unsafe { each(from, to, count) };
+}
+
+/// The distances between rows and between columns of a matrix, in elements.
+pub(crate) type Steps = [isize; 2];
+
+/// Returns the steps of a dense matrix whose lines run as those of a matrix with these steps.
+pub(crate) fn dense_steps(like: Steps, [rows, columns]: [usize; 2]) -> Steps {
+    if like[0] == 1 && like[1] != 1 { [1, rows as isize] } else { [columns as isize, 1] }
+}
+
+/// Converts a matrix of this many rows and columns.
+///
+/// # Safety
+/// With their steps, the elements of `from` are valid for reads and those of `to` for writes, and
+/// the two do not overlap.
+pub(crate) unsafe fn convert_block<S: Element, T: Element>(
+    [rows, columns]: [usize; 2],
+    (from, [from_row, from_column]): (*const S, Steps),
+    (to, [to_row, to_column]): (*mut T, Steps),
+) {
+    // Along the lines of the dense side.
+    let (lines, count, from_line, to_line, from_step, to_step) =
+        if to_row == 1 && to_column != 1 || from_row == 1 && from_column != 1 {
+            (columns, rows, from_column, to_column, from_row, to_row)
+        } else {
+            (rows, columns, from_row, to_row, from_column, to_column)
+        };
+    for line in 0..lines as isize {
+        let from = from.wrapping_offset(line * from_line);
+        let to = to.wrapping_offset(line * to_line);
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            if from_step == 1 && to_step == 1 {
+                convert_dense(from, to, count);
+                continue;
+            }
+            for at in 0..count as isize {
+                let (from, to) =
+                    (from.wrapping_offset(at * from_step), to.wrapping_offset(at * to_step));
+                to.write(cast(from.read()));
+            }
+        }
+    }
 }
 
 /// The elements that one instruction converts.

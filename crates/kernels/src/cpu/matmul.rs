@@ -2,21 +2,22 @@
 //!
 //! The shape of the result alone decides its division into tiles, and one thread computes a tile;
 //! results therefore do not depend on the number of threads. The `gemm` crate computes floats, with
-//! its own threads off. f16 and bf16 are converted to f32 in the workspace, multiplied there, and
-//! rounded once; the f16 of the `gemm` crate would round the sum between blocks of the inner
-//! dimension.
+//! its own threads off. f16 and bf16 are converted to f32 by blocks, multiplied there, and rounded
+//! once; the f16 of the `gemm` crate would round the sum between blocks of the inner dimension.
 
 use anyhow::{Result, ensure};
+use half::{bf16, f16};
 use millstream_ops::args::Scalar;
-use millstream_ops::matmul::{Product, WORKSPACE_ALIGN};
-use millstream_types::layout::{contiguous_strides, numel};
+use millstream_ops::matmul::Product;
+use millstream_types::layout::numel;
 use millstream_types::{DType, Dims};
 use num_complex::Complex;
 
 use super::Kernel;
+use super::conversion::{Steps, convert_block, dense_steps};
 use super::copy::convert;
 use super::element::{Element, dispatch, from_scalar};
-use super::memory::{Workspace, expect_dtype};
+use super::memory::{Buffer, expect_dtype};
 use super::number::Number;
 use super::strided::Address;
 use crate::context::{KernelCtx, RawTensor};
@@ -33,6 +34,11 @@ const SHARES: usize = 6;
 
 /// The number of multiplications in a task. Smaller tiles are grouped into one task.
 const TASK: usize = 1 << 16;
+
+/// The most rows or columns, and the most terms of a sum, of a block of f16 or bf16 that is
+/// converted at once. Smaller blocks are converted more often, and in shorter pieces of memory.
+const BLOCK: usize = 512;
+const DEPTH: usize = 512;
 
 /// A batch of matrices: the address of the first, and their strides in elements.
 struct Matrices {
@@ -65,6 +71,10 @@ impl Matrices {
         };
         let batch = (0..batch_rank).map(stride).collect();
         Matrices { data: Address(tensor.data), batch, row, column }
+    }
+
+    fn steps(&self) -> Steps {
+        [self.row, self.column]
     }
 
     /// Returns the address of element (`row`, `column`) of matrix `number` of a batch of this
@@ -185,34 +195,34 @@ impl<'a> Multiply<'a> {
 
     /// Computes a product of f32, f64, or complex numbers of these.
     fn floats<T: Element>(&self, ctx: &KernelCtx<'_>, scale: Scale<T>) {
-        let Multiply { x, y, out, .. } = self;
+        let steps = [&self.x, &self.y, &self.out].map(Matrices::steps);
+        // SAFETY: the tile lies in the matrices, which are valid by the contract of `new`, and no
+        // other tile reads or writes its part of the output.
+        self.tiles::<T>(ctx, |tile| unsafe { multiply_tile(tile, steps, scale) });
+    }
+
+    /// Computes a product of f16 or bf16 in f32, of which blocks of the operands are converted just
+    /// before they are multiplied.
+    fn halves<T: Element>(&self, ctx: &KernelCtx<'_>, scale: Scale<f32>) {
+        let steps = [&self.x, &self.y, &self.out].map(Matrices::steps);
+        let [x, y, out] = steps;
+        let all = |n: usize| (0..n).step_by(BLOCK).map(move |at| (at, BLOCK.min(n - at)));
         self.tiles::<T>(ctx, |t| {
-            let (read, beta) = (scale.beta.is_some(), scale.beta.unwrap_or(T::ZERO));
-            let alone = gemm::Parallelism::None;
-            // SAFETY: the tile lies in the matrices, which are valid by the contract of `new`, and
-            // no other tile reads or writes its part of the output.
-            unsafe {
-                gemm::gemm(
-                    t.m,
-                    t.n,
-                    t.k,
-                    t.out,
-                    out.column,
-                    out.row,
-                    read,
-                    t.x,
-                    x.column,
-                    x.row,
-                    t.y,
-                    y.column,
-                    y.row,
-                    beta,
-                    scale.alpha,
-                    false,
-                    false,
-                    false,
-                    alone,
-                );
+            for (row, m) in all(t.m) {
+                for (column, n) in all(t.n) {
+                    let tile = Tile {
+                        m,
+                        n,
+                        k: t.k,
+                        x: t.x.wrapping_offset(row as isize * x[0]),
+                        y: t.y.wrapping_offset(column as isize * y[1]),
+                        out: t
+                            .out
+                            .wrapping_offset(row as isize * out[0] + column as isize * out[1]),
+                    };
+                    // SAFETY: as in `floats`.
+                    unsafe { multiply_halves(tile, steps, scale) };
+                }
             }
         });
     }
@@ -246,6 +256,72 @@ impl<'a> Multiply<'a> {
     }
 }
 
+/// Computes a tile of floats with the `gemm` crate.
+///
+/// # Safety
+/// The tile's matrices, with these steps, are valid; nothing else accesses its output.
+unsafe fn multiply_tile<T: Element>(t: Tile<T>, [x, y, out]: [Steps; 3], scale: Scale<T>) {
+    let (read, beta) = (scale.beta.is_some(), scale.beta.unwrap_or(T::ZERO));
+    let alone = gemm::Parallelism::None;
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        gemm::gemm(
+            t.m,
+            t.n,
+            t.k,
+            t.out,
+            out[1],
+            out[0],
+            read,
+            t.x,
+            x[1],
+            x[0],
+            t.y,
+            y[1],
+            y[0],
+            beta,
+            scale.alpha,
+            false,
+            false,
+            false,
+            alone,
+        );
+    }
+}
+
+/// Computes a tile of f16 or bf16: adds up products of blocks in f32, and rounds the sums once.
+///
+/// # Safety
+/// As for `multiply_tile`.
+unsafe fn multiply_halves<T: Element>(t: Tile<T>, [x, y, out]: [Steps; 3], scale: Scale<f32>) {
+    let Tile { m, n, .. } = t;
+    let most = t.k.min(DEPTH);
+    let [mut x_block, mut y_block, mut sums] = [m * most, most * n, m * n].map(Buffer::<f32>::new);
+    let sums_steps = dense_steps(out, [m, n]);
+    let mut scale = scale;
+    if scale.beta.is_some() {
+        // SAFETY: guaranteed by the caller; the sums are as many as the elements of the tile.
+        unsafe { convert_block([m, n], (t.out, out), (sums.as_mut_ptr(), sums_steps)) };
+    }
+    // Without terms, the sums are zeros and the old content.
+    for depth in (0..t.k.max(1)).step_by(DEPTH) {
+        let k = DEPTH.min(t.k - depth);
+        let (x_steps, y_steps) = (dense_steps(x, [m, k]), dense_steps(y, [k, n]));
+        let from_x = t.x.wrapping_offset(depth as isize * x[1]);
+        let from_y = t.y.wrapping_offset(depth as isize * y[0]);
+        // SAFETY: guaranteed by the caller; the buffers hold the elements of their blocks.
+        unsafe {
+            convert_block([m, k], (from_x, x), (x_block.as_mut_ptr(), x_steps));
+            convert_block([k, n], (from_y, y), (y_block.as_mut_ptr(), y_steps));
+            let (x, y, out) = (x_block.as_ptr(), y_block.as_ptr(), sums.as_mut_ptr());
+            multiply_tile(Tile { m, n, k, x, y, out }, [x_steps, y_steps, sums_steps], scale);
+        }
+        scale.beta = Some(1.0);
+    }
+    // SAFETY: as above.
+    unsafe { convert_block([m, n], (sums.as_ptr(), sums_steps), (t.out, out)) };
+}
+
 /// `matmul(x, y)`.
 fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
     let all = [ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?];
@@ -259,7 +335,7 @@ fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
 /// All are operands of the call, and `out` is its output.
 ///
 /// # Errors
-/// Fails if shapes or dtypes differ, or if the workspace is too small for f16 and bf16.
+/// Fails if shapes or dtypes differ.
 pub(crate) unsafe fn multiply(
     ctx: &KernelCtx<'_>,
     [x, y, out]: [RawTensor<'_>; 3],
@@ -268,9 +344,6 @@ pub(crate) unsafe fn multiply(
 ) -> Result<()> {
     let product = Product::new(x.shape, y.shape)?;
     let beta = bias.map(|(_, beta)| beta);
-    if matches!(x.dtype, DType::F16 | DType::BF16) {
-        return through_f32(ctx, &product, [x, y, out], alpha, bias);
-    }
     // SAFETY: guaranteed by the caller. The bias becomes the old content of the output.
     let multiply = unsafe {
         if let Some((bias, _)) = bias {
@@ -281,44 +354,12 @@ pub(crate) unsafe fn multiply(
     match x.dtype {
         DType::F32 => multiply.floats::<f32>(ctx, Scale::of(alpha, beta)),
         DType::F64 => multiply.floats::<f64>(ctx, Scale::of(alpha, beta)),
+        DType::F16 => multiply.halves::<f16>(ctx, Scale::of(alpha, beta)),
+        DType::BF16 => multiply.halves::<bf16>(ctx, Scale::of(alpha, beta)),
         DType::C64 => multiply.floats::<Complex<f32>>(ctx, Scale::of(alpha, beta)),
         DType::C128 => multiply.floats::<Complex<f64>>(ctx, Scale::of(alpha, beta)),
         DType::Bool => anyhow::bail!("no product of bool: schema and kernel disagree"),
         _ => dispatch!(x.dtype, T => multiply.integers::<T>(ctx, Scale::of(alpha, beta))),
     }
     Ok(())
-}
-
-/// Converts both operands to f32 in the workspace, multiplies them there, and rounds the result.
-fn through_f32(
-    ctx: &KernelCtx<'_>,
-    product: &Product,
-    all: [RawTensor<'_>; 3],
-    alpha: Scalar,
-    bias: Option<(RawTensor<'_>, Scalar)>,
-) -> Result<()> {
-    let mut workspace = Workspace::of(ctx);
-    let mut strides = [Dims::new(), Dims::new(), Dims::new()];
-    let mut wide = all;
-    for ((wide, strides), tensor) in wide.iter_mut().zip(&mut strides).zip(&all) {
-        *strides = contiguous_strides(tensor.shape)?;
-        wide.dtype = DType::F32;
-        wide.data = workspace.take(tensor.numel() * size_of::<f32>(), WORKSPACE_ALIGN)?;
-    }
-    for (wide, strides) in wide.iter_mut().zip(&strides) {
-        wide.strides = strides;
-    }
-    let ([x, y, out], [x_wide, y_wide, out_wide]) = (all, wide);
-    let scale = Scale::<f32>::of(alpha, bias.map(|(_, beta)| beta));
-    // SAFETY: operands of the call, and disjoint pieces of its workspace of matching sizes. Every
-    // element of the wide result is written before it is read.
-    unsafe {
-        convert(ctx, x, x_wide)?;
-        convert(ctx, y, y_wide)?;
-        if let Some((bias, _)) = bias {
-            convert(ctx, bias, out_wide)?;
-        }
-        Multiply::new(product, [&x_wide, &y_wide, &out_wide])?.floats(ctx, scale);
-        convert(ctx, out_wide, out)
-    }
 }

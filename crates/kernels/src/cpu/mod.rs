@@ -33,6 +33,7 @@
 //! | `slice_matmul`, `im2col` | products of slices, windows of images |
 //! | `matmul`, `linear`, `conv`, `attention` | matrix products and ops built on them |
 //! | `winograd` | convolutions with weights of 3 × 3, with fewer multiplications |
+//! | `direct` | convolutions of groups of few channels, without products of matrices |
 //! | `fft` | discrete Fourier transforms |
 //! | `linalg` | factorizations and solutions of matrices |
 //! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
@@ -70,6 +71,7 @@ mod copy_primitives;
 mod counting;
 mod create;
 mod ctc;
+mod direct;
 mod dropout;
 pub(crate) mod element;
 pub(crate) mod elementwise;

@@ -27,15 +27,6 @@ fn lines(ctx: &KernelCtx<'_>, shape: &[usize]) -> Result<Lines> {
     Ok(Lines::new(shape, dimension(dim, shape.len())?))
 }
 
-/// Replaces each value by the exponential of its difference from the maximum; returns the maximum
-/// and the sum. It is part of functions that are vectorised.
-#[inline(always)]
-pub(crate) fn exponentials<T: Real>(line: &mut [T]) -> (T, T) {
-    let greatest = greatest(line);
-    line.iter_mut().for_each(|v| *v = (*v - greatest).exp());
-    (greatest, sum_of([&*line], |[v]| v))
-}
-
 vectorised! {
     fn softmax_line<T: Real>(x: &[T], out: &mut [T]) {
         let greatest = greatest(x);

@@ -1,5 +1,6 @@
 //! Every op with its CPU kernel, against references that compute element by element.
 
+mod attention;
 mod collective;
 mod copy;
 mod elementwise;

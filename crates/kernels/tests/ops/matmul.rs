@@ -1,6 +1,6 @@
 //! `matmul`.
 
-use millstream_types::{Attrs, DType};
+use millstream_types::{Attrs, DType, Layout};
 
 use millstream_testing::kernels::*;
 
@@ -193,6 +193,56 @@ fn half_precision_rounds_once() {
 }
 
 #[test]
+fn half_precision_blocks_meet_at_their_edges() {
+    // One element more than a block in each direction, and both lines of memory.
+    for (dtype, [m, k, n]) in [
+        (DType::F16, [513, 3, 20]),
+        (DType::BF16, [20, 3, 514]),
+        (DType::F16, [30, 1025, 2]),
+        (DType::BF16, [1, 600, 1]),
+        (DType::F16, [1, 300, 513]),
+    ] {
+        let x = Tensor::dense(dtype, &[m, k], &values(dtype, 1));
+        let y = Tensor::dense(dtype, &[k, n], &values(dtype, 2));
+        let turned = |t: &Tensor| {
+            let &[rows, columns] = t.shape() else { panic!("a matrix") };
+            t.relaid(Layout::strided(&[rows, columns], &[1, rows], 0).unwrap())
+        };
+        let expected = one("matmul", &[&x, &y], &Attrs::new());
+        compare(&x, &y, &expected);
+        for (x, y) in [(turned(&x), turned(&y)), (turned(&x), y)] {
+            compare(&x, &y, &one("matmul", &[&x, &y], &Attrs::new()));
+            let out = Layout::strided(&[m, n], &[1, m], 0).unwrap();
+            compare(&x, &y, &one_into("matmul", &[&x, &y], &Attrs::new(), out));
+        }
+    }
+}
+
+#[test]
+fn half_precision_sums_with_a_bias_round_once() {
+    let attrs = Attrs::new().with("alpha", 0.5).with("beta", 3.0);
+    for dtype in [DType::F16, DType::BF16] {
+        // Small whole numbers, so that f32 is exact: only the result is rounded.
+        for [m, k, n] in [[3, 5, 4], [2, 600, 515], [3, 0, 2]] {
+            let of = |shape: &[usize], by: i64| {
+                let numbers = (0..97).map(|i| Float(((i * by) % 7 - 3) as f64));
+                Tensor::dense(dtype, shape, &numbers.collect::<Vec<Num>>())
+            };
+            let (bias, x, y) = (of(&[n], 5), of(&[m, k], 3), of(&[k, n], 4));
+            let got = one("addmm", &[&bias, &x, &y], &attrs);
+            for index in indices(got.shape()) {
+                let (product, _) = reference(&x, &y, &index);
+                let (Float(product), Float(bias)) = (product, bias.get(&index[1..])) else {
+                    panic!("floats");
+                };
+                let expected = rounded(Float(0.5 * product + 3.0 * bias), dtype);
+                assert_eq!(got.get(&index), expected, "{dtype} {m} {k} {n} at {index:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn integers_wrap() {
     let x = Tensor::ints(DType::I8, &[1, 2], &[100, 100]);
     let y = Tensor::ints(DType::I8, &[2, 1], &[2, 2]);
@@ -201,9 +251,10 @@ fn integers_wrap() {
 
 #[test]
 fn results_do_not_depend_on_threads() {
-    for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32] {
         for (x, y) in [
             (&[300, 40][..], &[40, 290][..]),
+            (&[300, 600], &[600, 30]),
             (&[1, 7], &[7, 40_000]),
             (&[9, 40, 50], &[50, 30]),
             (&[40_000, 3], &[3]),

@@ -169,6 +169,126 @@ fn convolutions_of_infinite_elements_are_local() {
     }
 }
 
+/// Convolutions of groups of few channels: images, channels in and out, groups; the sizes of the
+/// weight, strides, padding, dilation, and the size of the image.
+type GroupForm = ([usize; 4], [usize; 2], [usize; 2], [usize; 2], [usize; 2], [usize; 2]);
+
+const GROUP_FORMS: [GroupForm; 9] = [
+    ([2, 5, 5, 5], [3, 3], [1, 1], [1, 1], [1, 1], [9, 17]),
+    ([1, 3, 6, 3], [3, 3], [2, 2], [1, 1], [1, 1], [13, 40]),
+    ([2, 4, 2, 2], [2, 5], [2, 3], [0, 2], [1, 1], [12, 35]),
+    ([1, 4, 4, 2], [3, 2], [3, 2], [4, 3], [2, 3], [11, 14]),
+    ([1, 2, 2, 2], [1, 1], [2, 2], [0, 0], [1, 1], [7, 8]),
+    ([1, 2, 2, 2], [5, 5], [1, 1], [4, 4], [1, 1], [1, 1]),
+    ([1, 2, 2, 2], [3, 3], [5, 4], [2, 2], [1, 1], [16, 19]),
+    // More than one part.
+    ([1, 2, 2, 2], [3, 3], [1, 1], [1, 1], [1, 1], [150, 140]),
+    ([1, 2, 2, 2], [3, 3], [2, 2], [0, 1], [1, 1], [203, 201]),
+];
+
+/// Returns the gradient for the weight, as sums over images and positions.
+fn plain_weight_gradient(
+    [x, grad]: [&Tensor; 2],
+    shape: [usize; 4],
+    groups: usize,
+    [stride, padding, dilation]: [[usize; 2]; 3],
+) -> Vec<Num> {
+    let (image, map) = (x.shape(), grad.shape());
+    let float = |v: Num| if let Float(v) = v { v } else { panic!("{v:?}") };
+    let one = |index: Vec<usize>| {
+        let group = index[0] / (map[1] / groups);
+        let mut sum = 0.0;
+        for at in indices(&[map[0], map[2], map[3]]) {
+            let place = |k: usize| {
+                let at = at[1 + k] * stride[k] + index[2 + k] * dilation[k];
+                at.checked_sub(padding[k]).filter(|&at| at < image[2 + k])
+            };
+            if let (Some(row), Some(column)) = (place(0), place(1)) {
+                let of_image = [at[0], group * shape[1] + index[1], row, column];
+                let of_map = [at[0], index[0], at[1], at[2]];
+                sum += float(x.get(&of_image)) * float(grad.get(&of_map));
+            }
+        }
+        Float(sum)
+    };
+    indices(&shape).into_iter().map(one).collect()
+}
+
+#[test]
+fn convolutions_of_few_channels_are_exact() {
+    for ([batch, from, to, groups], kernel, stride, padding, dilation, image) in GROUP_FORMS {
+        let list = |v: [usize; 2]| v.map(|v| v as i64).to_vec();
+        let attrs = (no_attrs().with("stride", list(stride)).with("padding", list(padding)))
+            .with("dilation", list(dilation))
+            .with("groups", groups as i64);
+        let shape = [to, from / groups, kernel[0], kernel[1]];
+        let of = |dtype| {
+            let x = numbers(dtype, &[batch, from, image[0], image[1]], 1);
+            (x, numbers(dtype, &shape, 2), numbers(dtype, &[to], 3))
+        };
+        let floats = |t: &Tensor| -> Vec<Num> {
+            t.values().iter().map(|&v| rounded(v, DType::F32)).collect()
+        };
+        let (xi, weight_i, bias_i) = of(DType::I64);
+        let expected = one("convolution", &[&xi, &weight_i, &bias_i], &attrs);
+        let map = expected.shape().to_vec();
+        // What the strides leave over of the image.
+        let extra = |k: usize| {
+            let reach = (kernel[k] - 1) * dilation[k] + 1;
+            ((image[k] + 2 * padding[k] - reach) % stride[k]) as i64
+        };
+        let turned = (attrs.clone().with("transposed", true))
+            .with("output_padding", vec![extra(0), extra(1)]);
+        let grad_i = numbers(DType::I64, &map, 4);
+        let expected_grad = one("convolution", &[&grad_i, &weight_i], &turned);
+        for dtype in [DType::F32, DType::F64, DType::F16] {
+            let (x, weight, bias) = of(dtype);
+            let grad = numbers(dtype, &map, 4);
+            let out = same_over_threads("convolution", &[&x, &weight, &bias], &attrs);
+            assert_eq!(floats(&out[0]), floats(&expected), "{dtype} {map:?} {attrs:?}");
+            let grads = same_over_threads("convolution_backward", &[&grad, &x, &weight], &attrs);
+            assert_eq!(floats(&grads[0]), floats(&expected_grad), "{dtype} {map:?} {attrs:?}");
+            let back = one("convolution", &[&grad, &weight], &turned);
+            assert_eq!(floats(&back), floats(&expected_grad), "{dtype} {map:?} {attrs:?}");
+            if dtype != DType::F16 {
+                let steps = [stride, padding, dilation];
+                let sums = plain_weight_gradient([&x, &grad], shape, groups, steps);
+                assert_eq!(grads[1].values(), sums, "{dtype} {map:?} {attrs:?}");
+            }
+        }
+    }
+}
+
+/// Elements that are not finite reach only what they are part of, also beside the zeros around an
+/// operand.
+#[test]
+fn convolutions_of_few_channels_keep_infinite_elements_apart() {
+    let attrs = no_attrs().with("groups", 2);
+    let of = |shape: &[usize], seed| numbers(DType::F64, shape, seed);
+    let (x, grad) = (of(&[1, 2, 6, 20], 1), of(&[1, 2, 4, 18], 2));
+    // The last column is beside the first elements of no window.
+    x.set(&[0, 1, 3, 19], Float(f64::INFINITY));
+    let weight = of(&[2, 1, 3, 3], 3);
+    let got = call("convolution_backward", &[&grad, &x, &weight], &attrs).unwrap();
+    let steps = [[1, 1], [0, 0], [1, 1]];
+    let expected = plain_weight_gradient([&x, &grad], [2, 1, 3, 3], 2, steps);
+    let bits = |all: Vec<Num>| all.into_iter().map(|v| format!("{v:?}")).collect::<Vec<_>>();
+    assert_eq!(bits(got[1].values()), bits(expected));
+    let out = one("convolution", &[&x, &weight], &attrs);
+    for at in indices(&[1, 2, 4, 18]) {
+        let apart = at[1] == 0 || at[2] == 0 || at[3] < 17;
+        let Float(v) = out.get(&at) else { panic!("a float") };
+        assert!(v.is_finite() || !apart, "{v} at {at:?}");
+    }
+    // An infinite weight shares in no image element whose window it is outside of.
+    weight.set(&[0, 0, 0, 0], Float(f64::INFINITY));
+    let back = call("convolution_backward", &[&grad, &x, &weight], &attrs).unwrap();
+    for column in 18..20 {
+        let v = back[0].get(&[0, 0, 0, column]);
+        assert!(matches!(v, Float(v) if v.is_finite()), "{v:?} at {column}");
+    }
+}
+
 #[track_caller]
 fn fails(op: &str, inputs: &[&Tensor], attrs: &Attrs, message: &str) {
     match call(op, inputs, attrs) {
