@@ -46,7 +46,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/vm/src/executable/run.rs", "a launch's addresses go to other threads"),
     ("crates/vm/src/worker/work.rs", "gives kernels and reads access to tensors' memory"),
     ("crates/vm/src/tables/mod.rs", "a failure reads the tensors of the running instruction"),
-    ("crates/vm/src/tensor/dlpack.rs", "tensors of other libraries, by their addresses"),
+    ("crates/vm/src/tensor/dlpack/", "tensors of other libraries, by their addresses"),
     ("tests/tensor/dlpack.rs", "reads a tensor as another library does"),
     ("crates/vm/src/host/mod.rs", "copies between a tensor's memory and host bytes"),
     ("crates/vm/benches/pieces.rs", "uses the table of slots as a worker does"),

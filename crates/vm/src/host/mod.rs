@@ -275,6 +275,16 @@ impl HostWorkers {
         Ok(())
     }
 
+    /// Runs `function`, which no instruction waits for: on a thread of its own, or here if the
+    /// driver has none.
+    pub(crate) fn run_apart(&self, function: HostFunction) {
+        if self.kept {
+            return reentrancy::enter(self.machine, function);
+        }
+        // Without any thread it is dropped, which is the only refusal.
+        let _ = self.run(function);
+    }
+
     /// Returns whether no function runs or is queued.
     pub(crate) fn are_idle(&self) -> bool {
         let state = self.state.0.lock().unwrap_or_else(PoisonError::into_inner);

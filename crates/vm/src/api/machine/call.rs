@@ -285,7 +285,7 @@ impl Machine {
     }
 
     /// Reads the count of rows, and makes a view of so many rows.
-    fn fix_bound(
+    pub(crate) fn fix_bound(
         &self,
         data: &Tensor,
         count: &Tensor,

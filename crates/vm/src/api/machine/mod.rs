@@ -60,8 +60,10 @@ use crate::profile::recording::ActiveRecording;
 use crate::sync::points::PointTable;
 use crate::sync::{self, AtomicBool, Mutex, OnceLock, Ordering, spins};
 use crate::tables::functions::{FunctionPlaces, FunctionTable};
+use crate::tables::loans::Loans;
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
+use crate::tables::timed_records::TimedRecords;
 use crate::tables::{Backlog, Tables};
 
 use auto_capture::AutoCapture;
@@ -142,6 +144,7 @@ impl Machine {
             storage_roots: Slots::new(),
             calls: Slots::new(),
             functions: FunctionTable::new(&ops),
+            loans: Loans::default(),
             poison: Poison::default(),
             failures: FailureLog::default(),
             host: HostTable::default(),
@@ -151,6 +154,7 @@ impl Machine {
             ops: ops.clone(),
             kernels: config.kernels,
             events: DashMap::new(),
+            timed_records: TimedRecords::default(),
             threads: Threads::new(
                 config.threads,
                 Arc::new(move || reentrancy::mark_thread(machine)),
