@@ -97,6 +97,17 @@ impl Event {
     /// Records the event on the current stream, behind everything submitted to it. Waits for an
     /// earlier record stay waits for that one.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let event = machine.event();
+    /// let y = x.relu()?;
+    /// event.record()?; // behind the call
+    /// event.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
@@ -106,6 +117,16 @@ impl Event {
     }
 
     /// Records the event as [`Event::record`] does, on `stream`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let event = machine.event();
+    /// event.record_on(&s)?;
+    /// event.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The stream is another machine's, or the machine has been shut down.
@@ -159,6 +180,18 @@ impl Event {
 
     /// Orders the current stream behind the newest record; does nothing if there is none.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let event = machine.event();
+    /// event.record_on(&s)?;
+    /// let other = machine.compute(&DeviceId::cpu(0), 1)?;
+    /// with_stream(&other, || event.wait())?; // later calls on `other` come after the record
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
@@ -169,11 +202,31 @@ impl Event {
 
     /// Returns whether the newest record, and everything before it on its stream, has completed;
     /// true if there is none. Never blocks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// assert!(event.query()); // never recorded
+    /// event.record()?;
+    /// event.synchronize()?;
+    /// assert!(event.query());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn query(&self) -> bool {
         self.newest().is_none_or(|r| self.inner.machine.shared.query(r.event.at))
     }
 
     /// Blocks until the newest record has completed; returns at once if there is none.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// event.record()?;
+    /// event.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Why the first instruction on the stream, up to the record, failed or was skipped since
@@ -185,6 +238,15 @@ impl Event {
 
     /// Blocks as [`Event::synchronize`] does, for no longer than `timeout`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// event.record()?;
+    /// event.synchronize_for(std::time::Duration::from_secs(60))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Event::synchronize`].
     #[track_caller]
@@ -194,6 +256,15 @@ impl Event {
 
     /// Returns a completion of the newest record, to be awaited as a future or later. Without a
     /// record it has completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// event.record()?;
+    /// event.completion().wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn completion(&self) -> Completion {
         let none = Point::new(StreamId(0), 0);
         self.inner.machine.completion_of(self.newest().map_or(none, |r| r.event.at))

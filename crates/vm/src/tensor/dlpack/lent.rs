@@ -22,6 +22,17 @@ struct Kept {
 
 /// A tensor lent to another library. It keeps the tensor's memory until it is dropped, or until
 /// the library that got it calls its deleter.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let lent: DlPack = x.to_dlpack()?;
+/// let raw = lent.into_raw(); // for a capsule called `dltensor`
+/// # // SAFETY: the structure has just been made, and is used nowhere else.
+/// # drop(unsafe { Tensor::from_dlpack(raw, &machine) }?);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct DlPack(NonNull<Managed>);
 
 // SAFETY: what the structure points to is only read, and its context, a `Kept`, is `Send`.
@@ -29,6 +40,16 @@ unsafe impl Send for DlPack {}
 
 impl DlPack {
     /// Returns the address of the `DLManagedTensor`, whose deleter the caller has to call.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let raw = x.to_dlpack()?.into_raw(); // whoever gets it calls its deleter
+    /// # // SAFETY: the structure has just been made, and is used nowhere else.
+    /// # drop(unsafe { Tensor::from_dlpack(raw, &machine) }?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn into_raw(self) -> *mut c_void {
         let raw = self.0.as_ptr().cast();
         std::mem::forget(self);
@@ -63,6 +84,15 @@ impl Tensor {
     /// Lends the tensor's memory to another library, without a copy. Blocks until the elements are
     /// computed. The machine does not know of the library's uses: make no calls that write the
     /// tensor while it has it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let lent = x.to_dlpack()?;
+    /// drop(lent); // the memory is the machine's again
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor lies in no host memory, or the failure that poisoned it.

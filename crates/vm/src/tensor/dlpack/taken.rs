@@ -56,6 +56,17 @@ impl Tensor {
     /// To the machine each call takes new memory. Take the same memory once, and make views of it:
     /// the order of uses of two tensors in the same memory is not kept.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let raw = x.to_dlpack()?.into_raw(); // as another library would
+    /// // SAFETY: the structure is used nowhere else, and x is left alone.
+    /// let y = unsafe { Tensor::from_dlpack(raw, &machine) }?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Safety
     /// `managed` is the address of a `DLManagedTensor` that nothing else uses after this. Until its
     /// deleter is called, its memory is valid and nothing else writes it; nor reads it, while calls
@@ -76,6 +87,21 @@ impl Tensor {
 
     /// Returns another library's tensor as [`Tensor::from_dlpack`] does. Memory that is marked as
     /// read-only is copied, since any tensor of a machine may be written.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # use std::ffi::c_void;
+    /// /// Takes the content of a capsule called `dltensor_versioned`.
+    /// ///
+    /// /// # Safety
+    /// /// As `Tensor::from_dlpack_versioned`.
+    /// unsafe fn take(content: *mut c_void, m: &Machine) -> millstream_types::Result<Tensor> {
+    ///     // SAFETY: the caller's promise.
+    ///     unsafe { Tensor::from_dlpack_versioned(content, m) }
+    /// }
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Safety
     /// As [`Tensor::from_dlpack`], for the address of a `DLManagedTensorVersioned`.
