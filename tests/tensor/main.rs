@@ -1,5 +1,6 @@
 //! The typed front of tensors, one topic per file.
 
+mod bounded;
 mod captured;
 mod computing;
 mod derivatives;

@@ -138,6 +138,15 @@ pub trait Device: Send + Sync {
     /// The device refuses, is lost, or has no events ([`Capabilities::asynchronous`] is false).
     fn create_event(&self) -> Result<Arc<dyn Event>>;
 
+    /// Creates an event whose records keep their times by a clock of the device ([`Event::since`]).
+    /// Default: an event without times, as of all devices without such a clock.
+    ///
+    /// # Errors
+    /// As [`Device::create_event`].
+    fn create_timed_event(&self) -> Result<Arc<dyn Event>> {
+        self.create_event()
+    }
+
     /// Creates a graph whose captures record at most `positions` positions. It has no work yet.
     /// Default: an error, as on all devices without graphs ([`Capabilities::graphs`]).
     ///
@@ -169,6 +178,17 @@ pub trait Event: Send + Sync {
     /// # Errors
     /// The device is lost. "Not yet" is `Ok(false)`.
     fn query(&self) -> Result<bool>;
+
+    /// Returns the milliseconds from the newest record of `earlier` to this event's, by the clock
+    /// of their device. Both have completed. None if one keeps no times, or they are of two
+    /// devices. Default: none.
+    ///
+    /// # Errors
+    /// The device is lost.
+    fn since(&self, earlier: &dyn Event) -> Result<Option<f64>> {
+        let _ = earlier;
+        Ok(None)
+    }
 
     /// Returns the event itself, for streams of the same backend to downcast.
     fn as_any(&self) -> &dyn Any;

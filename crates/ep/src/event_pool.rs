@@ -25,6 +25,8 @@ use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 /// until the pool is dropped, so a program in its steady state creates and destroys none.
 pub struct EventPool {
     device: Arc<dyn Device>,
+    /// Whether the events keep the times of their records, if the device has a clock.
+    timed: bool,
     free_list: Arc<FreeList>,
 }
 
@@ -65,9 +67,18 @@ impl FreeList {
 impl EventPool {
     /// Creates an empty pool of `device`'s events.
     pub fn new(device: Arc<dyn Device>) -> EventPool {
+        EventPool::with(device, false)
+    }
+
+    /// Creates an empty pool of `device`'s timed events ([`Device::create_timed_event`]).
+    pub fn timed(device: Arc<dyn Device>) -> EventPool {
+        EventPool::with(device, true)
+    }
+
+    fn with(device: Arc<dyn Device>, timed: bool) -> EventPool {
         let free = SinglyLinkedList::new(FreeSlot::new());
         let slots = FreeListState { free, created: 0, in_use: 0, closed: false };
-        EventPool { device, free_list: Arc::new(FreeList(Mutex::new(slots))) }
+        EventPool { device, timed, free_list: Arc::new(FreeList(Mutex::new(slots))) }
     }
 
     /// Takes an event from the pool, with a generation that its slot never had before.
@@ -89,7 +100,10 @@ impl EventPool {
         }
         // The lock is not held: the device may be slow, and other threads must be able to return
         // their events meanwhile.
-        let native = self.device.create_event()?;
+        let native = match self.timed {
+            true => self.device.create_timed_event()?,
+            false => self.device.create_event()?,
+        };
         let mut slots = self.free_list.lock();
         let number = slots.created;
         slots.created += 1;

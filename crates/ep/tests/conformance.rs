@@ -37,6 +37,7 @@ fn cpu() {
         "an event may be dropped before it completes",
         DEVICES_WAIT,
         "another device's event cannot be recorded",
+        "timed events keep the times of their records",
         GRAPHS[0],
         GRAPHS[1],
     ];

@@ -19,6 +19,7 @@ pub struct PolicyTable {
     policies: Vec<Arc<dyn StreamPolicy>>,
     devices: Arc<Registry>,
     events: DashMap<DeviceId, Arc<EventPool>>,
+    timed_events: DashMap<DeviceId, Arc<EventPool>>,
     /// The priorities that the program has set.
     priorities: DashMap<StreamKey, i32>,
 }
@@ -26,8 +27,8 @@ pub struct PolicyTable {
 impl PolicyTable {
     /// Creates a table of the standard policies on the backends of `devices`.
     pub fn standard(devices: Arc<Registry>) -> PolicyTable {
-        let (events, priorities) = Default::default();
-        PolicyTable { policies: standard::all(), devices, events, priorities }
+        let (events, timed_events, priorities) = Default::default();
+        PolicyTable { policies: standard::all(), devices, events, timed_events, priorities }
     }
 
     /// Adds a policy. It replaces all earlier policies of its type on the devices that it serves.
@@ -97,6 +98,12 @@ impl PolicyTable {
     fn event_pool(&self, device: &Arc<dyn Device>) -> Arc<EventPool> {
         let create = || Arc::new(EventPool::new(device.clone()));
         self.events.entry(device.id().clone()).or_insert_with(create).clone()
+    }
+
+    /// Returns the pool of a device's events that keep the times of their records.
+    pub fn timed_events(&self, device: &Arc<dyn Device>) -> Arc<EventPool> {
+        let create = || Arc::new(EventPool::timed(device.clone()));
+        self.timed_events.entry(device.id().clone()).or_insert_with(create).clone()
     }
 
     /// Returns the event pools that exist so far, by device.

@@ -77,6 +77,6 @@ pub use profile::{
 };
 pub use tables::functions::OnComplete;
 pub use tensor::{
-    Dims, DlPack, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real,
-    Seed, options,
+    Bounded, Dims, DlPack, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST,
+    Real, Seed, options,
 };

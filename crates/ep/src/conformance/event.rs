@@ -25,6 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { name: "an event may be dropped before it completes", run: dropped },
     Check { name: "a wait orders streams of two devices", run: wait_orders_devices },
     Check { name: "another device's event cannot be recorded", run: other_device },
+    Check { name: "timed events keep the times of their records", run: times },
 ];
 
 /// Skips the check unless the device has the capability.
@@ -287,5 +288,27 @@ fn other_device(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
     stream.call(log.entry(1))?;
     stream.finish_ok()?;
     ensure!(log.has(1), "the stream does not continue after the refusal");
+    Ok(Outcome::Passed)
+}
+
+fn times(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
+    require!(fixture, asynchronous);
+    let timed = || fixture.device.create_timed_event();
+    let (begin, end, plain) = (timed()?, timed()?, fixture.event()?);
+    let (mut stream, log) = (fixture.stream()?, RunLog::default());
+    stream.record(&begin)?;
+    stream.call(log.entry(1))?;
+    stream.record(&end)?;
+    stream.record(&plain)?;
+    stream.finish_ok()?;
+    let Some(between) = end.since(&*begin)? else {
+        return Ok(Outcome::LacksCapability("a clock of its own"));
+    };
+    ensure!(between >= 0.0, "a later record is {between} ms after an earlier one");
+    let back = begin.since(&*end)?;
+    ensure!(back.is_some_and(|back| back <= 0.0), "{back:?} ms from a later record to an earlier");
+    ensure!(end.since(&*end)? == Some(0.0), "a record is at another time than itself");
+    ensure!(plain.since(&*begin)?.is_none(), "an event without times has one");
+    ensure!(end.since(&*plain)?.is_none(), "an event without times has one");
     Ok(Outcome::Passed)
 }

@@ -258,7 +258,12 @@ impl Device for CudaDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let event = CudaEvent::new(self.state.clone());
+        let event = CudaEvent::new(self.state.clone(), false);
+        Ok(Arc::new(event.map_err(|e| self.error(&e))?))
+    }
+
+    fn create_timed_event(&self) -> Result<Arc<dyn Event>> {
+        let event = CudaEvent::new(self.state.clone(), true);
         Ok(Arc::new(event.map_err(|e| self.error(&e))?))
     }
 

@@ -1,4 +1,4 @@
-//! A CUDA event, without timing. The layers above pool it.
+//! A CUDA event, with or without timing. The layers above pool it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millstream_types::Result;
 
 use crate::cuda::device::DeviceState;
-use crate::cuda::driver::{DriverResult, RawEvent};
+use crate::cuda::driver::{DriverResult, RawEvent, compares_times};
 use crate::cuda::driver_error;
 use crate::device::Event;
 
 /// An event of a device.
 pub(super) struct CudaEvent {
     raw: RawEvent,
+    /// Whether the driver keeps the times of its records, and compares them.
+    timed: bool,
     device: Arc<DeviceState>,
     /// Whether the event was ever recorded. The driver ignores a wait for one that was not, and
     /// reports no error.
@@ -25,10 +27,14 @@ pub(super) struct CudaEvent {
 }
 
 impl CudaEvent {
-    pub(super) fn new(device: Arc<DeviceState>) -> DriverResult<CudaEvent> {
-        let raw = RawEvent::new(device.context.clone())?;
+    pub(super) fn new(device: Arc<DeviceState>, timed: bool) -> DriverResult<CudaEvent> {
+        let timed = timed && compares_times(device.properties.driver);
+        let raw = match timed {
+            true => RawEvent::timed(device.context.clone())?,
+            false => RawEvent::new(device.context.clone())?,
+        };
         let (recorded, has_remote, remote) = Default::default();
-        Ok(CudaEvent { raw, device, recorded, has_remote, remote })
+        Ok(CudaEvent { raw, timed, device, recorded, has_remote, remote })
     }
 
     pub(super) fn raw(&self) -> &RawEvent {
@@ -78,6 +84,14 @@ impl Event for CudaEvent {
             return Ok(true);
         }
         self.raw.query().map_err(|e| driver_error(&self.device.id, &e))
+    }
+
+    fn since(&self, earlier: &dyn Event) -> Result<Option<f64>> {
+        let earlier = earlier.as_any().downcast_ref::<CudaEvent>();
+        let comparable = |e: &&CudaEvent| self.timed && e.timed && e.is_of(&self.device);
+        let Some(earlier) = earlier.filter(comparable) else { return Ok(None) };
+        let milliseconds = self.raw.since(&earlier.raw);
+        milliseconds.map(|v| Some(f64::from(v))).map_err(|e| driver_error(&self.device.id, &e))
     }
 
     fn as_any(&self) -> &dyn Any {

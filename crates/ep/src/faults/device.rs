@@ -20,6 +20,23 @@ pub(super) struct FaultyDevice {
     pub(super) state: Arc<FaultState>,
 }
 
+impl FaultyDevice {
+    /// Returns an event that `create` makes, unless a fault is planned.
+    fn event_of(
+        &self,
+        create: impl FnOnce(&dyn Device) -> Result<Arc<dyn Event>>,
+    ) -> Result<Arc<dyn Event>> {
+        let fault = self.state.count_call(Site::Event);
+        self.state.check()?;
+        if fault.is_some() {
+            return Err(self.state.error("refuses an event"));
+        }
+        let inner = create(&*self.inner)?;
+        let stuck = AtomicBool::new(false);
+        Ok(Arc::new(FaultyEvent { inner, state: self.state.clone(), stuck }))
+    }
+}
+
 impl Device for FaultyDevice {
     fn id(&self) -> &DeviceId {
         self.inner.id()
@@ -77,14 +94,11 @@ impl Device for FaultyDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let fault = self.state.count_call(Site::Event);
-        self.state.check()?;
-        if fault.is_some() {
-            return Err(self.state.error("refuses an event"));
-        }
-        let inner = self.inner.create_event()?;
-        let stuck = AtomicBool::new(false);
-        Ok(Arc::new(FaultyEvent { inner, state: self.state.clone(), stuck }))
+        self.event_of(|inner| inner.create_event())
+    }
+
+    fn create_timed_event(&self) -> Result<Arc<dyn Event>> {
+        self.event_of(|inner| inner.create_timed_event())
     }
 
     fn create_graph(&self, positions: usize) -> Result<Box<dyn Graph>> {

@@ -38,6 +38,13 @@ impl Event for FaultyEvent {
         Ok(!self.stuck.load(Ordering::SeqCst) && self.inner.query()?)
     }
 
+    fn since(&self, earlier: &dyn Event) -> Result<Option<f64>> {
+        match earlier.as_any().downcast_ref::<FaultyEvent>() {
+            Some(earlier) => self.inner.since(&*earlier.inner),
+            None => Ok(None),
+        }
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -26,6 +26,11 @@ impl SimDevice {
     fn index(&self) -> usize {
         self.id.index() as usize
     }
+
+    fn event(&self, timed: bool) -> Result<Arc<dyn Event>> {
+        let event = self.simulation.create_event(self.index())?;
+        Ok(Arc::new(SimEvent::new(self.index(), event, timed, self.simulation.clone())))
+    }
 }
 
 impl Device for SimDevice {
@@ -61,8 +66,11 @@ impl Device for SimDevice {
     }
 
     fn create_event(&self) -> Result<Arc<dyn Event>> {
-        let event = self.simulation.create_event(self.index())?;
-        Ok(Arc::new(SimEvent::new(self.index(), event, self.simulation.clone())))
+        self.event(false)
+    }
+
+    fn create_timed_event(&self) -> Result<Arc<dyn Event>> {
+        self.event(true)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -14,12 +14,18 @@ pub(super) struct SimEvent {
     device: usize,
     /// The event's index in the `EventTable`.
     index: usize,
+    timed: bool,
     simulation: Arc<Simulation>,
 }
 
 impl SimEvent {
-    pub(super) fn new(device: usize, index: usize, simulation: Arc<Simulation>) -> SimEvent {
-        SimEvent { device, index, simulation }
+    pub(super) fn new(
+        device: usize,
+        index: usize,
+        timed: bool,
+        simulation: Arc<Simulation>,
+    ) -> SimEvent {
+        SimEvent { device, index, timed, simulation }
     }
 
     /// Returns the event's index in the table of `simulation`. None if the event belongs to another
@@ -37,6 +43,17 @@ impl SimEvent {
 impl Event for SimEvent {
     fn query(&self) -> Result<bool> {
         self.simulation.query(self.device, self.index)
+    }
+
+    fn since(&self, earlier: &dyn Event) -> Result<Option<f64>> {
+        let earlier = earlier.as_any().downcast_ref::<SimEvent>();
+        let comparable = |e: &&SimEvent| {
+            self.timed && e.timed && e.index_on(self.device, &self.simulation).is_some()
+        };
+        Ok(earlier.filter(comparable).map(|earlier| {
+            let [from, to] = [earlier, self].map(|event| self.simulation.time_of(event.index));
+            (to as f64 - from as f64) * 1e-3
+        }))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -14,6 +14,11 @@
 //! A dropped stream leaves its commands on the device: they may still run, as they would on real
 //! hardware, but their completions are not reported.
 //!
+//! # Time
+//! The clock of a device advances by a microsecond with each command that it completes. The times
+//! of records ([`Event::since`](crate::device::Event::since)) therefore depend on the order of
+//! commands alone.
+//!
 //! # Map
 //! | module | holds |
 //! |---|---|

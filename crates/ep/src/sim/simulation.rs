@@ -116,6 +116,11 @@ impl Simulation {
         self.lock().events.release(event);
     }
 
+    /// Returns when the last record of an event completed, by its device's clock.
+    pub(super) fn time_of(&self, event: usize) -> u64 {
+        self.lock().events.time_of(event)
+    }
+
     /// Returns whether the newest record of an event has completed. `device` is the event's.
     pub(super) fn query(&self, device: usize, event: usize) -> Result<bool> {
         self.pump_in_issue_order(device)?;
@@ -256,6 +261,8 @@ impl Simulation {
         let mut locked = self.lock();
         let state = &mut *locked;
         let found = &mut state.devices[device];
+        found.clock += 1;
+        let clock = found.clock;
         let stream = &mut found.streams[stream];
         stream.running = false;
         let notify = stream.notify.clone();
@@ -264,7 +271,7 @@ impl Simulation {
         }
         let mut notifies = Vec::new();
         if let Some(order) = order {
-            state.events.finish(&order);
+            state.events.finish(&order, clock);
             notifies = self.notifies_of_others(state, device);
         }
         drop(locked);
@@ -303,6 +310,7 @@ impl Simulation {
         let state = &mut *locked;
         let found = &mut state.devices[device];
         found.lost = true;
+        let clock = found.clock;
         let mut dropped = Vec::new();
         let mut results = Vec::new();
         let mut notifies = Vec::new();
@@ -312,7 +320,7 @@ impl Simulation {
             notifies.extend(stream.notify.clone());
         }
         for command in &dropped {
-            state.events.finish(&command.action);
+            state.events.finish(&command.action, clock);
         }
         notifies.extend(self.notifies_of_others(state, device));
         drop(locked);

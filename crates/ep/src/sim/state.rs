@@ -23,6 +23,8 @@ pub(super) struct SimState {
 pub(super) struct SimDeviceState {
     pub(super) lost: bool,
     pub(super) pumping: bool,
+    /// The device's clock: the number of commands that it has completed.
+    pub(super) clock: u64,
     /// By number. A stream keeps its number after it is dropped.
     pub(super) streams: Vec<SimStreamState>,
     pub(super) counts: SimCounts,
@@ -77,6 +79,8 @@ struct EventState {
     issued: u64,
     /// The records that have not completed.
     pending: Vec<u64>,
+    /// When the last record completed, by the device's clock.
+    completed: u64,
     /// The number of references: the event itself and the commands that name it.
     references: u64,
 }
@@ -129,11 +133,18 @@ impl EventTable {
         Some(Action::Wait(RecordId { event, number: state.issued }))
     }
 
-    /// Ends a command that has run or never will: waits for its record continue.
-    pub(super) fn finish(&mut self, action: &Action) {
+    /// Returns when the last record of `event` completed, by the device's clock.
+    pub(super) fn time_of(&self, event: usize) -> u64 {
+        self.all[event].completed
+    }
+
+    /// Ends a command that has run or never will, at this time of its device's clock: waits for its
+    /// record continue.
+    pub(super) fn finish(&mut self, action: &Action, clock: u64) {
         match *action {
             Action::Record(record) => {
                 self.all[record.event].pending.retain(|&pending| pending != record.number);
+                self.all[record.event].completed = clock;
                 self.release(record.event);
             }
             Action::Wait(record) => self.release(record.event),
@@ -157,6 +168,7 @@ impl SimDeviceState {
         SimDeviceState {
             lost: false,
             pumping: false,
+            clock: 0,
             streams: Vec::new(),
             counts: SimCounts::default(),
             account: Account::new(memory_limit),

@@ -351,6 +351,9 @@ impl Builder {
         self.stats.count(Kind::ReleaseTensor);
         sink.end_tensor(tensor.id, origin);
         if let Some((block, last_uses)) = self.slots.end(tensor.id, origin) {
+            if block.is_none() {
+                sink.end_import(tensor.id, &last_uses);
+            }
             self.release_block(sink, block, last_uses, origin);
         }
         Ok(())

@@ -155,6 +155,10 @@ pub trait Sink {
         self.emit(Instruction { body, origin: origin.clone() });
     }
 
+    /// Takes the end of a storage that the planner does not manage, with the points of its last
+    /// uses. `tensor` is its last tensor.
+    fn end_import(&mut self, _tensor: TensorId, _last_uses: &Frontier) {}
+
     /// Stores a call that will be made many times, on operands like these. Returns its number, if
     /// the sink keeps numbers.
     fn store_call(

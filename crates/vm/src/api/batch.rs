@@ -24,6 +24,21 @@ const CALLS_PER_ENTRY: u64 = 64;
 const INLINE_OPERANDS: usize = 4;
 
 /// Calls in close succession. See [`Machine::batch`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::Attrs;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let s = machine.current_stream()?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let double = machine.prepare("mul_", &[&x], Attrs::new().with("other", 2.0))?;
+/// let mut batch = machine.batch();
+/// batch.call(&double, &s)?;
+/// batch.call(&double, &s)?;
+/// drop(batch);
+/// assert_eq!(x.to_vec::<f32>()?, [4.0, 8.0, 12.0, 16.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "a batch does nothing before its first call"]
 pub struct Batch<'a> {
     machine: &'a Machine,
@@ -81,6 +96,20 @@ impl Machine {
 impl Batch<'_> {
     /// Makes a call on a stream, on the operands that it was prepared with.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Attrs;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let negate = machine.prepare("neg_", &[&x], Attrs::new())?;
+    /// let mut batch = machine.batch();
+    /// batch.call(&negate, &s)?;
+    /// drop(batch); // the batch holds the machine
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A tensor was released by hand or is held, or the call or the stream is another machine's; or
     /// this thread has a [tape](crate::Tape), and an operand depends on a tensor with a gradient.
@@ -97,6 +126,21 @@ impl Batch<'_> {
 
     /// Makes a call on a stream, on operands like the prepared ones: of equal dtypes, shapes and
     /// layouts.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Attrs;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let negate = machine.prepare("neg_", &[&x], Attrs::new())?;
+    /// let y = x.mul(10.0)?; // of the same shape and dtype
+    /// let mut batch = machine.batch();
+    /// batch.call_with(&negate, &[y.handle()], &s)?;
+    /// drop(batch);
+    /// assert_eq!(y.to_vec::<f32>()?, [-10.0, -20.0, -30.0, -40.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A tensor differs from the prepared one, was released or is held; or an argument is another

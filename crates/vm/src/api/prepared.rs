@@ -35,11 +35,37 @@ impl Drop for PreparedInner {
 /// A call whose schema was checked: for the operands that it was prepared with, and for all
 /// operands of equal dtypes, shapes and layouts. Making it costs only its ordering. Clones are the
 /// same call.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::Attrs;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let s = machine.current_stream()?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let double = machine.prepare("mul_", &[&x], Attrs::new().with("other", 2.0))?;
+/// for _ in 0..3 {
+///     double.on(&s)?; // checked once, above
+/// }
+/// assert_eq!(x.to_vec::<f32>()?, [8.0, 16.0, 24.0, 32.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Prepared(Arc<PreparedInner>);
 
 /// A tensor, looked up once. It does not keep the tensor alive: using it after the tensor was
 /// released is an error.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::Attrs;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let s = machine.current_stream()?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let negate = machine.prepare("neg_", &[&x], Attrs::new())?;
+/// let handle = x.handle();
+/// machine.batch().call_with(&negate, &[handle], &s)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorHandle {
     pub(crate) tensor: TensorRef,
@@ -50,6 +76,14 @@ pub struct TensorHandle {
 
 impl Tensor {
     /// Returns the tensor, looked up, for prepared calls.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let handle: TensorHandle = x.handle();
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn handle(&self) -> TensorHandle {
         let machine = self.machine().shared.tables.machine;
         TensorHandle { tensor: self.tensor_ref(), address: self.address(), machine }
@@ -58,6 +92,18 @@ impl Tensor {
 
 impl Machine {
     /// Prepares a call of an op that changes tensors in place and makes none.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Attrs;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let negate = machine.prepare("neg_", &[&x], Attrs::new())?;
+    /// negate.on(&s)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or makes tensors.
@@ -70,6 +116,17 @@ impl Machine {
 impl CallBuilder<'_> {
     /// Prepares the call, to be made many times: of an op that changes tensors in place and makes
     /// none, outside critical sections.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let double = machine.call("mul_", &[&x]).attr("other", 2.0).prepare()?;
+    /// double.on(&s)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or makes tensors; or the call was to write to
@@ -100,6 +157,17 @@ impl CallBuilder<'_> {
 
 impl Prepared {
     /// Makes the call on a stream. To make many in a row, [`Machine::batch`] costs less.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Attrs;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let negate = machine.prepare("neg_", &[&x], Attrs::new())?;
+    /// negate.on(&s)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A tensor was released by hand or is held, or the stream is another machine's; or this thread

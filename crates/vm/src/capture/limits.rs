@@ -1,6 +1,14 @@
 //! The bounds of captures.
 
 /// The bounds of the captures of a traced function, or of a machine's automatic captures.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let limits = CaptureLimits { entries: 4, ..CaptureLimits::default() };
+/// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?])).limits(limits);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureLimits {
     /// The most captures: keys of a traced function, or sequences. The default is 16.

@@ -8,6 +8,17 @@ const MAX_REASONS: usize = 64;
 
 /// What became of the calls of a traced function. Printing it gives one line for each count and
 /// reason.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
+/// f.call(&[&x]).run()?;
+/// let report: TracedReport = f.report();
+/// assert_eq!(report.captures, 1);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracedReport {
     /// Calls that were launches alone.

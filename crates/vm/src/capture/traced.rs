@@ -1,4 +1,6 @@
 //! Traced functions: the entries of their keys, and their bounds.
+//!
+//! Long because its items have examples.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +23,18 @@ use super::session::{Refusal, Session, is_active};
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
 
 /// A function whose calls are captured and replayed. See [`Machine::traced`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?.mul(2.0)?]));
+/// for _ in 0..3 {
+///     f.call(&[&x]).run()?; // the first call is captured, the others are launches
+/// }
+/// assert_eq!(f.report().replays, 2);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Traced {
     machine: Machine,
     function: Box<Function>,
@@ -100,6 +114,16 @@ impl Machine {
 }
 
 /// A call of a traced function, under construction.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
+/// let call: TracedCall<'_> = f.call(&[&x]);
+/// assert_eq!(call.run()?[0].shape(), [2, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "nothing is called before `run`"]
 pub struct TracedCall<'a> {
     traced: &'a Traced,
@@ -110,6 +134,14 @@ pub struct TracedCall<'a> {
 
 impl Traced {
     /// Sets the bounds of the captures. Those used longest ago are given up first.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let few = CaptureLimits { entries: 1, ..CaptureLimits::default() };
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?])).limits(few);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(self, limits: CaptureLimits) -> Traced {
         self.lock().limits = limits;
@@ -117,6 +149,19 @@ impl Traced {
     }
 
     /// Makes a call that cannot be captured an error, with its reason and its place.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Access;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let f = machine.traced(|inputs, _| {
+    ///     inputs[0].access(Access::Read, |_| Ok(()))?; // cannot be captured
+    ///     Ok(vec![inputs[0].clone()])
+    /// });
+    /// assert!(f.strict().call(&[&x]).run().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn strict(mut self) -> Traced {
         self.is_strict = true;
@@ -124,6 +169,15 @@ impl Traced {
     }
 
     /// Begins a call.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
+    /// assert_eq!(f.call(&[&x]).run()?[0].shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn call<'a>(&'a self, inputs: &[&'a Tensor]) -> TracedCall<'a> {
         let (inputs, origin) = (inputs.iter().copied().collect(), origin::caller());
@@ -131,6 +185,16 @@ impl Traced {
     }
 
     /// Returns what became of the calls so far.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
+    /// f.call(&[&x]).run()?;
+    /// println!("{}", f.report());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn report(&self) -> TracedReport {
         let state = self.lock();
         let mut report = state.report.clone();
@@ -140,6 +204,17 @@ impl Traced {
     }
 
     /// Gives up all captures, and switches capturing on again.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
+    /// f.call(&[&x]).run()?;
+    /// f.clear();
+    /// assert_eq!(f.report().entries, 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn clear(&self) {
         let mut state = self.lock();
         state.storm = 0;
@@ -367,18 +442,53 @@ impl State {
 
 impl<'a> TracedCall<'a> {
     /// Sets a named argument.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let f = machine.traced(|inputs, arguments| {
+    ///     inputs[0].machine().call("mul", &[&inputs[0]]).attrs(arguments.clone()).run()
+    /// });
+    /// let y = f.call(&[&x]).attr("other", 2.0).run()?;
+    /// assert_eq!(y[0].to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> TracedCall<'a> {
         self.attrs.set(name, value);
         self
     }
 
     /// Sets all named arguments.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Attrs;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let f = machine.traced(|inputs, arguments| {
+    ///     inputs[0].machine().call("mul", &[&inputs[0]]).attrs(arguments.clone()).run()
+    /// });
+    /// let y = f.call(&[&x]).attrs(Attrs::new().with("other", 2.0)).run()?;
+    /// assert_eq!(y[0].to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn attrs(mut self, attrs: Attrs) -> TracedCall<'a> {
         self.attrs = attrs;
         self
     }
 
     /// Makes the call. Blocks only where the function reads.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
+    /// let results = f.call(&[&x]).run()?;
+    /// assert_eq!(results.len(), 1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// That of the function, or of a launch; the function does something else than before; or the

@@ -3,6 +3,15 @@
 use std::fmt::{self, Write};
 
 /// The steps of a simulated machine so far.
+///
+/// ```
+/// # use millstream_vm::*;
+/// let machine = Machine::new(MachineConfig::default().driver(DriverKind::Simulated))?;
+/// Tensor::arange(0..3, &machine)?.synchronize()?;
+/// let schedule: Schedule = machine.schedule()?.expect("the machine is simulated");
+/// println!("{schedule:?}");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// How many steps were taken.

@@ -35,6 +35,17 @@ use super::simulated_worker::SimulatedWorker;
 use super::worker_groups::WorkerGroups;
 
 /// The configuration of a simulated run.
+///
+/// ```
+/// # use millstream_vm::*;
+/// for seed in 0..3 {
+///     let simulation = Simulation { seed, ..Simulation::default() };
+///     let config = MachineConfig::default().driver(DriverKind::Simulated).simulation(simulation);
+///     let x = Tensor::arange(0..4, Machine::new(config)?)?;
+///     assert_eq!(x.sum(..)?.item::<i64>()?, 6); // in every order
+/// }
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Simulation {
     /// Chooses the order of steps.

@@ -59,6 +59,16 @@ impl Cancellation {
     ///
     /// A future made by `work` is polled later, outside of the scope, and another thread is in no
     /// scope of this one: give it a clone.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let cancellation = Cancellation::new();
+    /// let y = cancellation.scope(|| x.relu())?; // cancelled with the scope, if it has not started
+    /// y.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
         within(Some(Arc::new(CancelScope { own: self.0.clone(), outer: current() })), work)
     }
@@ -70,6 +80,17 @@ impl Cancellation {
     ///
     /// May be called from any thread, also from a kernel or callback. Never waits; a second call
     /// does nothing.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let cancellation = Cancellation::new();
+    /// cancellation.cancel();
+    /// let y = cancellation.scope(|| x.relu())?;
+    /// assert!(y.synchronize().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn cancel(&self) {
         self.cancel_at(origin::caller());
@@ -82,6 +103,16 @@ impl Cancellation {
     }
 
     /// Returns whether [`Cancellation::cancel`] was called, even if no work was left to cancel.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let cancellation = Cancellation::new();
+    /// assert!(!cancellation.is_cancelled());
+    /// cancellation.cancel();
+    /// assert!(cancellation.is_cancelled());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.0.get().is_some()
     }

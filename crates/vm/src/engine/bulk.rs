@@ -57,6 +57,19 @@ impl<'a> Bulk<'a> {
     }
 
     /// Begins a push of a function as a part of the scope.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let mut bulk = engine.bulk(8);
+    /// for _ in 0..20 {
+    ///     bulk.push(|| ()).writes(&[&a]).spawn()?;
+    /// }
+    /// bulk.flush()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn push<R: ClosureResult>(
         &mut self,
@@ -68,6 +81,18 @@ impl<'a> Bulk<'a> {
 
     /// Pushes an operator as a part of the scope.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let step = engine.operator(|| ()).writes(&[&a]);
+    /// let mut bulk = engine.bulk(8);
+    /// bulk.operator(&step)?;
+    /// bulk.flush()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Push::spawn`].
     #[track_caller]
@@ -77,6 +102,18 @@ impl<'a> Bulk<'a> {
     }
 
     /// Pushes what was not pushed yet. The end of the scope does the same, without the error.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let mut bulk = engine.bulk(8);
+    /// bulk.push(|| ()).writes(&[&a]).spawn()?;
+    /// bulk.flush()?; // pushed, though there are fewer than eight
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Push::spawn`].

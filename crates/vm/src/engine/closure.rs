@@ -1,6 +1,17 @@
 //! The results that functions may have.
 
 /// The result of a function that is pushed: nothing, or a `Result<(), E>`.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let engine = machine.engine()?;
+/// # let a = engine.var()?;
+/// engine.push(|| ()).writes(&[&a]).spawn()?;
+/// engine.push(|| "12".parse::<u8>().map(drop)).writes(&[&a]).spawn()?;
+/// engine.wait_for(&a)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait ClosureResult {
     /// Returns the outcome of the push.
     ///

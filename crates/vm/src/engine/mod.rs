@@ -1,5 +1,7 @@
 //! A dependency engine for functions of the program: MXNet's, on the machine's streams.
 //!
+//! Long because its items have examples.
+//!
 //! # Contract
 //! A program pushes functions and names the variables that each reads and writes. A function runs
 //! once all earlier pushes that conflict with it have ended. Two pushes conflict if they share a
@@ -106,6 +108,15 @@ impl Machine {
     /// Returns a dependency engine whose functions run on the workers of the host's pools, in any
     /// order that their variables allow.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let engine = machine.engine()?;
+    /// engine.push(|| println!("on a worker")).spawn()?;
+    /// engine.wait_all()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine has no host device, or its ops do not include `closure`.
     pub fn engine(&self) -> Result<Engine> {
@@ -114,6 +125,16 @@ impl Machine {
 
     /// Returns a dependency engine whose functions run on an in-order stream: one after the other,
     /// on the worker of the stream's device.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let engine = machine.engine_on(&s)?; // functions run one after the other
+    /// engine.push(|| ()).spawn()?;
+    /// engine.wait_all()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Machine::engine`], or the stream is another machine's.
@@ -132,11 +153,31 @@ impl Engine {
     }
 
     /// Returns the machine.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.machine().synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn machine(&self) -> &Machine {
         &self.machine
     }
 
     /// Returns a new variable. It has no data: it only orders the functions that name it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let b = engine.var()?;
+    /// engine.push(|| ()).reads(&[&a]).writes(&[&b]).spawn()?;
+    /// engine.wait_for(&b)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The machine has been shut down.
@@ -182,6 +223,17 @@ impl Engine {
 
     /// Begins a push of a function, which returns nothing, or a `Result<(), E>` whose error fails
     /// the push. The push is complete when the function has returned.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| println!("first")).writes(&[&a]).spawn()?;
+    /// engine.push(|| println!("second")).reads(&[&a]).spawn()?;
+    /// engine.wait_all()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn push<R: ClosureResult>(
         &self,
@@ -334,6 +386,18 @@ impl Engine {
 
     /// Makes an operator: a function that is pushed many times. Each push costs less than one of a
     /// new function, since nothing is allocated.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let step = engine.operator(|| ()).writes(&[&a]);
+    /// step.push()?;
+    /// step.push()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn operator<R: ClosureResult>(
         &self,
@@ -344,6 +408,19 @@ impl Engine {
     }
 
     /// Makes an operator as [`Engine::operator`] does, of a function that only starts work.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let step = engine.operator_async(|done| {
+    ///     std::thread::spawn(|| done.complete());
+    /// });
+    /// step.writes(&[&a]).push()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn operator_async<R: ClosureResult>(
         &self,
@@ -354,6 +431,17 @@ impl Engine {
     }
 
     /// Begins a scope in which up to `most` consecutive pushes become one: see [`Bulk`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let mut bulk = engine.bulk(15);
+    /// bulk.push(|| ()).writes(&[&a]).spawn()?;
+    /// bulk.flush()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn bulk(&self, most: usize) -> Bulk<'_> {
         Bulk::new(self, most, origin::caller())

@@ -3,6 +3,16 @@
 use millstream_types::DeviceId;
 
 /// The kind of a function, which determines its worker.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let engine = machine.engine()?;
+/// # let a = engine.var()?;
+/// engine.push(|| ()).writes(&[&a]).prop(Prop::Async).spawn()?; // on this thread
+/// engine.wait_for(&a)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Prop {
     /// The function runs on the workers of the engine.

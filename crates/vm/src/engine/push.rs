@@ -1,4 +1,6 @@
 //! A push under construction, and its emission.
+//!
+//! Long because its items have examples.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,6 +24,17 @@ use super::uses::Uses;
 use super::var::Var;
 
 /// A push of a function, under construction.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let engine = machine.engine()?;
+/// # let a = engine.var()?;
+/// let push: Push<'_> = engine.push(|| ()).writes(&[&a]).name("step");
+/// push.spawn()?;
+/// engine.wait_for(&a)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "a function is pushed by `spawn`"]
 pub struct Push<'a> {
     engine: &'a Engine,
@@ -66,6 +79,15 @@ impl<'a> Push<'a> {
 
     /// Names the variables that the function reads. A variable may be named twice, and in other
     /// lists: then the function reads and writes it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| ()).reads(&[&a]).spawn()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[inline(always)]
     pub fn reads(self, vars: &[&Var]) -> Push<'a> {
         self.uses(vars, Access::Read)
@@ -73,6 +95,16 @@ impl<'a> Push<'a> {
 
     /// Names the variables that the function changes. If one is poisoned, the function is dropped
     /// without a call.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| ()).writes(&[&a]).spawn()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[inline(always)]
     pub fn writes(self, vars: &[&Var]) -> Push<'a> {
         self.uses(vars, Access::ReadWrite)
@@ -80,6 +112,18 @@ impl<'a> Push<'a> {
 
     /// Names the variables that the function sets anew, whatever they were: it runs even if they
     /// are poisoned, and heals them.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| "x".parse::<u8>().map(drop)).writes(&[&a]).spawn()?;
+    /// assert!(engine.wait_for(&a).is_err());
+    /// engine.push(|| ()).overwrites(&[&a]).spawn()?; // heals it
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[inline(always)]
     pub fn overwrites(self, vars: &[&Var]) -> Push<'a> {
         self.uses(vars, Access::Write)
@@ -87,6 +131,15 @@ impl<'a> Push<'a> {
 
     /// Sets the priority: of the functions that can run, those of the highest run first. The
     /// default is 0; in-order streams ignore it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| ()).writes(&[&a]).priority(1).spawn()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[inline(always)]
     pub fn priority(mut self, priority: i32) -> Push<'a> {
         self.priority = Priority(priority);
@@ -94,6 +147,16 @@ impl<'a> Push<'a> {
     }
 
     /// Sets the property, which determines the worker.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| ()).writes(&[&a]).prop(Prop::CpuPrioritized).spawn()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[inline(always)]
     pub fn prop(mut self, prop: Prop) -> Push<'a> {
         self.prop = prop;
@@ -101,6 +164,17 @@ impl<'a> Push<'a> {
     }
 
     /// Runs the function on this stream instead of that of its property.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| ()).writes(&[&a]).on(&s).spawn()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[inline(always)]
     pub fn on(mut self, stream: &'a Stream) -> Push<'a> {
         self.stream = Some(stream);
@@ -108,6 +182,17 @@ impl<'a> Push<'a> {
     }
 
     /// Sets the name that lists, failures and profiles show.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let broken = || "x".parse::<u8>().map(drop);
+    /// engine.push(broken).writes(&[&a]).name("decode").spawn()?;
+    /// assert!(engine.wait_for(&a).unwrap_err().to_string().contains("decode"));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[inline(always)]
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Push<'a> {
         self.name = Some(name.into());
@@ -120,6 +205,16 @@ impl<'a> Push<'a> {
     /// A function, kernel or callback of the machine may push. Its push waits for no room, and the
     /// function that it pushes comes after what has been pushed so far, as from any thread: after
     /// its pusher too, if the two conflict.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push(|| ()).writes(&[&a]).spawn()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A variable has ended or is another machine's, the stream is another machine's, or the

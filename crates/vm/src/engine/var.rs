@@ -18,6 +18,17 @@ struct VarInner {
 
 /// A variable of an [`Engine`](crate::Engine): what functions read and write. Clones are the same
 /// variable; it ends with the last one.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let engine = machine.engine()?;
+/// # let a = engine.var()?;
+/// let b: Var = engine.var()?;
+/// engine.push(|| ()).reads(&[&a]).writes(&[&b]).spawn()?;
+/// engine.wait_for(&b)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Var(Arc<VarInner>);
 

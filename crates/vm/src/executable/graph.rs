@@ -162,6 +162,21 @@ pub(crate) enum Decision {
 
 /// How an executable launches its tapes on one device: as a graph, or call by call. Returned by
 /// [`Executable::graphs`](super::Executable::graphs).
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// let graphs: Vec<GraphStatus> = f.graphs();
+/// assert!(graphs.is_empty()); // the host has no graphs
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphStatus {
     /// The device.

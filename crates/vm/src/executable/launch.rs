@@ -1,4 +1,6 @@
 //! Launches: the operands, the instance, and the instruction.
+//!
+//! Long because its items have examples.
 
 use std::sync::{Arc, PoisonError};
 
@@ -29,6 +31,21 @@ use super::{Executable, ExecutableInner};
 const MAX_RUNS: usize = 64;
 
 /// A launch of an executable, under construction.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// let launch: LaunchBuilder<'_> = f.launch().input("x", &x);
+/// assert_eq!(launch.run()?.output("y")?.to_vec::<f32>()?, [0.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "nothing is launched before `run`"]
 pub struct LaunchBuilder<'a> {
     executable: &'a Executable,
@@ -51,6 +68,21 @@ impl Executable {
     }
 
     /// Begins a launch.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let launched = f.launch().input("x", &x).run()?;
+    /// assert_eq!(launched.output("y")?.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn launch(&self) -> LaunchBuilder<'_> {
         LaunchBuilder {
@@ -67,23 +99,85 @@ impl Executable {
 impl<'a> LaunchBuilder<'a> {
     /// Gives the tensor of an input. It has the recorded dtype, shape, strides and device; its
     /// offset in its storage may differ.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// f.launch().input("x", &x).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn input(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
         self.give(FormalKind::Input, name, tensor)
     }
 
     /// Has an output written into a tensor of the program, instead of a new one. The tensor has
     /// the recorded dtype, shape, strides and device.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let y = Tensor::zeros(2, DType::F32, &machine)?;
+    /// f.launch().input("x", &x).output("y", &y).run()?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn output(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
         self.give(FormalKind::Output, name, tensor)
     }
 
     /// Launches on this stream of type lazy-job. The default is stream 0 of that type.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, StreamType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
+    /// let stream = machine.stream(&key)?;
+    /// f.launch().input("x", &x).on(&stream).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn on(mut self, stream: &'a Stream) -> LaunchBuilder<'a> {
         self.stream = Some(stream);
         self
     }
 
     /// Launches from within a critical section, whose tensors may be operands.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// f.launch().input("x", &x).within(&section).run()?;
+    /// section.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn within(mut self, section: &'a Section) -> LaunchBuilder<'a> {
         self.section = Some(section);
         self
@@ -91,6 +185,20 @@ impl<'a> LaunchBuilder<'a> {
 
     /// Sets the origin: the place that errors and lists name. The default is the calling line, or
     /// the scope of [`with_origin`](crate::with_origin).
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Origin, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// f.launch().input("x", &x).origin(Origin::Unknown).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn origin(mut self, origin: Origin) -> LaunchBuilder<'a> {
         self.origin = origin;
         self
@@ -113,6 +221,21 @@ impl<'a> LaunchBuilder<'a> {
     }
 
     /// Launches the executable. Does not wait for it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let launched = f.launch().input("x", &x).run()?; // does not wait
+    /// launched.wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An input is missing, or a tensor is not what was recorded; a tensor was released or is held;

@@ -12,6 +12,21 @@ use crate::emission::origin;
 use super::run::Run;
 
 /// A launch that was made: its completion, and its results.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// let launched: Launched = f.launch().input("x", &x).run()?;
+/// assert_eq!(launched.output("y")?.to_vec::<f32>()?, [0.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Launched {
     pub(super) run: Arc<Run>,
     pub(super) completion: Completion,
@@ -20,6 +35,21 @@ pub struct Launched {
 
 impl Launched {
     /// Returns the tensor of an output. It may not be computed yet; its uses wait for it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let launched = f.launch().input("x", &x).run()?;
+    /// assert_eq!(launched.output("y")?.shape(), [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The executable has no output of this name.
@@ -34,6 +64,20 @@ impl Launched {
     }
 
     /// Returns the tensors of all outputs, in the order in which they were recorded.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(f.launch().input("x", &x).run()?.outputs().len(), 1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn outputs(&self) -> &[Tensor] {
         &self.outputs
     }
@@ -44,11 +88,39 @@ impl Launched {
     }
 
     /// Returns the completion of the launch, to be awaited as a future or later.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// f.launch().input("x", &x).run()?.completion().wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn completion(&self) -> &Completion {
         &self.completion
     }
 
     /// Blocks until the launch has completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// f.launch().input("x", &x).run()?.wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Completion::wait`].
@@ -59,6 +131,25 @@ impl Launched {
 
     /// Takes the bytes of a host read of the list; none if the launch has not reached it, or they
     /// were taken.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mut read = None;
+    /// let recorded = machine.record(|r| {
+    ///     let x = r.input("x", TensorSpec::contiguous(DType::U8, &[2])?)?;
+    ///     let s = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    ///     read = Some(r.read(&x, s)?);
+    ///     Ok(())
+    /// })?;
+    /// let x = Tensor::from_slice(&[1u8, 2], 2, &machine)?;
+    /// let launched = recorded.compile()?.launch().input("x", &x).run()?;
+    /// launched.wait()?;
+    /// let bytes = launched.take_read(read.expect("it was recorded"))?;
+    /// assert_eq!(bytes, Some(vec![1, 2]));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The list has no such read; or the failure of the read, or of what it reads.

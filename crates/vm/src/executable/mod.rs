@@ -85,6 +85,22 @@ use crate::host::SharedCallback;
 ///
 /// Its memory, streams and ids are free for others once the last clone is dropped and the last
 /// launch has completed.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// for _ in 0..3 {
+///     f.launch().input("x", &x).run()?; // checked and compiled once
+/// }
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Executable(Arc<ExecutableInner>);
 
@@ -113,32 +129,117 @@ impl Executable {
 
     /// Sets how many launches may be under way at the same time, each with private memory of its
     /// own. The memory is allocated when a launch first needs it. The default is 1; at least 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// f.set_instances(2); // at most two launches overlap
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn set_instances(&self, most: usize) {
         self.0.instances.lock().unwrap_or_else(PoisonError::into_inner).most = most.max(1);
     }
 
     /// Returns the bytes of private memory that each instance takes, by device.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// println!("{:?}", f.private_memory());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn private_memory(&self) -> &[(DeviceId, u64)] {
         &self.0.program.memory
     }
 
     /// Returns how many instances have private memory.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// f.launch().input("x", &x).run()?.wait()?;
+    /// println!("{} in use", f.instances());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn instances(&self) -> usize {
         self.0.instances.lock().unwrap_or_else(PoisonError::into_inner).all.len()
     }
 
     /// Returns the list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(f.list().externals.len(), 2);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn list(&self) -> &InstructionList {
         &self.0.program.list
     }
 
     /// Returns the id by which lists name the executable.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// println!("{}", f.id());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn id(&self) -> ListId {
         self.0.list
     }
 
     /// Describes the tapes: a line for each step, with its operands as base and offset, and a line
     /// for each device with graphs.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// assert!(f.describe().contains("relu"));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn describe(&self) -> String {
         let Executable(inner) = self;
         let ops = &*inner.machine.shared.tables.ops;
@@ -151,6 +252,20 @@ impl Executable {
 
     /// Returns how its tapes are launched on each device with graphs: as a graph, or call by call
     /// and why.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// assert!(f.graphs().is_empty()); // the host has no graphs
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn graphs(&self) -> Vec<GraphStatus> {
         let instances = self.0.instances.lock().unwrap_or_else(PoisonError::into_inner);
         let status = |(number, plan)| {
@@ -160,6 +275,20 @@ impl Executable {
     }
 
     /// Returns how many steps each of its tapes has.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// println!("{:?} steps", f.tapes());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn tapes(&self) -> Vec<usize> {
         self.0.program.tapes.iter().map(|tape| tape.steps.len()).collect()
     }

@@ -14,6 +14,17 @@ use super::tape::OutputSpec;
 use super::{Executable, Signature};
 
 /// A recorded list with its formals. Clones are the same list.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let mut r = machine.recorder();
+/// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let recorded: Recorded = r.finish()?;
+/// println!("{}", millstream_instructions::text::print_list(recorded.list()));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Recorded {
     pub(super) machine: Machine,
     pub(super) list: InstructionList,
@@ -21,6 +32,16 @@ pub struct Recorded {
 }
 
 /// The passes that [`Recorded::compile`] applies.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let mut r = machine.recorder();
+/// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let recorded = r.finish()?.optimize(USUAL_PASSES, |pass, _| println!("{pass:?}"))?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::Memory];
 
 /// Shows that a list is sound.
@@ -32,12 +53,33 @@ fn prove(list: &InstructionList) -> Result<()> {
 
 impl Recorded {
     /// Returns the list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let recorded = r.finish()?;
+    /// assert_eq!(recorded.list().externals[0].name, "x");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn list(&self) -> &InstructionList {
         &self.list
     }
 
     /// Applies passes to the list, one after another, and proves after each that the list is sound
     /// and does the same operations on the same data. Calls `after` with each pass and its list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let recorded = r.finish()?.optimize(USUAL_PASSES, |_, _| ())?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A pass fails its proof, which is a defect of the library.
@@ -75,6 +117,16 @@ impl Recorded {
     /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the
     /// stream on which it was recorded.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let executable = r.finish()?.compile()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Recorded::optimize`] and [`Recorded::compile_as_is`].
     pub fn compile(self) -> Result<Executable> {
@@ -82,6 +134,16 @@ impl Recorded {
     }
 
     /// Compiles the list without passes, once it has been shown to be sound.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let executable = r.finish()?.compile_as_is()?; // without passes
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An instruction cannot stand in an executable, with its place.

@@ -15,6 +15,17 @@ use super::recorder::{RecordedTensor, Recorder};
 
 impl Recorder {
     /// Begins a call of the op called `name`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).run()?;
+    /// r.output("y", &y[0])?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn call<'a>(&'a mut self, name: &'a str, inputs: &'a [RecordedTensor]) -> RecordedCall<'a> {
         RecordedCall {
@@ -30,6 +41,16 @@ impl Recorder {
 }
 
 /// A call that is recorded, under construction.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let mut r = machine.recorder();
+/// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let y = r.call("mul", &[x]).attr("other", 2.0).run()?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "a call is recorded by `run` or `on`"]
 pub struct RecordedCall<'a> {
     recorder: &'a mut Recorder,
@@ -43,36 +64,98 @@ pub struct RecordedCall<'a> {
 
 impl<'a> RecordedCall<'a> {
     /// Sets a named argument.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("mul", &[x]).attr("other", 2.0).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> RecordedCall<'a> {
         self.attrs.set(name, value);
         self
     }
 
     /// Sets all named arguments.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Attrs, DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("mul", &[x]).attrs(Attrs::new().with("other", 2.0)).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn attrs(mut self, attrs: Attrs) -> RecordedCall<'a> {
         self.attrs = attrs;
         self
     }
 
     /// Writes the results to these tensors instead of new ones.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).run()?;
+    /// r.call("neg", &[x]).out(&y).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn out(mut self, targets: &'a [RecordedTensor]) -> RecordedCall<'a> {
         self.out = Some(targets);
         self
     }
 
     /// Sets the priority among the calls of a pool.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).priority(1).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn priority(mut self, priority: i32) -> RecordedCall<'a> {
         self.priority = Priority(priority);
         self
     }
 
     /// Sets the origin: the place that errors and lists name.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Origin, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).origin(Origin::Unknown).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn origin(mut self, origin: Origin) -> RecordedCall<'a> {
         self.origin = origin;
         self
     }
 
     /// Records the call on compute stream 0 of the machine's default device.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).run()?;
+    /// assert_eq!(r.spec(&y[0])?.shape(), [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`RecordedCall::on`].
@@ -83,6 +166,17 @@ impl<'a> RecordedCall<'a> {
 
     /// Records the call on a stream of the list. The results are the op's outputs in order; an
     /// output that is changed in place is the input itself.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let second = r.stream(&StreamKey::compute(DeviceId::cpu(0), 1))?;
+    /// let y = r.call("relu", &[x]).on(second)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, a tensor was released or is held; or the size of

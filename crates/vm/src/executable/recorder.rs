@@ -23,6 +23,16 @@ use super::recorded::{Recorded, outputs_of};
 use super::tape::FormalKind;
 
 /// A tensor of a list that is being recorded.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let mut r = machine.recorder();
+/// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let y: RecordedTensor = r.call("relu", &[x]).run()?.remove(0);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedTensor(pub(super) TensorRef);
 
@@ -34,6 +44,18 @@ struct Declared {
 
 /// Records a list on formals: inputs that each launch gives, tensors of the machine that are bound
 /// to the list, and outputs.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let mut r: Recorder = machine.recorder();
+/// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let y = r.call("relu", &[x]).run()?;
+/// r.output("y", &y[0])?;
+/// let executable = r.finish()?.compile()?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Recorder {
     pub(super) machine: Machine,
     pub(super) builder: Builder,
@@ -51,6 +73,18 @@ pub struct Recorder {
 impl Machine {
     /// Records a list. `record` declares its formals and makes its calls; nothing runs.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let recorded = machine.record(|r| {
+    ///     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    ///     let y = r.call("relu", &[x]).run()?;
+    ///     r.output("y", &y[0])
+    /// })?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// That of `record`; a name is declared twice; a critical section is left open.
     pub fn record(&self, record: impl FnOnce(&mut Recorder) -> Result<()>) -> Result<Recorded> {
@@ -60,6 +94,16 @@ impl Machine {
     }
 
     /// Begins a recording as [`Machine::record`] does, for callers that cannot use a closure.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mut r = machine.recorder();
+    /// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let recorded = r.finish()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn recorder(&self) -> Recorder {
         let catalog = Box::new(Catalog(self.policies().clone()));
         let config = BuilderConfig::default();
@@ -86,6 +130,17 @@ fn invalid(what: &'static str, message: String) -> Error {
 impl Recorder {
     /// Returns a stream of the list's own, made as the machine's stream of this key would be.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let second = r.stream(&StreamKey::compute(DeviceId::cpu(0), 1))?;
+    /// r.call("relu", &[x]).on(second)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// There is no such device, or no policy serves the stream.
     pub fn stream(&mut self, key: &StreamKey) -> Result<StreamId> {
@@ -93,6 +148,18 @@ impl Recorder {
     }
 
     /// Returns a stream as [`Recorder::stream`] does, in-order or a pool.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, StreamMode, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let key = StreamKey::compute(DeviceId::cpu(0), 1);
+    /// let pool = r.stream_with_mode(&key, StreamMode::Pool)?;
+    /// r.call("relu", &[x]).on(pool)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Recorder::stream`], or the list has it in another mode.
@@ -110,6 +177,15 @@ impl Recorder {
 
     /// Declares an input on the machine's default device.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mut r = machine.recorder();
+    /// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Recorder::input_on`].
     pub fn input(&mut self, name: &str, spec: TensorSpec) -> Result<RecordedTensor> {
@@ -118,6 +194,15 @@ impl Recorder {
     }
 
     /// Declares an input: a tensor that each launch gives. The list may also write it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mut r = machine.recorder();
+    /// let x = r.input_on("x", TensorSpec::contiguous(DType::F32, &[2])?, &DeviceId::cpu(0))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// There is another formal of this name, or no such device.
@@ -133,6 +218,16 @@ impl Recorder {
 
     /// Declares an input as [`Recorder::input_on`] does, in a storage of at least `bytes` bytes, of
     /// which the list may make other views.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mut r = machine.recorder();
+    /// let spec = TensorSpec::contiguous(DType::F32, &[2])?;
+    /// let x = r.input_in("x", spec, 64, &DeviceId::cpu(0))?; // in a storage of 64 bytes
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Recorder::input_on`], or the storage is too small for the layout.
@@ -150,6 +245,18 @@ impl Recorder {
 
     /// Brings a tensor of the machine into the list: all launches use it. The tensor lives as long
     /// as the executable.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let w = Tensor::ones(2, DType::F32, &machine)?;
+    /// let w = r.bind(&w)?; // the same in each launch
+    /// let y = r.call("mul", &[x, w]).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// It is another machine's, it was released, or the list has another view of its storage.
@@ -197,6 +304,17 @@ impl Recorder {
     /// Names a tensor as an output: each launch returns it. An output that is an input, or a view
     /// of one, is the given tensor itself or a view of it.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).run()?;
+    /// r.output("y", &y[0])?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// There is another output of this name, or the tensor was released.
     pub fn output(&mut self, name: &str, tensor: &RecordedTensor) -> Result<()> {
@@ -210,6 +328,18 @@ impl Recorder {
 
     /// Makes a tensor of unspecified content in the memory that a stream works on.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let s = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// let y = r.empty(&TensorSpec::contiguous(DType::F32, &[2])?, s)?;
+    /// r.call("neg", &[x]).out(&[y]).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The shape exceeds all memory.
     #[track_caller]
@@ -222,6 +352,16 @@ impl Recorder {
 
     /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let first = r.view(&x, TensorSpec::contiguous(DType::F32, &[1])?)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The tensor was released or is held, or the view reaches past the storage.
     #[track_caller]
@@ -233,6 +373,17 @@ impl Recorder {
     }
 
     /// Ends a tensor that the list made: its memory is free for others.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).run()?.remove(0);
+    /// r.release(y)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// It was released before, is a formal or an output, or is held.
@@ -252,6 +403,16 @@ impl Recorder {
     }
 
     /// Returns whether a tensor is an input or was bound.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// assert!(r.is_formal(&x));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn is_formal(&self, tensor: &RecordedTensor) -> bool {
         let recorder = &self.sink.recorder;
         let id = recorder.name_of(tensor.0.id);
@@ -259,6 +420,17 @@ impl Recorder {
     }
 
     /// Uses tensors without changing or reading them.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let s = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// r.touch(&[x], s)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A tensor was released or is held.
@@ -274,6 +446,17 @@ impl Recorder {
 
     /// Reads a tensor on the host at each launch; [`Launched::take_read`](super::Launched) returns
     /// the bytes, in row-major order without gaps.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let s = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// let read = r.read(&x, s)?; // for `Launched::take_read`
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor was released or is held, or the stream runs no reads.
@@ -291,6 +474,20 @@ impl Recorder {
     }
 
     /// Calls a function with a tensor's memory at each launch, on a host thread.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Access, DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let s = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// r.access(&x, Access::Read, s, |blob| {
+    ///     println!("{} bytes", blob.to_bytes()?.len());
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor was released or is held, or lies in memory that the host cannot address.
@@ -322,6 +519,16 @@ impl Recorder {
     /// Puts a barrier between all earlier and all later instructions of the list; a `global` one
     /// meets all ranks.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// r.barrier(false)?; // of this rank alone
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// No policy serves barriers.
     #[track_caller]
@@ -334,6 +541,18 @@ impl Recorder {
 
     /// Begins an exclusive hold of tensors: until it ends, only calls within it use them. The list
     /// orders it among its own instructions; a launch as a whole is ordered by its formals.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// r.begin_section(&[x])?;
+    /// r.call("neg_", &[x]).run()?;
+    /// r.end_section()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A tensor was released or is held.
@@ -350,6 +569,17 @@ impl Recorder {
     }
 
     /// Ends the innermost hold.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// r.begin_section(&[x])?;
+    /// r.end_section()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// None is open.
@@ -369,6 +599,17 @@ impl Recorder {
 
     /// Records an event of the list.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let s = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// let event = r.record_event(s)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The stream is not the list's.
     #[track_caller]
@@ -379,6 +620,19 @@ impl Recorder {
     }
 
     /// Orders a stream behind an event of the list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let a = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// let b = r.stream(&StreamKey::compute(DeviceId::cpu(0), 1))?;
+    /// let event = r.record_event(a)?;
+    /// r.wait_event(b, &event)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The stream is not the list's.
@@ -391,6 +645,18 @@ impl Recorder {
 
     /// Orders a stream behind everything submitted to another one so far.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, StreamKey, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let a = r.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// let b = r.stream(&StreamKey::compute(DeviceId::cpu(0), 1))?;
+    /// r.wait_stream(b, a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A stream is not the list's.
     #[track_caller]
@@ -402,6 +668,16 @@ impl Recorder {
 
     /// Returns dtype, shape and layout of a tensor.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// assert_eq!(r.spec(&x)?.to_string(), "f32[2]");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// It was released.
     pub fn spec(&self, tensor: &RecordedTensor) -> Result<&TensorSpec> {
@@ -410,6 +686,16 @@ impl Recorder {
 
     /// Returns the device whose memory holds a tensor.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// assert_eq!(r.device(&x)?, &DeviceId::cpu(0));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// It was released.
     pub fn device(&self, tensor: &RecordedTensor) -> Result<&DeviceId> {
@@ -417,6 +703,18 @@ impl Recorder {
     }
 
     /// Ends the recording.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let y = r.call("relu", &[x]).run()?;
+    /// r.output("y", &y[0])?;
+    /// let recorded = r.finish()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A critical section is open, or an output was released.

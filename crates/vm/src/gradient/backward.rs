@@ -1,4 +1,6 @@
 //! From results to gradients: the nodes of a tape, from the last to the first.
+//!
+//! Long because its items have examples.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -35,6 +37,16 @@ impl Tape {
     /// [with a gradient](Tensor::with_grad) that it depends on. What was kept for the formulas is
     /// dropped, so that a second pass over the same calls is an error.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// let tape = machine.tape();
+    /// tape.backward(&(&w * &w)?.sum(..)?)?;
+    /// assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [4.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The loss has more than one element, or depends on no such tensor; an op has no derivative; a
     /// tensor that a formula needs was changed in place.
@@ -48,6 +60,18 @@ impl Tape {
 
     /// Adds gradients as [`Tape::backward`] does, for results with given gradients. `keep` leaves
     /// what was kept for another pass.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// let tape = machine.tape();
+    /// let y = (&w * &w)?;
+    /// let gradient = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
+    /// tape.backward_from(&[(&y, &gradient)], false)?;
+    /// assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [4.0, 60.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Tape::backward`], or a gradient has another shape than its result.
@@ -92,6 +116,18 @@ impl Tape {
 
     /// Calls `hook` with the gradient of a tensor in each backward pass, once it is complete and
     /// before it is used. A tensor that the hook returns replaces it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// let tape = machine.tape();
+    /// let y = (&w * &w)?;
+    /// tape.hook(&y, |gradient| Ok(Some(gradient.clamp(-0.5, 0.5)?)))?;
+    /// tape.backward(&y.sum(..)?)?;
+    /// assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor depends on no tensor with a gradient.

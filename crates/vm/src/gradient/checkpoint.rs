@@ -17,6 +17,17 @@ impl Tape {
     /// again, to be differentiated. It may use tensors with a gradient from elsewhere. It has to
     /// compute the same both times: random calls need seeds of their own, not a generator's next.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// let tape = machine.tape();
+    /// let y = tape.checkpoint(&[&w], |given| Ok(vec![(&given[0] * &given[0])?.exp()?]))?;
+    /// tape.backward(&y[0].sum(..)?)?; // computes the region again
+    /// assert!(w.grad().is_some());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// That of `region`.
     #[track_caller]

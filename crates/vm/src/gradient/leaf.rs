@@ -59,6 +59,15 @@ impl Tensor {
     }
 
     /// Returns whether the tensor was made one with a gradient.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// assert!(w.requires_grad() && !x.requires_grad());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn requires_grad(&self) -> bool {
         self.leaf_slot().get().is_some()
     }
@@ -81,6 +90,15 @@ impl Tensor {
     }
 
     /// Sets the gradient, as for gradients that are summed over ranks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// w.set_grad(&w.ones_like()?)?;
+    /// assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor has no gradient, or one of another shape or dtype.

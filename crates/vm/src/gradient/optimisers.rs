@@ -12,6 +12,17 @@ use crate::tensor::options;
 use super::tape::no_grad;
 
 /// The settings of [`sgd`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+/// use optimisers::{Sgd, State, sgd};
+/// w.set_grad(&w.ones_like()?)?;
+/// sgd(&[&w], &mut State::default(), &Sgd { lr: 0.5, ..Sgd::default() })?;
+/// assert_eq!(w.to_vec::<f32>()?, [1.5, 2.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sgd {
     /// The step size.
@@ -33,6 +44,17 @@ impl Default for Sgd {
 }
 
 /// The settings of [`adam`] and [`adamw`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+/// use optimisers::{Adam, State, adam};
+/// w.set_grad(&w.ones_like()?)?;
+/// adam(&[&w], &mut State::default(), &Adam { lr: 0.5, ..Adam::default() })?;
+/// assert!(w.to_vec::<f32>()?[0] < 1.6);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Adam {
     /// The step size.
@@ -52,6 +74,19 @@ impl Default for Adam {
 }
 
 /// What an optimiser keeps between steps: two tensors of each parameter, and the number of steps.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+/// use optimisers::{Adam, State, adam};
+/// let mut state = State::default(); // kept between the steps
+/// for _ in 0..2 {
+///     w.set_grad(&w.ones_like()?)?;
+///     adam(&[&w], &mut state, &Adam::default())?;
+/// }
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct State {
     first: Vec<Option<Tensor>>,
@@ -61,6 +96,18 @@ pub struct State {
 
 impl State {
     /// Returns the tensors of the state.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+    /// use optimisers::{Adam, State, adam};
+    /// let mut state = State::default();
+    /// w.set_grad(&w.ones_like()?)?;
+    /// adam(&[&w], &mut state, &Adam::default())?;
+    /// assert_eq!(state.tensors().count(), 2); // two moments
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.first.iter().chain(&self.second).flatten()
     }
@@ -146,6 +193,17 @@ pub fn adam(parameters: &[&Tensor], state: &mut State, settings: &Adam) -> Resul
 }
 
 /// Makes a step of AdamW: Adam with weight decay of the parameters themselves.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
+/// use optimisers::{Adam, State, adamw};
+/// w.set_grad(&w.ones_like()?)?;
+/// adamw(&[&w], &mut State::default(), &Adam::default())?;
+/// assert!(w.to_vec::<f32>()?[0] < 2.0);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 ///
 /// # Errors
 /// A call is refused.

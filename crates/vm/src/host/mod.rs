@@ -13,6 +13,18 @@ use crate::emission::reentrancy;
 use crate::sync::{AtomicU32, Builder, Condvar, Mutex, Ordering};
 
 /// A tensor's memory, lent to a callback while it runs.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::Access;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// x.access(Access::Read, |blob: &mut Blob<'_>| {
+///     println!("{}: {:?}", blob.spec(), blob.to_bytes()?);
+///     Ok(())
+/// })?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Blob<'a> {
     raw: RawTensor<'a>,
     spec: &'a TensorSpec,
@@ -33,6 +45,18 @@ impl<'a> Blob<'a> {
     }
 
     /// Returns dtype, shape and layout.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Access;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.access(Access::Read, |blob| {
+    ///     assert_eq!(blob.spec().to_string(), "f32[2,2]");
+    ///     Ok(())
+    /// })?.wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn spec(&self) -> &TensorSpec {
         self.spec
     }
@@ -44,6 +68,18 @@ impl<'a> Blob<'a> {
 
     /// Returns the elements as bytes, in row-major order without gaps.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Access;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.access(Access::Read, |blob| {
+    ///     assert_eq!(blob.to_bytes()?.len(), 16);
+    ///     Ok(())
+    /// })?.wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The callback asked to write only, or there is no memory for the copy.
     pub fn to_bytes(&self) -> anyhow::Result<Vec<u8>> {
@@ -53,6 +89,16 @@ impl<'a> Blob<'a> {
     }
 
     /// Overwrites the elements with `bytes`, in row-major order without gaps.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Access;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.access(Access::Write, |blob| blob.write_bytes(&[0; 16]))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0; 4]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The callback asked to read only, or there are more or fewer bytes than elements.
@@ -72,6 +118,21 @@ impl<'a> Blob<'a> {
     }
 
     /// Zeroes the elements and lets `fill` overwrite their bytes in place, without a copy.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Access;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.access(Access::Write, |blob| {
+    ///     blob.fill_with(|bytes| {
+    ///         bytes[..4].copy_from_slice(&7.0f32.to_ne_bytes());
+    ///         Ok(())
+    ///     })
+    /// })?;
+    /// assert_eq!(x.to_vec::<f32>()?, [7.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The callback asked to read only, the tensor is not contiguous, or `fill` fails.
@@ -273,6 +334,16 @@ impl HostWorkers {
             }
         }
         Ok(())
+    }
+
+    /// Runs `function`, which no instruction waits for: on a thread of its own, or here if the
+    /// driver has none.
+    pub(crate) fn run_apart(&self, function: HostFunction) {
+        if self.kept {
+            return reentrancy::enter(self.machine, function);
+        }
+        // Without any thread it is dropped, which is the only refusal.
+        let _ = self.run(function);
     }
 
     /// Returns whether no function runs or is queued.

@@ -24,6 +24,18 @@ use crate::tables::slots::{CHUNKS, FIRST, place};
 
 /// The completion of a function that was started with one: the call completes when this is called,
 /// from any thread. Dropping it fails the call.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let engine = machine.engine()?;
+/// # let a = engine.var()?;
+/// engine.push_async(|done: OnComplete| {
+///     std::thread::spawn(|| done.complete());
+/// }).writes(&[&a]).spawn()?;
+/// engine.wait_for(&a)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "dropping it fails the call"]
 #[derive(Debug)]
 pub struct OnComplete(CompletionToken);
@@ -34,11 +46,32 @@ impl OnComplete {
     }
 
     /// Completes the call.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// engine.push_async(|done| done.complete()).writes(&[&a]).spawn()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn complete(self) {
         self.0.complete(Ok(()));
     }
 
     /// Completes the call with an error, which poisons what it writes.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let broken = |done: OnComplete| done.fail(std::io::Error::other("no disk"));
+    /// engine.push_async(broken).writes(&[&a]).spawn()?;
+    /// assert!(engine.wait_for(&a).is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn fail(self, error: impl Into<anyhow::Error>) {
         self.0.complete(Err(error.into()));
     }

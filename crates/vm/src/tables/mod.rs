@@ -1,8 +1,10 @@
 //! The state that all workers of a machine share.
 
 pub(crate) mod functions;
+pub(crate) mod loans;
 pub(crate) mod poison;
 pub(crate) mod slots;
+pub(crate) mod timed_records;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -22,8 +24,10 @@ use crate::host::{HostTable, HostWorkers};
 use crate::sync::points::PointTable;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use crate::tables::functions::FunctionTable;
+use crate::tables::loans::Loans;
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::{CallSlot, Slots, TensorSlot};
+use crate::tables::timed_records::TimedRecords;
 
 /// The tables of a machine. No lock in here is held while a kernel runs.
 pub(crate) struct Tables {
@@ -37,6 +41,7 @@ pub(crate) struct Tables {
     /// The stored calls: calls that are made many times.
     pub(crate) calls: Slots<CallSlot>,
     pub(crate) functions: FunctionTable,
+    pub(crate) loans: Loans,
     pub(crate) poison: Poison,
     pub(crate) failures: FailureLog,
     pub(crate) host: HostTable,
@@ -47,6 +52,7 @@ pub(crate) struct Tables {
     pub(crate) kernels: KernelRegistry,
     /// The native events of event slots, set by records.
     pub(crate) events: DashMap<EventId, PooledEvent>,
+    pub(crate) timed_records: TimedRecords,
     pub(crate) threads: Threads,
     pub(crate) communicator: Arc<dyn Communicator>,
     /// For each op whether it is a collective.

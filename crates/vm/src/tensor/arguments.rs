@@ -7,6 +7,14 @@ use millstream_ops::args::Scalar;
 use crate::api::handle::Tensor;
 
 /// A whole number as an argument: any integer type.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.softmax(1)?.shape(), x.softmax(-1i32)?.shape());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait Int: Copy {
     /// Returns the number; one beyond the range of `i64` becomes the nearest, which every op
     /// refuses.
@@ -51,6 +59,14 @@ macro_rules! int {
 int! { i32 i64 u32 usize }
 
 /// A floating-point number as an argument: any float or integer type.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.dropout(0.0, 1)?.shape(), [2, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait Real: Copy {
     /// Returns the number.
     fn to_real(self) -> f64;
@@ -70,6 +86,15 @@ impl Real for f64 {
 
 /// A list of whole numbers as an argument, such as a shape: one integer, a tuple, an array, a
 /// slice, a vector or a range.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.reshape(4)?.shape(), x.reshape([4])?.shape());
+/// assert_eq!(x.reshape((1, 4))?.shape(), x.reshape(vec![1, 4])?.shape());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait Ints {
     /// Returns the numbers.
     fn to_ints(self) -> Vec<i64>;
@@ -130,6 +155,16 @@ tuple! { a: A b: B c: C d: D }
 tuple! { a: A b: B c: C d: D e: E }
 
 /// Dimensions as an argument: a list of them, or `..` for all.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.sum(..)?.rank(), 0);
+/// assert_eq!(x.sum(1)?.shape(), [2]);
+/// assert_eq!(x.sum([0, 1])?.item::<f32>()?, 10.0);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait Dims {
     /// Returns the dimensions; none for all.
     fn to_dims(self) -> Option<Vec<i64>>;
@@ -148,6 +183,15 @@ impl Dims for RangeFull {
 }
 
 /// A dimension as an argument, or `..` for all of them.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.argmax(..)?.item::<i64>()?, 3);
+/// assert_eq!(x.argmax(1)?.to_vec::<i64>()?, [1, 1]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait OneDim {
     /// Returns the dimension; none for all.
     fn to_dim(self) -> Option<i64>;
@@ -160,6 +204,14 @@ impl OneDim for RangeFull {
 }
 
 /// A tensor or a number as an operand, as PyTorch's binary ops take it.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.add(&x)?.shape(), x.add(1)?.shape()); // a tensor, or a number
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Operand<'a> {
     /// A tensor.

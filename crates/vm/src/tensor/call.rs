@@ -89,7 +89,7 @@ pub(crate) fn all(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tens
 
 /// Begins a call on the stream of its first operand.
 #[track_caller]
-fn begin<'a>(
+pub(super) fn begin<'a>(
     op: &'a str,
     inputs: &[&'a Tensor],
     attrs: Attrs,

@@ -21,6 +21,17 @@ fn failed(path: &Path, why: impl std::fmt::Display) -> Error {
 impl Tensor {
     /// Returns the tensors of a safetensors file, by name.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let path = std::env::temp_dir().join(format!("millstream-load-{}", std::process::id()));
+    /// Tensor::save([("x", &x)], &path)?;
+    /// assert_eq!(Tensor::load(&path, &machine)?["x"].shape(), [2, 2]);
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The file cannot be read or is not in the format, a tensor has a dtype that Millstream lacks,
     /// or the memory is used up.
@@ -49,6 +60,16 @@ impl Tensor {
 
     /// Writes tensors to a safetensors file. Blocks until they are computed. The format has no
     /// c128: such a tensor is written as its parts, f64 with a last dimension of 2.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let path = std::env::temp_dir().join(format!("millstream-save-{}", std::process::id()));
+    /// Tensor::save([("x", &x)], &path)?;
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The failure that poisoned a tensor, or the file cannot be written.

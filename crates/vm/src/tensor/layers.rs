@@ -10,6 +10,16 @@ use super::methods::{Conv1d, Conv2d, Conv3d, NllLoss};
 use super::{Int, Real, call};
 
 /// Options of [`Tensor::group_norm`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let options = options::GroupNorm::default().eps(1e-3);
+/// let images = x.reshape((1, 4, 1, 1))?;
+/// assert_eq!(images.group_norm(2, options)?.shape(), [1, 4, 1, 1]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GroupNorm<'a> {
     weight: Option<&'a Tensor>,
@@ -19,18 +29,48 @@ pub struct GroupNorm<'a> {
 
 impl<'a> GroupNorm<'a> {
     /// Sets the scale of each channel; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let scale = Tensor::ones(4, DType::F32, &machine)?;
+    /// let options = options::GroupNorm::default().weight(&scale);
+    /// x.reshape((1, 4, 1, 1))?.group_norm(2, options)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn weight(self, weight: &'a Tensor) -> GroupNorm<'a> {
         GroupNorm { weight: Some(weight), ..self }
     }
 
     /// Sets what is added to each channel; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let zero = Tensor::zeros(4, DType::F32, &machine)?;
+    /// let options = options::GroupNorm::default().bias(&zero);
+    /// x.reshape((1, 4, 1, 1))?.group_norm(2, options)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn bias(self, bias: &'a Tensor) -> GroupNorm<'a> {
         GroupNorm { bias: Some(bias), ..self }
     }
 
     /// Sets what is added to the variance; default 1e-5.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.reshape((1, 4, 1, 1))?.group_norm(2, options::GroupNorm::default().eps(1e-3))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn eps(self, eps: impl Real) -> GroupNorm<'a> {
         GroupNorm { eps: Some(eps.to_real()), ..self }
@@ -49,6 +89,16 @@ impl Tensor {
     }
 
     /// Returns the convolution of `[n,c,l]` with a weight `[out,c/groups,k]`. PyTorch's `conv1d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::ones((1, 1, 5), DType::F32, &machine)?;
+    /// let w = Tensor::ones((1, 1, 3), DType::F32, &machine)?;
+    /// assert_eq!(x.conv1d(&w, Default::default())?.to_vec::<f32>()?, [3.0; 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The shapes do not fit, or the memory is used up.
@@ -87,6 +137,16 @@ impl Tensor {
     /// Returns the convolution of `[n,c,d,h,w]` with a weight `[out,c/groups,kd,kh,kw]`. PyTorch's
     /// `conv3d`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::ones((1, 1, 2, 2, 2), DType::F32, &machine)?;
+    /// let w = Tensor::ones((1, 1, 2, 2, 2), DType::F32, &machine)?;
+    /// assert_eq!(x.conv3d(&w, Default::default())?.to_vec::<f32>()?, [8.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The shapes do not fit, or the memory is used up.
     #[track_caller]
@@ -97,6 +157,16 @@ impl Tensor {
 
     /// Returns the product with the transposed weight `[out,in]`, plus a bias `[out]`. PyTorch's
     /// `linear`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let w = Tensor::ones((3, 2), DType::F32, &machine)?;
+    /// assert_eq!(x.linear(&w, None)?.to_vec::<f32>()?, [3.0, 3.0, 3.0, 7.0, 7.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The shapes do not fit, or the memory is used up.
@@ -113,6 +183,16 @@ impl Tensor {
     /// Returns the cross entropy of scores `[n,c,..]` and class numbers `[n,..]`: the negative
     /// log-likelihood of the log-softmax. PyTorch's `cross_entropy`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let target = Tensor::from_slice(&[1i64, 0], 2, &machine)?;
+    /// let loss = x.cross_entropy(&target, Default::default())?;
+    /// assert!((loss.item::<f32>()? - 0.8133).abs() < 1e-3);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The shapes do not fit, or the memory is used up.
     #[track_caller]
@@ -127,6 +207,15 @@ impl Tensor {
 
     /// Returns x with groups of channels normalised to mean 0 and variance 1. PyTorch's
     /// `group_norm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = x.reshape((1, 4, 1))?.group_norm(2, Default::default())?;
+    /// assert_eq!(y.shape(), [1, 4, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The shapes do not fit, or the memory is used up.
@@ -150,6 +239,14 @@ impl Tensor {
     /// Returns the same elements with the dimensions from `first` to `last` as one. PyTorch's
     /// `flatten`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.flatten(0, -1)?.shape(), [4]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A dimension is out of range.
     #[track_caller]
@@ -169,6 +266,14 @@ impl Tensor {
     /// Returns x, at least `min` and then at most `max`. PyTorch's `clamp`; `clamp_min` and
     /// `clamp_max` have one bound.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.clamp(2, 3)?.to_vec::<f32>()?, [2.0, 2.0, 3.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The dtype has no order, or the memory is used up.
     #[track_caller]
@@ -178,6 +283,15 @@ impl Tensor {
     }
 
     /// Sets this tensor to x, at least `min` and then at most `max`. PyTorch's `clamp_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.clamp_(2, 3)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [2.0, 2.0, 3.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The dtype has no order, or elements overlap.

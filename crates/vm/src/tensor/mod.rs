@@ -13,7 +13,8 @@
 //! | `read` | shapes and elements |
 //! | `files` | safetensors files (feature `safetensors`) |
 //! | `arrays` | arrays of the `ndarray` crate (feature `ndarray`) |
-//! | `dlpack` | tensors for other libraries, by DLPack |
+//! | `dlpack` | tensors for other libraries and from them, by DLPack |
+//! | `bounded` | results whose number of rows is not known yet |
 //! | `show` | `Display` and `Debug` |
 //! | `select` | indexing |
 //! | `operators` | `+`, `-`, `*`, `/` |
@@ -24,6 +25,7 @@
 mod arguments;
 #[cfg(feature = "ndarray")]
 mod arrays;
+mod bounded;
 mod call;
 mod dlpack;
 #[cfg(feature = "safetensors")]
@@ -40,6 +42,7 @@ mod show;
 
 pub(crate) use call::{all as call_op, optional, stream_of};
 
+pub use bounded::Bounded;
 pub use dlpack::DlPack;
 
 pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};

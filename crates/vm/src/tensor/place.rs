@@ -7,6 +7,19 @@ use crate::api::machine::Machine;
 
 /// A place of a new tensor: a machine (its current stream), a stream, a machine and a device (that
 /// device's stream), or a tensor (beside it).
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::DeviceId;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let s = machine.current_stream()?;
+/// let device = DeviceId::cpu(0);
+/// let x = Tensor::arange(0..3, &machine)?; // on the machine's current stream
+/// let y = Tensor::arange(0..3, &s)?; // on a stream
+/// let z = Tensor::arange(0..3, (&machine, &device))?; // on a device
+/// let beside = Tensor::arange(0..3, &x)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait Place {
     /// Returns the machine.
     fn machine(&self) -> &Machine;

@@ -7,6 +7,15 @@ use millstream_ops::random::{OFFSET, SEED};
 use millstream_types::Attrs;
 
 /// The seed of one random tensor. Equal seeds give equal numbers on every device.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let one = Tensor::rand(3, Seed::new(7, 0), &machine)?;
+/// let same = Tensor::rand(3, 7, &machine)?;
+/// assert_eq!(one.to_vec::<f32>()?, same.to_vec::<f32>()?);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
     seed: i64,
@@ -15,6 +24,13 @@ pub struct Seed {
 
 impl Seed {
     /// Returns a seed, and the number of the call among those that use it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::rand(3, Seed::new(7, 100), &machine)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn new(seed: u64, offset: u64) -> Seed {
         Seed { seed: seed as i64, offset: offset as i64 }
     }
@@ -64,6 +80,15 @@ pub struct Generator {
 
 impl Generator {
     /// Returns the generator of a seed. Clones draw from one sequence.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let random = Generator::new(7);
+    /// let (x, y) = (Tensor::rand(3, &random, &machine)?, Tensor::rand(3, &random, &machine)?);
+    /// assert_ne!(x.to_vec::<f32>()?, y.to_vec::<f32>()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn new(seed: u64) -> Generator {
         Generator { seed: seed as i64, next: Arc::default() }
     }

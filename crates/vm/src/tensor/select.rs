@@ -10,6 +10,14 @@ use crate::api::handle::Tensor;
 use super::{Int, call};
 
 /// An index of one dimension.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.i(Index::from(1))?.to_vec::<f32>()?, [3.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Index<'a> {
     /// One element; the dimension disappears. Negative numbers count from the end.
@@ -25,9 +33,25 @@ pub enum Index<'a> {
 }
 
 /// The index that stands for all dimensions that the others leave, as PyTorch's `...`.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.i((REST, -1))?.to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub const REST: Index<'static> = Index::Rest;
 
 /// The index that inserts a dimension of length 1, as PyTorch's `None`.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.i((NEW, 0))?.shape(), [1, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub const NEW: Index<'static> = Index::New;
 
 /// Returns the end behind a last element. The end behind element -1 does not count from the end.
@@ -85,6 +109,14 @@ impl<'a> From<&'a Tensor> for Index<'a> {
 }
 
 /// One index, or a tuple of them.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// assert_eq!(x.i((0, ..1))?.shape(), x.i((1, 1..))?.shape());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait Indices<'a> {
     /// Returns the indices in the order of the dimensions.
     fn to_indices(self) -> Vec<Index<'a>>;

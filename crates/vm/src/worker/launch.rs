@@ -10,6 +10,7 @@ use millstream_types::{Cause, Error, Point, Result};
 use crate::profile::Outcome;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
+use crate::tables::timed_records::RecordTime;
 use crate::worker::Worker;
 use crate::worker::inbox::Message;
 use crate::worker::stream::{Effect, NativeStream, WorkerStream};
@@ -252,8 +253,16 @@ impl Worker {
 
     /// Records a native event.
     pub(super) fn record(&mut self, at: usize, seq: u64, event: EventPlace, subject: Subject) {
-        let recorded = if Worker::is_asynchronous(&self.streams[at]) {
-            self.record_native(at, &event)
+        // The records of launches have no points of their own.
+        let time = match event {
+            EventPlace::Slot(_) => {
+                self.tables.timed_records.take(Point::new(self.streams[at].id, seq))
+            }
+            EventPlace::Launch(..) => None,
+        };
+        // A timed record opens the native stream, for the device's clock.
+        let recorded = if time.is_some() || Worker::is_asynchronous(&self.streams[at]) {
+            self.record_native(at, &event, time)
         } else {
             // Nothing is outstanding on the device: waiters need only the point itself.
             Ok(None)
@@ -271,12 +280,24 @@ impl Worker {
         }
     }
 
-    fn record_native(&mut self, at: usize, event: &EventPlace) -> Result<Option<u64>> {
+    fn record_native(
+        &mut self,
+        at: usize,
+        event: &EventPlace,
+        time: Option<Arc<RecordTime>>,
+    ) -> Result<Option<u64>> {
         let tables = self.tables.clone();
         let native = self.native_stream(at)?;
         let Some(events) = &native.events else { return Ok(None) };
-        let pooled = events.take()?;
+        let pooled = match time {
+            Some(_) => tables.policies.timed_events(&native.device).take()?,
+            None => events.take()?,
+        };
         let progress = native.stream.record(pooled.native())?;
+        if let Some(time) = time {
+            // A record is made once.
+            let _ = time.native.set(pooled.clone());
+        }
         event.set(&tables, Some(pooled));
         Ok(match progress {
             Progress::Pending(ticket) => Some(ticket),

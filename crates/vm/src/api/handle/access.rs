@@ -24,6 +24,21 @@ impl Tensor {
     /// Lets a host function use the tensor's memory, behind everything submitted on the tensor. The
     /// function runs on a host worker; it must not submit or wait.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Access;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let written = x.access(Access::ReadWrite, |blob| {
+    ///     let mut bytes = blob.to_bytes()?;
+    ///     bytes[..4].copy_from_slice(&9.0f32.to_ne_bytes());
+    ///     blob.write_bytes(&bytes)
+    /// })?;
+    /// written.wait()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [9.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The tensor was released or is held, or lies in memory that the host cannot address.
     #[track_caller]

@@ -17,6 +17,17 @@ use crate::emission::reentrancy;
 use crate::sync::points::{Milestone, Waiter};
 
 /// Submitted instructions that can be waited for: blocking, with a time-out, or as a future.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let y = x.relu()?;
+/// let done = y.completion()?; // also a future
+/// done.wait()?;
+/// assert!(done.query());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Completion {
     machine: Machine,
     /// At most one of each stream.
@@ -41,11 +52,31 @@ impl Completion {
     }
 
     /// Returns whether all points have completed. Never blocks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let done = x.relu()?.completion()?;
+    /// done.wait()?;
+    /// assert!(done.query()); // true from now on
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn query(&self) -> bool {
         self.points.iter().all(|&point| self.machine.shared.query(point))
     }
 
     /// Blocks until all points have completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let wrong = Tensor::from_slice(&[7i64], 1, &machine)?;
+    /// let row = x.index_select(&wrong, 0)?; // there is no row 7
+    /// assert!(row.completion()?.wait().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Why the first instruction on a stream, up to the awaited one, failed or was skipped since
@@ -56,6 +87,15 @@ impl Completion {
     }
 
     /// Blocks as [`Completion::wait`] does, for no longer than `timeout`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let done = x.relu()?.completion()?;
+    /// done.wait_for(std::time::Duration::from_secs(60))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Completion::wait`].

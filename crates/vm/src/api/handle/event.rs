@@ -4,13 +4,11 @@
 //! 1. A handle stands for the newest record. Each record takes an event slot of its own, so a wait
 //!    for an earlier record stays a wait for that one.
 //! 2. A record is released when neither a handle nor a wait under emission names it.
-//! 3. The time of a timed record is noted by a waiter that is registered for the record's point
-//!    before the emission assigns it. So the worker notes the time when it completes the record,
-//!    and no other thread reads a clock.
+//! 3. How a timed record gets its time is said in `tables::timed_records`.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use millstream_instructions::Outcome;
@@ -22,8 +20,9 @@ use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::{Emission, Release};
+use crate::sync::Mutex;
 use crate::sync::points::{Milestone, Waiter};
-use crate::sync::{Mutex, OnceLock};
+use crate::tables::timed_records::RecordTime;
 
 use super::{Completion, Stream};
 
@@ -58,6 +57,10 @@ pub(super) struct Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
+        if let Time::Noted(_) = self.time {
+            // It is still there if no native event was recorded.
+            self.machine.shared.tables.timed_records.take(self.event.at);
+        }
         self.machine.shared.release(Release::Event(self.event.clone()));
     }
 }
@@ -70,18 +73,7 @@ enum Time {
     /// The device reports no times.
     Unknown(DeviceId),
     /// Noted here at completion.
-    Noted(Arc<Stamp>),
-}
-
-/// Notes the time at which it is woken.
-#[derive(Default)]
-struct Stamp(OnceLock<Instant>);
-
-impl Wake for Stamp {
-    fn wake(self: Arc<Self>) {
-        // A point completes once.
-        let _ = self.0.set(Instant::now());
-    }
+    Noted(Arc<RecordTime>),
 }
 
 fn invalid(message: impl Into<String>) -> Error {
@@ -105,6 +97,17 @@ impl Event {
     /// Records the event on the current stream, behind everything submitted to it. Waits for an
     /// earlier record stay waits for that one.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let event = machine.event();
+    /// let y = x.relu()?;
+    /// event.record()?; // behind the call
+    /// event.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
@@ -114,6 +117,16 @@ impl Event {
     }
 
     /// Records the event as [`Event::record`] does, on `stream`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let event = machine.event();
+    /// event.record_on(&s)?;
+    /// event.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The stream is another machine's, or the machine has been shut down.
@@ -126,26 +139,33 @@ impl Event {
         let machine = &self.inner.machine;
         machine.own_stream(stream).map_err(|e| e.at(&origin))?;
         let device = &stream.key.device;
-        let tells = || machine.policies().devices().capabilities(device).map(|c| c.timestamps);
-        let stamps = self.inner.timed && tells().map_err(|e| e.at(&origin))?;
-        let (event, stamp) = machine.emit(&origin, |e| {
+        let can = || machine.policies().devices().capabilities(device).map(Some);
+        let can = if self.inner.timed { can().map_err(|e| e.at(&origin))? } else { None };
+        let (event, time) = machine.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
-            let stamp = stamps.then(Arc::<Stamp>::default);
-            if let Some(stamp) = &stamp {
-                let place = Point::new(stream.id, builder.tail(stream.id).seq + 1);
-                let waiter = Waiter::Task(Waker::from(stamp.clone()));
-                router.tables.points.park(place, Milestone::Completed, waiter);
+            let time = can.filter(|can| can.timestamps).map(|_| Arc::<RecordTime>::default());
+            let place = Point::new(stream.id, builder.tail(stream.id).seq + 1);
+            let tables = router.tables.clone();
+            if let Some(time) = &time {
+                let waiter = Waiter::Task(Waker::from(time.clone()));
+                tables.points.park(place, Milestone::Completed, waiter);
+                if can.is_some_and(|can| can.asynchronous) {
+                    tables.timed_records.add(place, time.clone());
+                }
             }
-            let event = builder.record_event(router, stream.id, &origin)?;
-            Ok(Outcome::Done((event, stamp)))
+            let event = builder.record_event(router, stream.id, &origin);
+            if event.is_err() {
+                tables.timed_records.take(place);
+            }
+            Ok(Outcome::Done((event?, time)))
         })?;
         if capture::is_active() {
             let step = Step::RecordEvent { stream, at: event.at };
             capture::order(machine, &step, &origin)?;
         }
-        let time = match stamp {
-            Some(stamp) => Time::Noted(stamp),
+        let time = match time {
+            Some(time) => Time::Noted(time),
             None if self.inner.timed => Time::Unknown(device.clone()),
             None => Time::Untimed,
         };
@@ -160,6 +180,18 @@ impl Event {
 
     /// Orders the current stream behind the newest record; does nothing if there is none.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let event = machine.event();
+    /// event.record_on(&s)?;
+    /// let other = machine.compute(&DeviceId::cpu(0), 1)?;
+    /// with_stream(&other, || event.wait())?; // later calls on `other` come after the record
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
@@ -170,11 +202,31 @@ impl Event {
 
     /// Returns whether the newest record, and everything before it on its stream, has completed;
     /// true if there is none. Never blocks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// assert!(event.query()); // never recorded
+    /// event.record()?;
+    /// event.synchronize()?;
+    /// assert!(event.query());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn query(&self) -> bool {
         self.newest().is_none_or(|r| self.inner.machine.shared.query(r.event.at))
     }
 
     /// Blocks until the newest record has completed; returns at once if there is none.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// event.record()?;
+    /// event.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Why the first instruction on the stream, up to the record, failed or was skipped since
@@ -186,6 +238,15 @@ impl Event {
 
     /// Blocks as [`Event::synchronize`] does, for no longer than `timeout`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// event.record()?;
+    /// event.synchronize_for(std::time::Duration::from_secs(60))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Event::synchronize`].
     #[track_caller]
@@ -195,15 +256,25 @@ impl Event {
 
     /// Returns a completion of the newest record, to be awaited as a future or later. Without a
     /// record it has completed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let event = machine.event();
+    /// event.record()?;
+    /// event.completion().wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn completion(&self) -> Completion {
         let none = Point::new(StreamId(0), 0);
         self.inner.machine.completion_of(self.newest().map_or(none, |r| r.event.at))
     }
 
     /// Returns the milliseconds from this event's newest record to `end`'s, negative if that
-    /// completed first. The times are those at which the workers observed the completions: on a
-    /// device that computes elsewhere, somewhat later than the completions themselves. Both events
-    /// must have been made by [`Machine::timed_event`] and have completed.
+    /// completed first. Both events must have been made by [`Machine::timed_event`] and have
+    /// completed. The times of two records on one device are those of the device's clock, if it has
+    /// one. All others are the host's, when the workers observed the completions: on a device that
+    /// computes elsewhere, somewhat later than the completions themselves.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -225,8 +296,14 @@ impl Event {
         if !Arc::ptr_eq(&self.inner.machine.shared, &end.inner.machine.shared) {
             return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
         }
-        let from = self.completed_at().map_err(|e| e.at(&origin))?;
-        let to = end.completed_at().map_err(|e| e.at(&origin))?;
+        let (begun, from) = self.completed_at().map_err(|e| e.at(&origin))?;
+        let (ended, to) = end.completed_at().map_err(|e| e.at(&origin))?;
+        if let (Some(begun), Some(ended)) = (begun.native.get(), ended.native.get()) {
+            let by_device = ended.native().since(&**begun.native());
+            if let Some(milliseconds) = by_device.map_err(|e| e.at(&origin))? {
+                return Ok(milliseconds);
+            }
+        }
         let milliseconds = |d: Duration| d.as_secs_f64() * 1e3;
         Ok(match to.checked_duration_since(from) {
             Some(later) => milliseconds(later),
@@ -234,27 +311,29 @@ impl Event {
         })
     }
 
-    fn completed_at(&self) -> Result<Instant> {
+    /// Returns the time of the newest record, and when its completion was observed.
+    fn completed_at(&self) -> Result<(Arc<RecordTime>, Instant)> {
         let shared = &self.inner.machine.shared;
         let Some(record) = self.newest() else {
             return Err(invalid("it was never recorded, so it has no time; record it first"));
         };
-        let stamp = match &record.time {
+        let time = match &record.time {
             Time::Untimed => {
                 return Err(invalid("it takes no times; make it by Machine::timed_event"));
             }
             Time::Unknown(device) => {
                 return Err(invalid(format!("{device} does not tell when a record completed")));
             }
-            Time::Noted(stamp) => stamp,
+            Time::Noted(time) => time.clone(),
         };
         if shared.query(record.event.at) {
             // The worker publishes the point and then notes the time. A worker does not wait for
             // itself in between.
-            match stamp.0.get() {
-                Some(time) => return Ok(*time),
+            match time.observed.get().copied() {
+                Some(observed) => return Ok((time, observed)),
                 None if reentrancy::check(shared.tables.machine, "waiting").is_ok() => {
-                    return Ok(*stamp.0.wait());
+                    let observed = *time.observed.wait();
+                    return Ok((time, observed));
                 }
                 None => {}
             }

@@ -13,6 +13,18 @@ use crate::emission::{Emission, Release};
 use super::Completion;
 
 /// An exclusive hold of tensors, which ends when it is dropped.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let section = machine.critical_section(&[&x])?;
+/// assert!(x.relu().is_err()); // the section holds x
+/// let y = machine.call("relu", &[&x]).within(&section).run()?.remove(0);
+/// section.end()?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Section {
     machine: Machine,
     id: SectionId,
@@ -34,6 +46,16 @@ impl Section {
     }
 
     /// Ends the hold.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// section.end()?.wait()?;
+    /// assert_eq!(x.relu()?.shape(), [2, 2]); // x is free again
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The machine has been shut down.

@@ -18,6 +18,17 @@ use super::Section;
 use super::Tensor;
 
 /// A stream of a machine.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::DeviceId;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let (a, b) = (machine.compute(&DeviceId::cpu(0), 0)?, machine.compute(&DeviceId::cpu(0), 1)?);
+/// let x = Tensor::from_slice(&[1.0f32], 1, &a)?;
+/// let y = machine.call("relu", &[&x]).on(&b)?.remove(0); // waits for x by itself
+/// b.synchronize()?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Stream {
     pub(crate) machine: Machine,
@@ -27,11 +38,30 @@ pub struct Stream {
 
 impl Stream {
     /// Returns device, type and index.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// assert_eq!(s.key().to_string(), "cpu:0 compute 0");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn key(&self) -> &StreamKey {
         &self.key
     }
 
     /// Orders the stream behind the newest record of an event; does nothing if there is none.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let event = machine.event();
+    /// event.record_on(&s)?;
+    /// machine.compute(&DeviceId::cpu(0), 1)?.wait_event(&event)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The event is another machine's.
@@ -112,6 +142,16 @@ impl Stream {
     /// Uses tensors without changing or reading them: later instructions of the stream come after
     /// their last writes.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let ready = s.touch(&[&x])?; // complete once x is computed
+    /// ready.wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A tensor was released, is held, or is another machine's.
     #[track_caller]
@@ -120,6 +160,17 @@ impl Stream {
     }
 
     /// Uses tensors as [`Stream::touch`] does, perhaps from within a section.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// s.touch_within(&[&x], Some(&section))?;
+    /// section.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Stream::touch`].
@@ -171,6 +222,14 @@ impl Stream {
 
     /// Blocks as [`Stream::synchronize`] does, for no longer than `timeout`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// s.synchronize_for(std::time::Duration::from_secs(60))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Stream::synchronize`].
     #[track_caller]
@@ -186,6 +245,14 @@ impl Stream {
     /// Returns a completion of everything submitted to the stream so far, to be awaited as a future
     /// or later.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// s.completion()?.wait()?; // everything submitted so far
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
     pub fn completion(&self) -> Result<Completion> {
@@ -195,6 +262,15 @@ impl Stream {
     }
 
     /// Returns whether everything submitted to the stream has completed. Never blocks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// s.synchronize()?;
+    /// assert!(s.query()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Stream::completion`].

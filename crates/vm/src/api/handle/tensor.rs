@@ -1,4 +1,6 @@
 //! Tensors.
+//!
+//! Long because its items have examples.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -59,6 +61,15 @@ const RELEASED: TensorRef = TensorRef { id: TensorId(u32::MAX), generation: u32:
 pub(crate) type WeakTensor = Weak<dyn Send + Sync>;
 
 /// A tensor. Clones are the same tensor; it is released when the last is dropped.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let y = (x.matmul(&x)? * 2.0)?.relu()?; // nothing waits
+/// assert_eq!(y.to_vec::<f32>()?, [14.0, 20.0, 30.0, 44.0]); // reading waits
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Tensor(Arc<TensorInner>);
 
@@ -176,27 +187,70 @@ impl Tensor {
     }
 
     /// Returns the machine.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::zeros(3, DType::F32, x.machine())?; // on the same machine
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn machine(&self) -> &Machine {
         &self.0.made_on.machine
     }
 
     /// Returns the tensor's slot, for prepared calls. A tensor whose call was held by automatic
     /// capture, and then failed, has the slot of a released one.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.tensor_ref(), x.clone().tensor_ref()); // one tensor
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn tensor_ref(&self) -> TensorRef {
         self.resolved().unwrap_or(RELEASED)
     }
 
     /// Returns dtype, shape and layout.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.spec().to_string(), "f32[2,2]");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn spec(&self) -> &TensorSpec {
         &self.0.spec
     }
 
     /// Returns the device whose memory the tensor lies in.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.device(), &DeviceId::cpu(0));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn device(&self) -> &DeviceId {
         &self.0.device
     }
 
     /// Ends the tensor now, while handles still exist; using one is an error from now on.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.release()?;
+    /// assert!(x.relu().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// It was released before, or a critical section holds it.
@@ -206,6 +260,16 @@ impl Tensor {
     }
 
     /// Ends the tensor as [`Tensor::release`] does, perhaps from within a section.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// x.release_within(Some(&section))?;
+    /// section.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Tensor::release`].
@@ -236,6 +300,17 @@ impl Tensor {
 
     /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Layout, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let column = Layout::strided(&[2], &[2], 1)?;
+    /// let y = x.view(TensorSpec::new(DType::F32, column)?)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The tensor was released or is held, or the view reaches past the storage.
     #[track_caller]
@@ -263,6 +338,15 @@ impl Tensor {
     /// for later instructions of its stream. A pool has no order, so on a pool this waits for
     /// everything submitted before the write.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = x.relu()?;
+    /// y.synchronize()?; // computed, and its failure told
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The failure that poisoned the tensor, or it was released.
     #[track_caller]
@@ -273,6 +357,14 @@ impl Tensor {
 
     /// Blocks as [`Tensor::synchronize`] does, for no longer than `timeout`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?.synchronize_for(std::time::Duration::from_secs(60))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Timeout`](millstream_types::Error::Timeout), or as [`Tensor::synchronize`].
     #[track_caller]
@@ -282,6 +374,15 @@ impl Tensor {
     }
 
     /// Returns a completion of the tensor's last write so far, to be awaited as a future or later.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let done = x.relu()?.completion()?;
+    /// done.wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The tensor was released. Asked from within the machine's own work, or an earlier emission
@@ -301,6 +402,14 @@ impl Tensor {
 
     /// Reads the elements back as bytes, in row-major order without gaps. Blocks.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.i(0)?.read()?, [1.0f32.to_ne_bytes(), 2.0f32.to_ne_bytes()].concat());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The failure that poisoned the tensor, or it was released.
     #[track_caller]
@@ -309,6 +418,16 @@ impl Tensor {
     }
 
     /// Reads the elements back as [`Tensor::read`] does, perhaps from within a section.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// assert_eq!(x.read_within(Some(&section))?.len(), 16);
+    /// section.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Tensor::read`].

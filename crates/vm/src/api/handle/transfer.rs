@@ -99,6 +99,17 @@ impl Tensor {
     /// Makes a dense, row-major copy in the memory of `stream`. Later instructions on any stream
     /// wait for it as for any other result.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let other = machine.compute(&DeviceId::cpu(0), 1)?; // or a stream of another device
+    /// let y = x.t()?.copy_to(&other)?;
+    /// assert!(y.spec().layout.is_contiguous());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The tensor was released, or the memory is used up.
     #[track_caller]
@@ -111,6 +122,17 @@ impl Tensor {
 
     /// Sets the elements of `target`, of the same dtype and shape, to this tensor's. Both may be
     /// views, also of one storage: this tensor counts as read in full before `target` is written.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::zeros((2, 2), DType::F32, &machine)?;
+    /// x.copy_into(&y)?;
+    /// assert_eq!(y.to_vec::<f32>()?, x.to_vec::<f32>()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A tensor was released, the two differ in dtype or shape, elements of `target` overlap, or

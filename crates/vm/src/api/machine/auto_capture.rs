@@ -74,6 +74,17 @@ impl Machine {
     }
 
     /// Returns what automatic capture found and replayed so far; none if the machine has none.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().auto_capture(true))?;
+    /// let x = Tensor::ones(4, millstream_types::DType::F32, &machine)?;
+    /// for _ in 0..100 {
+    ///     x.mul(2.0)?.sum(..)?.item::<f32>()?;
+    /// }
+    /// println!("{}", machine.auto_capture_report().expect("it was asked for"));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn auto_capture_report(&self) -> Option<AutoCaptureReport> {
         Some(self.auto()?.report())
     }

@@ -1,4 +1,6 @@
 //! Calls of ops.
+//!
+//! Long because its items have examples.
 
 use std::sync::{Arc, LazyLock};
 
@@ -26,6 +28,16 @@ type Results = SmallVec<[Tensor; 1]>;
 static NO_ATTRS: LazyLock<Arc<Attrs>> = LazyLock::new(Arc::default);
 
 /// A call of an op, under construction.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let s = machine.current_stream()?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let call = machine.call("add", &[&x, &x]).attr("alpha", 10.0);
+/// assert_eq!(call.one(&s)?.to_vec::<f32>()?, [11.0, 22.0, 33.0, 44.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "a call does nothing until it is made on a stream"]
 pub struct CallBuilder<'a> {
     pub(crate) machine: &'a Machine,
@@ -40,18 +52,48 @@ pub struct CallBuilder<'a> {
 
 impl<'a> CallBuilder<'a> {
     /// Sets a named argument.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = machine.call("mul", &[&x]).attr("other", 3.0).run()?.remove(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0, 9.0, 12.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> CallBuilder<'a> {
         self.attrs.set(name, value);
         self
     }
 
     /// Sets all named arguments.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Attrs;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let attrs = Attrs::new().with("dim", vec![0i64]).with("keepdim", true);
+    /// assert_eq!(machine.call("sum", &[&x]).attrs(attrs).run()?[0].shape(), [1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn attrs(mut self, attrs: Attrs) -> CallBuilder<'a> {
         self.attrs = attrs;
         self
     }
 
     /// Writes the results to these tensors instead of new ones.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::zeros((2, 2), DType::F32, &machine)?;
+    /// machine.call("neg", &[&x]).out(&[&y]).run()?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn out(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
         self.out = Some(targets.iter().copied().collect());
         self
@@ -59,12 +101,35 @@ impl<'a> CallBuilder<'a> {
 
     /// Sets the priority: of the ready calls of a pool, those of the highest priority run first.
     /// The default is 0; in-order streams ignore it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DeviceId, StreamKey, StreamMode};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let key = StreamKey::compute(DeviceId::cpu(0), 7);
+    /// let pool = machine.stream_with_mode(&key, StreamMode::Pool)?;
+    /// let urgent = machine.call("relu", &[&x]).priority(1).on(&pool)?.remove(0);
+    /// urgent.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
         self.priority = Priority(priority);
         self
     }
 
     /// Makes the call within a critical section.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// machine.call("neg_", &[&x]).within(&section).run()?;
+    /// section.end()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn within(mut self, section: &'a Section) -> CallBuilder<'a> {
         self.section = Some(section);
         self
@@ -72,6 +137,17 @@ impl<'a> CallBuilder<'a> {
 
     /// Sets the origin: the place that errors and lists name. The default is the calling line, or
     /// the scope of [`with_origin`](crate::with_origin).
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Origin;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let place = Origin::Code(std::panic::Location::caller());
+    /// let error = machine.call("mm", &[&x]).origin(place).run().unwrap_err();
+    /// assert!(error.to_string().contains("mm"));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
         self.origin = origin;
         self
@@ -80,6 +156,16 @@ impl<'a> CallBuilder<'a> {
     /// Makes the call of a collective on a stream, on dense copies of its inputs where it has to
     /// be: those of devices that neither the host nor the communicator reaches are copied to the
     /// host, and the elements that were changed in place are copied back.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// machine.call("allreduce_", &[&x]).collective_on(&s)?; // of one rank: nothing changes
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`CallBuilder::on`], or a copy cannot be made.
@@ -98,6 +184,15 @@ impl<'a> CallBuilder<'a> {
 
     /// Makes the call on the current stream.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let results = machine.call("max", &[&x]).attr("dim", 1).run()?;
+    /// assert_eq!(results[1].to_vec::<i64>()?, [1, 1]); // where they are
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`CallBuilder::on`].
     pub fn run(self) -> Result<Vec<Tensor>> {
@@ -109,6 +204,16 @@ impl<'a> CallBuilder<'a> {
     /// changed in place is the input itself. Blocks only for an output whose size must be read
     /// first.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = machine.call("relu", &[&x]).on(&s)?.remove(0);
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of the call that makes it.
@@ -118,6 +223,15 @@ impl<'a> CallBuilder<'a> {
 
     /// Makes the call on a stream, as [`CallBuilder::on`], and returns its first result. It costs
     /// less where there is but one.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(machine.call("relu", &[&x]).one(&s)?.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`CallBuilder::on`], or the op has no results.
@@ -270,6 +384,15 @@ impl Emission {
 
 impl Machine {
     /// Begins a call of the op called `name`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = machine.call("relu", &[&x]).run()?.remove(0);
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[track_caller]
     pub fn call<'a>(&'a self, name: &'a str, inputs: &[&'a Tensor]) -> CallBuilder<'a> {
         CallBuilder {
@@ -285,7 +408,7 @@ impl Machine {
     }
 
     /// Reads the count of rows, and makes a view of so many rows.
-    fn fix_bound(
+    pub(crate) fn fix_bound(
         &self,
         data: &Tensor,
         count: &Tensor,

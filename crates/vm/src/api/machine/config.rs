@@ -1,4 +1,6 @@
 //! The configuration of a machine.
+//!
+//! Long because its items have examples.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,6 +19,15 @@ use crate::capture::CaptureLimits;
 use crate::driver::Simulation;
 
 /// The driver that runs a machine's instructions.
+///
+/// ```
+/// # use millstream_vm::*;
+/// // Every call has completed when it returns, in the order of the program.
+/// let machine = Machine::new(MachineConfig::default().driver(DriverKind::Inline))?;
+/// let x = Tensor::arange(0..3, &machine)?;
+/// assert!(x.completion()?.query());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverKind {
     /// Worker threads.
@@ -139,6 +150,12 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::driver`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().driver(DriverKind::Inline))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn driver(mut self, driver: DriverKind) -> MachineConfig {
         self.driver = driver;
@@ -146,6 +163,15 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::simulation`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let seeded = Simulation { seed: 7, ..Simulation::default() };
+    /// let config = MachineConfig::default().driver(DriverKind::Simulated).simulation(seeded);
+    /// let machine = Machine::new(config)?;
+    /// assert_eq!(Tensor::arange(0..3, &machine)?.to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn simulation(mut self, simulation: Simulation) -> MachineConfig {
         self.simulation = simulation;
@@ -153,6 +179,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::sync`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// use millstream_instructions::SyncPolicy;
+    /// let machine = Machine::new(MachineConfig::default().sync(SyncPolicy::LastUsedStream))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn sync(mut self, sync: SyncPolicy) -> MachineConfig {
         self.sync = sync;
@@ -160,6 +193,14 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::protection`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// use millstream_instructions::Protection;
+    /// let machine = Machine::new(MachineConfig::default().protection(Protection::default()))?;
+    /// assert!(machine.protection().waits());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> MachineConfig {
         self.protection = protection;
@@ -167,6 +208,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::default_device`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().default_device("cpu:0".parse()?))?;
+    /// assert_eq!(machine.current_stream()?.key().to_string(), "cpu:0 compute 0");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn default_device(mut self, default_device: DeviceId) -> MachineConfig {
         self.default_device = default_device;
@@ -174,6 +222,12 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::host_workers`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().host_workers(2))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn host_workers(mut self, host_workers: usize) -> MachineConfig {
         self.host_workers = host_workers;
@@ -181,6 +235,12 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::threads`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().threads(1))?; // kernels use one thread
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn threads(mut self, threads: usize) -> MachineConfig {
         self.threads = threads;
@@ -188,6 +248,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::watermark`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // A submitter waits while more than 100 instructions are pending.
+    /// let machine = Machine::new(MachineConfig::default().watermark(100))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn watermark(mut self, watermark: u64) -> MachineConfig {
         self.watermark = watermark;
@@ -195,6 +262,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::watermark_bytes`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // A submitter waits while more than a MiB is released and still in use.
+    /// let machine = Machine::new(MachineConfig::default().watermark_bytes(1 << 20))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn watermark_bytes(mut self, watermark_bytes: u64) -> MachineConfig {
         self.watermark_bytes = watermark_bytes;
@@ -202,6 +276,14 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::memory_limits`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let limits = [(millstream_types::DeviceId::cpu(0), 1 << 20)].into();
+    /// let machine = Machine::new(MachineConfig::default().memory_limits(limits))?;
+    /// assert!(Tensor::zeros(1 << 20, millstream_types::DType::F32, &machine).is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn memory_limits(mut self, memory_limits: HashMap<DeviceId, u64>) -> MachineConfig {
         self.memory_limits = memory_limits;
@@ -209,6 +291,16 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::check_memory`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use std::time::Duration;
+    /// let machine = Machine::new(MachineConfig::default().check_memory(true))?;
+    /// let kept = Tensor::arange(0..3, &machine)?;
+    /// let report = machine.shutdown(Duration::from_secs(60));
+    /// assert_eq!(report.unreleased.len(), 1); // and where it was made
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn check_memory(mut self, check_memory: bool) -> MachineConfig {
         self.check_memory = check_memory;
@@ -216,6 +308,15 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::watchdog`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use std::time::Duration;
+    /// // Reports instructions that take longer than a minute.
+    /// let config = MachineConfig::default().watchdog(Some(Duration::from_secs(60)));
+    /// let machine = Machine::new(config)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn watchdog(mut self, watchdog: Option<Duration>) -> MachineConfig {
         self.watchdog = watchdog;
@@ -223,6 +324,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::auto_capture`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().auto_capture(true))?;
+    /// assert!(machine.auto_capture_report().is_some());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn auto_capture(mut self, auto_capture: bool) -> MachineConfig {
         self.auto_capture = auto_capture;
@@ -230,6 +338,14 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::capture_limits`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let limits = CaptureLimits { entries: 4, ..CaptureLimits::default() };
+    /// let config = MachineConfig::default().auto_capture(true).capture_limits(limits);
+    /// let machine = Machine::new(config)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn capture_limits(mut self, limits: CaptureLimits) -> MachineConfig {
         self.capture_limits = limits;
@@ -237,6 +353,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::ops`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let ops = millstream_ops::standard();
+    /// let machine = Machine::new(MachineConfig::default().ops(ops))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn ops(mut self, ops: OpRegistry) -> MachineConfig {
         self.ops = ops;
@@ -304,6 +427,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::annotations`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // Recorded lists say how each use was ordered.
+    /// let machine = Machine::new(MachineConfig::default().annotations(true))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn annotations(mut self, annotations: bool) -> MachineConfig {
         self.annotations = annotations;

@@ -11,6 +11,14 @@ impl Machine {
     /// and machine, or the one that [`Stream::set_current`] has set there. Without either that is
     /// compute stream 0 of the default device.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let s = machine.current_stream()?;
+    /// assert_eq!(s.key().to_string(), "cpu:0 compute 0");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// There is no such device.
     pub fn current_stream(&self) -> Result<Stream> {
@@ -31,6 +39,15 @@ impl Machine {
 
     /// Returns a compute stream of `device` that no earlier call returned. As every stream, it
     /// costs nothing before its first instruction.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let own = machine.create_stream(&DeviceId::cpu(0))?; // nobody else has it
+    /// assert_ne!(own.key(), machine.current_stream()?.key());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// There is no such device, or the machine has no more streams.
@@ -93,6 +110,16 @@ impl Machine {
 }
 
 /// What a new stream may have: a priority, or a worker of the program's choice.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::DeviceId;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let options = StreamOptions::default().priority(1);
+/// let urgent = machine.create_stream_with(&DeviceId::cpu(0), options)?;
+/// let x = Tensor::from_slice(&[1.0f32], 1, &urgent)?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct StreamOptions {
@@ -105,6 +132,15 @@ impl StreamOptions {
     /// commands of several streams could start, those of the highest do first. The host's streams
     /// with a priority above 0 share a worker that runs no other stream. Priorities change neither
     /// results nor lists.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let options = StreamOptions::default().priority(1);
+    /// let urgent = machine.create_stream_with(&DeviceId::cpu(0), options)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn priority(self, priority: i32) -> StreamOptions {
         StreamOptions { priority: Some(priority), ..self }
     }
@@ -112,6 +148,16 @@ impl StreamOptions {
     /// Sets the host's worker that runs the stream, by number from 0: streams of one worker run one
     /// instruction at a time. It prevails over the worker of a priority. By default the workers
     /// take turns.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// let machine = Machine::new(MachineConfig::default().host_workers(2))?;
+    /// let options = StreamOptions::default().worker(1);
+    /// // On the second worker.
+    /// let stream = machine.create_stream_with(&DeviceId::cpu(0), options)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn worker(self, worker: usize) -> StreamOptions {
         StreamOptions { worker: Some(worker), ..self }
     }

@@ -17,6 +17,15 @@ use super::Machine;
 impl Machine {
     /// Returns counts of the emitted instructions.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?;
+    /// println!("{:?}", machine.stats()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// An earlier emission panicked.
     pub fn stats(&self) -> Result<Stats> {
@@ -26,6 +35,16 @@ impl Machine {
     /// Returns how many calls were emitted without asking their schema, because an equal call had
     /// asked it before, and how many were not.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?;
+    /// x.relu()?; // not inferred again
+    /// println!("{:?}", machine.inference_stats()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// An earlier emission panicked.
     pub fn inference_stats(&self) -> Result<InferenceStats> {
@@ -33,6 +52,15 @@ impl Machine {
     }
 
     /// Returns the use of each device's memory: how much, by which tensors, and how it was found.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let memory = machine.memory()?;
+    /// assert!(memory[0].to_string().starts_with("cpu:0: "));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -66,6 +94,14 @@ impl Machine {
 
     /// Returns the keys of all requested streams, by id.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// assert_eq!(machine.stream_keys()?[0].to_string(), "cpu:0 compute 0");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// An earlier emission panicked.
     pub fn stream_keys(&self) -> Result<Vec<StreamKey>> {
@@ -73,6 +109,14 @@ impl Machine {
     }
 
     /// Returns the keys of the streams with instructions.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(machine.streams_used()?[0].to_string(), "cpu:0 compute 0");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -85,6 +129,15 @@ impl Machine {
     }
 
     /// Returns the progress of each stream with instructions.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.synchronize()?;
+    /// println!("{:?}", machine.progress()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -102,6 +155,15 @@ impl Machine {
 
     /// Returns how many instructions each stream was given, for streams with any.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?;
+    /// println!("{:?}", machine.stream_loads()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// An earlier emission panicked.
     pub fn stream_loads(&self) -> Result<Vec<(StreamKey, u64)>> {
@@ -113,6 +175,16 @@ impl Machine {
 
     /// Returns how often the critical section was entered before this call.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let before = machine.emission_entries()?;
+    /// x.relu()?;
+    /// assert!(machine.emission_entries()? > before);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// An earlier emission panicked.
     pub fn emission_entries(&self) -> Result<u64> {
@@ -122,6 +194,13 @@ impl Machine {
     /// Returns how many worker threads have been started, without the threads of host functions and
     /// kernels.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(machine.worker_threads()?, 0); // none before the first call
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// An earlier emission panicked.
     pub fn worker_threads(&self) -> Result<usize> {
@@ -129,6 +208,13 @@ impl Machine {
     }
 
     /// Returns the steps of the simulated driver so far; none with another driver.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert!(machine.schedule()?.is_none()); // the machine is not simulated
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An earlier emission panicked.
@@ -138,27 +224,67 @@ impl Machine {
     }
 
     /// Returns the hazards that the machine prevents by itself.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert!(machine.protection().waits());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn protection(&self) -> Protection {
         self.shared.protection
     }
 
     /// Returns how many threads for host functions and for kernels have been started.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(machine.helper_threads(), (0, 0)); // none before they are needed
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn helper_threads(&self) -> (usize, usize) {
         let tables = &self.shared.tables;
         (tables.host_workers.threads(), tables.threads.started())
     }
 
     /// Returns how many host callbacks have not been run or dropped.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Access;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.access(Access::Read, |_| Ok(()))?.wait()?;
+    /// assert_eq!(machine.pending_callbacks(), 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn pending_callbacks(&self) -> usize {
         self.shared.tables.host.callbacks()
     }
 
     /// Returns the policies, and through them the opened devices.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DeviceId, StreamKey, StreamType};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let key = StreamKey::compute(DeviceId::cpu(0), 0);
+    /// assert_eq!(machine.policies().policy(&key)?.stream_type(), StreamType::COMPUTE);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn policies(&self) -> &Arc<PolicyTable> {
         &self.shared.tables.policies
     }
 
     /// Returns the connection to the program's other ranks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// assert_eq!(machine.communicator().ranks(), 1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn communicator(&self) -> &Arc<dyn Communicator> {
         &self.shared.tables.communicator
     }

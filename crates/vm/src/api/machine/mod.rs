@@ -1,5 +1,7 @@
 //! The machine: its creation, its streams, and their order.
 //!
+//! Long because its items have examples.
+//!
 //! | module | holds |
 //! |---|---|
 //! | `config` | the configuration |
@@ -64,8 +66,10 @@ use crate::sync::points::PointTable;
 use crate::sync::polling::POLLS;
 use crate::sync::{self, AtomicBool, Mutex, OnceLock, Ordering};
 use crate::tables::functions::{FunctionPlaces, FunctionTable};
+use crate::tables::loans::Loans;
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
+use crate::tables::timed_records::TimedRecords;
 use crate::tables::{Backlog, Tables};
 
 use auto_capture::AutoCapture;
@@ -116,6 +120,15 @@ const STEPS_AT_ONCE: u32 = 4096;
 static MACHINES: AtomicU64 = AtomicU64::new(1);
 
 /// A machine. Clones are the same machine.
+///
+/// ```
+/// # use millstream_vm::*;
+/// let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::arange(0..4, &machine)?;
+/// let y = machine.call("mul", &[&x, &x]).run()?.remove(0);
+/// assert_eq!(y.to_vec::<i64>()?, [0, 1, 4, 9]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Machine {
     pub(crate) shared: Arc<MachineShared>,
@@ -124,6 +137,12 @@ pub struct Machine {
 
 impl Machine {
     /// Creates a machine without opening a device or starting a thread.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default())?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Memory is to be checked, and the ops do not include `scrub`.
@@ -145,6 +164,7 @@ impl Machine {
             storage_roots: Slots::new(),
             calls: Slots::new(),
             functions: FunctionTable::new(&ops),
+            loans: Loans::default(),
             poison: Poison::default(),
             failures: FailureLog::default(),
             host: HostTable::default(),
@@ -154,6 +174,7 @@ impl Machine {
             ops: ops.clone(),
             kernels: config.kernels,
             events: DashMap::new(),
+            timed_records: TimedRecords::default(),
             threads: Threads::new(
                 config.threads,
                 Arc::new(move || reentrancy::mark_thread(machine)),
@@ -234,6 +255,14 @@ impl Machine {
     /// Returns the stream of this key: in the mode in which it is known, or a new in-order one. A
     /// stream costs nothing before its first instruction.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DeviceId, StreamKey};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let copies = machine.stream(&StreamKey::compute(DeviceId::cpu(0), 3))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// There is no such device, or no policy serves the stream.
     pub fn stream(&self, key: &StreamKey) -> Result<Stream> {
@@ -248,6 +277,17 @@ impl Machine {
 
     /// Returns the stream of this key in the given mode: in-order or a pool.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DeviceId, StreamKey, StreamMode};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let key = StreamKey::compute(DeviceId::cpu(0), 5);
+    /// let pool = machine.stream_with_mode(&key, StreamMode::Pool)?; // calls in any order
+    /// machine.call("relu", &[&x]).on(&pool)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Machine::stream`], or it is known in another mode.
     pub fn stream_with_mode(&self, key: &StreamKey, mode: StreamMode) -> Result<Stream> {
@@ -256,6 +296,15 @@ impl Machine {
     }
 
     /// Returns the compute stream `index` of `device`: [`Machine::stream`] of the usual key.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let second = machine.compute(&DeviceId::cpu(0), 1)?;
+    /// let x = Tensor::from_slice(&[1.0f32], 1, &second)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Machine::stream`].
@@ -294,6 +343,15 @@ impl Machine {
 
     /// Puts a barrier between all earlier and all later instructions.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?;
+    /// machine.barrier()?.wait()?; // all calls before it
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine has been shut down.
     #[track_caller]
@@ -302,6 +360,13 @@ impl Machine {
     }
 
     /// Puts a barrier at which all ranks synchronize.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// machine.global_sync()?.wait()?; // all calls of all ranks before it
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The machine has been shut down.
@@ -330,6 +395,16 @@ impl Machine {
     /// Begins a critical section, an exclusive hold of tensors: until the section ends, only calls
     /// within it can use them.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?; // nobody else uses x until it ends
+    /// machine.call("neg_", &[&x]).within(&section).run()?;
+    /// section.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A tensor was released, is held already, or is another machine's.
     #[track_caller]
@@ -339,6 +414,18 @@ impl Machine {
 
     /// Begins a section as [`Machine::critical_section`] does, perhaps from within another one:
     /// then calls from within the new section may use the tensors of both.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = x.relu()?;
+    /// let outer = machine.critical_section(&[&x])?;
+    /// let inner = machine.critical_section_within(&[&y], Some(&outer))?;
+    /// inner.end()?;
+    /// outer.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Machine::critical_section`].

@@ -14,6 +14,17 @@ impl Machine {
     /// the list starts from, by name. Waits for all earlier instructions, so that the list is
     /// complete by itself.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// machine.start_recording(&[("x", &x)])?;
+    /// let y = x.relu()?;
+    /// let list = machine.finish_recording()?;
+    /// assert_eq!(list.externals[0].name, "x");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A recording is under way, a tensor was released, or an earlier instruction has failed.
     #[track_caller]
@@ -34,6 +45,16 @@ impl Machine {
     }
 
     /// Ends the recording and returns its list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// machine.start_recording(&[("x", &x)])?;
+    /// drop(x.relu()?);
+    /// println!("{}", millstream_instructions::text::print_list(&machine.finish_recording()?));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// No recording is under way, or a critical section is still open.

@@ -12,6 +12,14 @@ use crate::sync::points::Milestone;
 use super::{DriverKind, Machine, MachineShared};
 
 /// The findings of a shutdown.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let report = machine.shutdown(std::time::Duration::from_secs(60));
+/// assert!(report.hanging.is_empty() && !report.leaked);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Streams with instructions that have not completed, and the progress of each.
@@ -26,6 +34,14 @@ impl Machine {
     /// Shuts down: refuses new work, completes submitted work, ends the threads. Instructions that
     /// do not complete within `timeout` are reported, and left behind with their threads and
     /// memory.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let report = machine.shutdown(std::time::Duration::from_secs(60));
+    /// assert_eq!(report, ShutdownReport::default()); // nothing hangs
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn shutdown(self, timeout: Duration) -> ShutdownReport {
         self.end_auto_capture();
         self.shared.shutdown(timeout)

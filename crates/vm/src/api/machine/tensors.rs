@@ -63,6 +63,16 @@ impl Machine {
 
     /// Makes a tensor of unspecified content in the memory that `stream` works on.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let x = machine.empty(&s, TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// x.fill_(1.0)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The memory is used up.
     #[track_caller]
@@ -72,6 +82,16 @@ impl Machine {
     }
 
     /// Makes a tensor as [`Machine::empty`] does, in a storage of `bytes` bytes.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let part = machine.empty_in(&s, TensorSpec::contiguous(DType::F32, &[2])?, 64)?;
+    /// let more = part.view(TensorSpec::contiguous(DType::F32, &[16])?)?; // of the same storage
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The memory is used up, or the storage is too small for the layout.
@@ -112,6 +132,17 @@ impl Machine {
     /// Makes a tensor with these elements, given in row-major order without gaps, in the memory
     /// that `stream` works on. For a device's memory, the device's host-to-device stream copies
     /// them there.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let spec = TensorSpec::contiguous(DType::I64, &[1])?;
+    /// let x = machine.upload(&s, spec, 7i64.to_ne_bytes().to_vec())?;
+    /// assert_eq!(x.item::<i64>()?, 7);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The memory is used up, or there are more or fewer bytes than elements.
@@ -158,6 +189,17 @@ impl Machine {
     /// Makes a tensor in a storage of `bytes` bytes, whose elements a host function writes. The
     /// tensor lies in the memory that `stream` works on. For a device's memory, the function writes
     /// to host memory, and the device's host-to-device stream copies the elements.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let spec = TensorSpec::contiguous(DType::U8, &[3])?;
+    /// let x = machine.upload_with(&s, spec, 3, |blob| blob.write_bytes(&[1, 2, 3]))?;
+    /// assert_eq!(x.to_vec::<u8>()?, [1, 2, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The memory is used up, or the storage is too small for the layout.

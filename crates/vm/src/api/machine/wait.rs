@@ -34,6 +34,13 @@ impl Machine {
 
     /// Blocks as [`Machine::synchronize`] does, for no longer than `timeout`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// machine.synchronize_for(std::time::Duration::from_secs(60))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Timeout`], or as [`Machine::synchronize`].
     #[track_caller]
@@ -81,6 +88,15 @@ impl Machine {
 
     /// Returns a completion of all instructions submitted so far, to be awaited as a future or
     /// later.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?;
+    /// machine.completion()?.wait()?; // everything submitted so far
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
@@ -157,6 +173,18 @@ impl Machine {
 
     /// Clears all failures so far: [`Machine::synchronize`] reports only later ones. Poisoned
     /// storages stay poisoned until they are overwritten or released.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let wrong = Tensor::from_slice(&[7i64], 1, &machine)?;
+    /// x.index_select(&wrong, 0)?; // fails
+    /// assert!(machine.synchronize().is_err());
+    /// machine.clear_failures();
+    /// machine.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn clear_failures(&self) {
         self.shared.tables.failures.clear();
     }

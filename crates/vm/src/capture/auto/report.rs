@@ -6,6 +6,14 @@ use std::fmt;
 use crate::capture::report::count_reason;
 
 /// What automatic capture found and replayed. Printing it gives one line for each count and reason.
+///
+/// ```
+/// # use millstream_vm::*;
+/// let machine = Machine::new(MachineConfig::default().auto_capture(true))?;
+/// let report: AutoCaptureReport = machine.auto_capture_report().expect("it was asked for");
+/// println!("{report}");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AutoCaptureReport {
     /// The calls so far, of which sequences can consist.

@@ -10,13 +10,15 @@ mod launch;
 mod times;
 
 use std::collections::HashMap;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    Body, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl, TensorRef, Via,
+    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl,
+    TensorRef, Via,
 };
 use millstream_ops::collective::{self, Channel, Numbering};
 use millstream_stream_policy::{KnownChunks, WorkerGroup};
@@ -33,6 +35,7 @@ use crate::sync::Ordering;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::tables::functions::FunctionId;
+use crate::tables::loans::{self, Loan};
 use crate::tables::slots::{CallSlot, TensorSlot};
 use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
 
@@ -237,6 +240,20 @@ impl Router {
         self.set_root(id, id.0);
     }
 
+    /// Publishes a tensor in host memory of another owner, which `loan` keeps.
+    pub(crate) fn publish_import(
+        &mut self,
+        id: TensorId,
+        spec: Arc<TensorSpec>,
+        base: NonNull<u8>,
+        loan: Loan,
+    ) {
+        let storage = self.new_storage();
+        self.tables.loans.add(storage, loan);
+        self.set_slot(id, TensorSlot { base, spec, storage, on_host: true });
+        self.set_root(id, id.0);
+    }
+
     /// Publishes a view.
     pub(crate) fn publish_view(&self, id: TensorId, of: TensorId, spec: Arc<TensorSpec>) {
         if let Some(&TensorSlot { base, storage, on_host, .. }) = self.slot(of) {
@@ -362,6 +379,17 @@ impl Router {
         if let Some(recorder) = &mut self.recorder {
             recorder.push(instruction);
         }
+    }
+
+    /// Adds a tensor in memory of another owner to the list that is recorded: the list did not
+    /// compute its elements.
+    pub(crate) fn record_import(&mut self, mut external: External) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let known = &recorder.list().externals;
+        let names = (known.len()..).map(|k| format!("imported{k}"));
+        let free = |name: &String| known.iter().all(|external| external.name != *name);
+        external.name = names.into_iter().find(free).unwrap_or_default();
+        recorder.external(external);
     }
 
     fn note_priority(&self, priority: Priority) {
@@ -490,6 +518,14 @@ impl Sink for Router {
     #[inline]
     fn end_tensor(&mut self, tensor: TensorId, origin: &Origin) {
         self.record(origin, || Body::ReleaseTensor { tensor });
+    }
+
+    fn end_import(&mut self, tensor: TensorId, last_uses: &Frontier) {
+        // A storage of no bytes has no loan.
+        let storage = self.slot(tensor).map(|slot| slot.storage);
+        if let Some(loan) = storage.and_then(|storage| self.tables.loans.take(storage)) {
+            loans::end(&self.tables, loan, last_uses.iter());
+        }
     }
 
     fn store_call(
