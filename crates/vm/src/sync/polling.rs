@@ -6,10 +6,10 @@
 //! between the later ones. If no other thread wants the core, a yield takes a third of a
 //! microsecond.
 //!
-//! A worker's checks together take some ten microseconds on a core of its own. That is the cost of a
-//! wake-up, so a thread that polls in vain loses at most as much again as one that knew the time of
-//! the next event (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems",
-//! SODA 1990).
+//! A worker's checks together take some ten microseconds on a core of its own. That is the cost of
+//! a wake-up, so a thread that polls in vain loses at most as much again as one that knew the time
+//! of the next event (A. Karlin et al., "Competitive Randomized Algorithms for Non-Uniform
+//! Problems", SODA 1990).
 
 use crate::sync::{spin_loop, spins, yield_now};
 

@@ -448,6 +448,13 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::submitters`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // One thread makes all calls and waits.
+    /// let machine = Machine::new(MachineConfig::default().submitters(Some(1)))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn submitters(mut self, submitters: Option<usize>) -> MachineConfig {
         self.submitters = submitters;
