@@ -86,7 +86,7 @@ const WITHOUT_EXAMPLES: &[(&str, usize, &str)] = &[
     ("crates/vm/src/executable/foreign.rs", 2, "take lists that the verifier has checked"),
     ("crates/vm/src/executable/offline.rs", 5, "for dry runs; the root crate does not export them"),
     ("crates/vm/src/lowering/", 12, "for dry runs; the root crate does not export them"),
-    ("crates/vm/src/profile/times.rs", 9, "the root crate does not export them"),
+    ("crates/vm/src/profile/times.rs", 8, "the root crate does not export them"),
     ("crates/vm/src/tensor/arrays.rs", 2, "of a feature that is off by default"),
     ("crates/vm/src/tensor/methods/", usize::MAX, "made from schemas, which hold no elements"),
     ("crates/vm/src/tensor/mod.rs", 1, "a module of such methods' options"),

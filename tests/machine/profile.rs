@@ -168,13 +168,13 @@ fn a_known_list_is_matched_with_the_run() {
 
 #[test]
 fn waits_between_workers_have_a_cost() {
-    let of = |machine: Machine| times_of(&machine, |m| diamond(m, StreamMode::InOrder)).handoffs;
+    let of = |machine: Machine| times_of(&machine, |m| diamond(m, StreamMode::InOrder)).handoff;
     let workers = |count| {
         let config = config(DriverKind::Threaded, SyncPolicy::Frontier).host_workers(count);
         of(Machine::new(config).unwrap())
     };
     let cost = workers(2).unwrap();
-    assert!(cost.polling > 0 && cost.parked > 0, "{cost:?}");
+    assert!(cost > 0);
     assert_eq!(workers(2), Some(cost), "a process measures it once");
     assert_eq!(workers(1), None);
     assert_eq!(of(inline()), None);

@@ -8,7 +8,7 @@ use millstream_explore::predict::{Model, predict, profile as predicted};
 use millstream_explore::what_if::{Changes, Kernels, OpChange, Scaling, what_if};
 use millstream_instructions::InstructionList;
 use millstream_profile::model::{
-    Handoffs, Instruction, NONE, Operand, Pause, Resolution, Role, Stream, Tensor, Times, Wait,
+    Instruction, NONE, Operand, Pause, Resolution, Role, Stream, Tensor, Times, Wait,
 };
 use millstream_profile::{Profile, Source};
 use millstream_runner::{RunOptions, lists};
@@ -200,7 +200,7 @@ fn calls_move_to_other_streams() {
 fn a_wait_between_workers_takes_the_handoff_of_the_computer() {
     let mut one = small();
     one.host_workers = 1;
-    one.handoffs = Some(Handoffs { polling: 7, parked: 1000 });
+    one.handoff = Some(7);
     one.streams.iter_mut().for_each(|stream| stream.worker = Some(0));
     for (instruction, [start, end]) in
         one.instructions.iter_mut().zip([[0, 10], [10, 30], [10, 30], [30, 35]])

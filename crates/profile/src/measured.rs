@@ -7,7 +7,7 @@ use millstream_vm::{Outcome as Ended, RunTimes, StepTimes};
 
 use crate::from_list::{ListTimes, describe, of_list};
 use crate::model::{
-    Handoffs, Instruction, NONE, Outcome, Pause, Profile, Range, Role, Source, Stream, Times,
+    Instruction, NONE, Outcome, Pause, Profile, Range, Role, Source, Stream, Times,
 };
 
 struct Measured<'a>(&'a RunTimes);
@@ -40,7 +40,7 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
         stream.worker = times.worker.filter(|_| is_host).map(|worker| worker as u32);
     }
     profile.host_workers = run.host_workers as u32;
-    profile.handoffs = run.handoffs.map(|h| Handoffs { polling: h.polling, parked: h.parked });
+    profile.handoff = run.handoff;
     profile.total = run.total;
     profile.ranges = run
         .ranges

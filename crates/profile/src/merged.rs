@@ -16,7 +16,7 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
         let is_first = rank == 0;
         all.source = profile.source;
         all.host_workers = all.host_workers.max(profile.host_workers);
-        all.handoffs = all.handoffs.or(profile.handoffs);
+        all.handoff = all.handoff.or(profile.handoff);
         all.total = all.total.max(profile.total + later);
         let of_rank = |remark: &String| format!("rank {rank}: {remark}");
         all.remarks.extend(profile.remarks.iter().map(of_rank));

@@ -339,18 +339,9 @@ pub struct Profile {
     pub total: u64,
     /// How many workers the host's streams share; 0 if that is not known.
     pub host_workers: u32,
-    /// What waits between these workers cost on the computer of the run, where it is known.
-    pub handoffs: Option<Handoffs>,
-}
-
-/// What it costs that a call of one worker waits for a call of another one: the mean time from the
-/// end of the one to the beginning of the other, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handoffs {
-    /// If the worker that waits still polls.
-    pub polling: u64,
-    /// If it has parked.
-    pub parked: u64,
+    /// The mean time from the end of a call of one worker to the beginning of a call of another one
+    /// that has waited for it, in nanoseconds, on the computer of the run; none if it is not known.
+    pub handoff: Option<u64>,
 }
 
 impl Profile {

@@ -72,8 +72,7 @@ pub use executable::{
 pub use gradient::{Tape, no_grad, optimisers};
 pub use host::Blob;
 pub use profile::{
-    Handoffs, InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes,
-    StreamTimes,
+    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
 };
 pub use tables::functions::OnComplete;
 pub use tensor::{

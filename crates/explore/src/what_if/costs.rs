@@ -196,24 +196,17 @@ impl Costs {
             costs.instructions.push(cost);
         }
         let usual = |cause| latencies.get(&cause).and_then(|all| quartile(all.clone()));
-        let (submission, handoffs) = (usual(Cause::Submission), profile.handoffs);
+        let submission = usual(Cause::Submission);
+        let handoff = profile.handoff.map(|ns| ns as i64);
         let resumed: Vec<i64> = costs.steps.iter().filter(|s| s.waited).map(|s| s.gap).collect();
         let resume = quartile(resumed);
         costs.typical = Typical {
             submission: submission.unwrap_or(0),
             before: usual(Cause::Before).unwrap_or(0),
             // A stream that waited resumes as one does that was idle.
-            wait: usual(Cause::Wait)
-                .or(handoffs.map(|h| h.polling as i64))
-                .or(submission)
-                .unwrap_or(0),
+            wait: usual(Cause::Wait).or(handoff).or(submission).unwrap_or(0),
             // The program parks as workers do.
-            parked: handoffs
-                .map(|h| h.parked as i64)
-                .or(usual(Cause::Parked))
-                .or(resume)
-                .or(submission)
-                .unwrap_or(0),
+            parked: usual(Cause::Parked).or(handoff).or(resume).or(submission).unwrap_or(0),
             resume: resume.unwrap_or(0),
         };
         let ends = profile.shown().map(|(_, _, times)| times.end);

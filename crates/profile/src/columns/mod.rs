@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Handoffs, Pause, Range, Source, Stream, Tensor};
+use crate::model::{Pause, Range, Source, Stream, Tensor};
 
 pub use read::{ReadError, read, read_pieces};
 pub use write::{PART, write, write_for_page};
@@ -47,7 +47,7 @@ struct Header {
     #[serde(default)]
     host_workers: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    handoffs: Option<Handoffs>,
+    handoff: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part>,
     columns: BTreeMap<String, Place>,

@@ -116,7 +116,7 @@ pub fn read_pieces<B: AsRef<[u8]>>(
         pauses: header.pauses,
         total: header.total,
         host_workers: header.host_workers,
-        handoffs: header.handoffs,
+        handoff: header.handoff,
     };
     check(&profile)?;
     Ok(profile)

@@ -246,7 +246,7 @@ fn header(profile: &Profile, parts: Vec<Part>, columns: BTreeMap<String, Place>)
         pauses: profile.pauses.clone(),
         total: profile.total,
         host_workers: profile.host_workers,
-        handoffs: profile.handoffs,
+        handoff: profile.handoff,
         parts,
         columns,
     }

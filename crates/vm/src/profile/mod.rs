@@ -17,6 +17,5 @@ pub(crate) mod samples;
 mod times;
 
 pub use times::{
-    Handoffs, InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes,
-    StreamTimes,
+    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
 };

@@ -166,7 +166,7 @@ impl Recording {
             total,
             began,
             host_workers,
-            handoffs: None,
+            handoff: None,
         }
     }
 

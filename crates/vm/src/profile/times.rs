@@ -95,16 +95,6 @@ pub struct Pause {
     pub end: u64,
 }
 
-/// What it costs on a computer that a call of one worker waits for a call of another one: the mean
-/// time from the end of the one to the beginning of the other, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handoffs {
-    /// After a short call: the worker that waits still polls.
-    pub polling: u64,
-    /// After a long call: the worker that waits has parked.
-    pub parked: u64,
-}
-
 /// The times of a run, with its list. All times are nanoseconds since the recording began.
 #[derive(Clone, Debug, Default)]
 pub struct RunTimes {
@@ -127,7 +117,8 @@ pub struct RunTimes {
     pub began: u64,
     /// How many workers the host's streams share.
     pub host_workers: usize,
-    /// What waits between these workers cost, if there are several. A process measures it once, at
-    /// the end of its first recording, which takes about ten milliseconds.
-    pub handoffs: Option<Handoffs>,
+    /// The mean time from the end of a call of one worker to the beginning of a call of another one
+    /// that has waited for it, in nanoseconds, if there are several. A process measures it once, at
+    /// the end of its first recording.
+    pub handoff: Option<u64>,
 }

@@ -6,36 +6,32 @@ use millstream_instructions::Body;
 use millstream_types::{DType, DeviceId, Point, Result, StreamKey, StreamType};
 
 use crate::api::handle::Tensor;
-use crate::profile::{Handoffs, RunTimes};
+use crate::profile::RunTimes;
 
 use super::{DriverKind, Machine, MachineConfig};
 
-/// The elements of a call that ends while the worker that waits for it still polls, and of one that
-/// ends after that worker has parked.
-const NUMELS: [usize; 2] = [1 << 12, 1 << 17];
+/// The elements of a call: so few that the worker that waits for it still polls when it ends.
+const NUMEL: usize = 1 << 12;
 
-/// The calls of a measurement.
+/// The calls of the measurement.
 const CALLS: usize = 129;
 
-/// Returns the costs, which a process measures once. They take about ten milliseconds.
-pub(super) fn handoffs() -> Option<Handoffs> {
-    static MEASURED: OnceLock<Option<Handoffs>> = OnceLock::new();
-    // Without memory or threads for it the costs are not known, which is no failure of the run.
-    *MEASURED.get_or_init(|| {
-        let [polling, parked] = NUMELS.map(measured);
-        Some(Handoffs { polling: polling.ok()??, parked: parked.ok()?? })
-    })
+/// Returns the mean time from the end of a call to the beginning of the next one, on another
+/// worker, in nanoseconds. A process measures it once, in about a millisecond.
+pub(super) fn handoff() -> Option<u64> {
+    static MEASURED: OnceLock<Option<u64>> = OnceLock::new();
+    // Without memory or threads for it the cost is not known, which is no failure of the run.
+    *MEASURED.get_or_init(|| measured().ok().flatten())
 }
 
-/// Runs calls that depend on one another, in turns on the streams of two workers. Returns the mean
-/// time from the end of a call to the beginning of the next one.
-fn measured(numel: usize) -> Result<Option<u64>> {
+/// Runs calls that depend on one another, in turns on the streams of two workers.
+fn measured() -> Result<Option<u64>> {
     let config = MachineConfig::default().driver(DriverKind::Threaded).threads(1).host_workers(2);
     let machine = Machine::new(config)?;
     let stream =
         |index| machine.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::COMPUTE, index));
     let streams = [stream(0)?, stream(1)?];
-    let x = Tensor::zeros(numel, DType::F32, &streams[0])?;
+    let x = Tensor::zeros(NUMEL, DType::F32, &streams[0])?;
     machine.synchronize()?;
     let mut recording = machine.profile(&[("x", &x)])?;
     for k in 0..CALLS {
@@ -45,8 +41,8 @@ fn measured(numel: usize) -> Result<Option<u64>> {
     Ok(times.and_then(|times| between_calls(&times)))
 }
 
-/// Returns the mean time from the end of a call to the beginning of the next one: threads that the
-/// system had stopped are part of what a program takes.
+/// Returns the mean, not the median: threads that the system had stopped are part of what a program
+/// takes.
 fn between_calls(times: &RunTimes) -> Option<u64> {
     let of = |at: Point| {
         let all = &times.streams.get(at.stream.index())?.instructions;

@@ -12,7 +12,7 @@ use crate::emission::router::TimesRecorder;
 use crate::profile::RunTimes;
 use crate::profile::recording::{Place, Recording};
 
-use super::handoff::handoffs;
+use super::handoff::handoff;
 use super::{DriverKind, Machine};
 
 /// How long the end of a recording waits for streams that still run something.
@@ -109,7 +109,7 @@ impl Profiling {
     /// As [`Machine::finish_recording`]; or an instruction cannot complete.
     pub fn finish(mut self) -> Result<RunTimes> {
         let list = |machine: &Machine| machine.finish_recording();
-        Ok(self.end(list)?.map(|times| self.with_handoffs(times)).unwrap_or_default())
+        Ok(self.end(list)?.map(|times| self.with_handoff(times)).unwrap_or_default())
     }
 
     /// Ends the recording of [`Machine::profile_times`], and returns the times of a list. Returns
@@ -118,14 +118,14 @@ impl Profiling {
     /// # Errors
     /// As [`Profiling::finish`].
     pub fn finish_with(mut self, list: InstructionList) -> Result<Option<RunTimes>> {
-        Ok(self.end(|_| Ok(list))?.map(|times| self.with_handoffs(times)))
+        Ok(self.end(|_| Ok(list))?.map(|times| self.with_handoff(times)))
     }
 
     /// Adds what waits between workers cost, which a run on one worker does not tell.
-    fn with_handoffs(&self, times: RunTimes) -> RunTimes {
+    fn with_handoff(&self, times: RunTimes) -> RunTimes {
         let shared = &self.machine.shared;
         let has_workers = shared.driver == DriverKind::Threaded && shared.host_workers > 1;
-        RunTimes { handoffs: if has_workers { handoffs() } else { None }, ..times }
+        RunTimes { handoff: if has_workers { handoff() } else { None }, ..times }
     }
 
     pub(super) fn end(
