@@ -98,8 +98,14 @@ impl Ranks {
         let (mut of_program, mut compared) = (None, 0);
         if errors.is_empty() {
             let named = self.lists.first().and_then(|l| l.rank.as_ref()?.program.as_ref());
+            let is_proven = self.lists.iter().all(|listed| listed.is_proven);
             of_program = named.map(|_| match whole.program {
-                Some(path) => format!("; their lists are their parts of {}", path.display()),
+                Some(path) if is_proven => {
+                    format!("; their lists are their parts of {}", path.display())
+                }
+                Some(path) => {
+                    format!("; lists that are not proven are not compared with {}", path.display())
+                }
                 None => "; their lists name one program".to_owned(),
             });
             if let Some(path) = whole.program {
