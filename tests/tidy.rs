@@ -78,8 +78,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/bench/src/fixture.rs", "kernels that are checked read and write their variables"),
 ];
 
-/// The public items of `crates/vm`, most of which the root crate exports, without an example: how
-/// many of a file or folder, and why. All others have one that `cargo test --doc` runs.
+/// The public items of `crates/vm` without an example: how many of a file or folder, and why. The
+/// root crate exports most of them. All others have an example that `cargo test --doc` runs.
 const WITHOUT_EXAMPLES: &[(&str, usize, &str)] = &[
     ("crates/vm/src/api/machine/config.rs", 5, "take parts that other crates make"),
     ("crates/vm/src/api/machine/profile.rs", 7, "give times, which the command writes as profiles"),

@@ -152,14 +152,9 @@ pub(crate) fn ranks(args: &RanksArgs) -> Result<()> {
         "expected to be started by a launcher of MPI: mpirun -n 2 millstream bench ranks"
     );
     let mpi = MpiCommunicator::connect()?;
-    let rows = match measure(args, &mpi) {
-        Ok(rows) => rows,
-        Err(error) => {
-            // The others may wait within the library. The launcher ends them if this one fails.
-            eprintln!("error: rank {}: {error:#}", mpi.rank());
-            std::process::exit(1);
-        }
-    };
+    // After an error the others may wait within the library. The launcher ends them once this
+    // process has failed, so it does not wait for them.
+    let rows = measure(args, &mpi).with_context(|| format!("rank {}", mpi.rank()))?;
     if mpi.rank() == 0 {
         if let Some(path) = &args.json {
             let text = serde_json::to_string_pretty(&rows)? + "\n";

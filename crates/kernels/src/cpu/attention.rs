@@ -256,7 +256,7 @@ vectorised! {
         logs
     }
 
-    /// Replaces scores by their softmax, of which the logarithms of the sums are known.
+    /// Replaces scores by their softmax. `logs` are the logarithms of its sums.
     fn weights<T: Real>(scores: &mut [T], logs: &[T]) {
         for scores in scores.chunks_exact_mut(logs.len()) {
             for (v, &log) in scores.iter_mut().zip(logs) {

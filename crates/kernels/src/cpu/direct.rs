@@ -312,8 +312,8 @@ impl<'a> Direct<'a> {
         quotient(part.rows.start)..quotient(part.rows.end)
     }
 
-    /// Moves the results of these remainders, of which the first row has this quotient, to their
-    /// places in the part.
+    /// Moves the results of these remainders to their places in the part. Their first row has this
+    /// quotient.
     fn spread<T: Real>(
         &self,
         sums: &[T],

@@ -23,7 +23,7 @@ pub(crate) const POLLS: u32 = spins(PAUSES + 24);
 /// short launches. It has nothing else to do.
 pub(crate) const PROGRAM_POLLS: u32 = spins(PAUSES + 144);
 
-/// Lets some time pass between two checks, of which the one before has this number, from 0.
+/// Lets some time pass after the check of this number, counted from 0.
 #[inline]
 pub(crate) fn relax(check: u32) {
     if check < PAUSES { spin_loop() } else { yield_now() }

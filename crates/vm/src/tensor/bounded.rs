@@ -71,8 +71,8 @@ impl Bounded {
         &self.count
     }
 
-    /// Returns which of the most rows there are: bools, of which the first [`Bounded::count`] are
-    /// true. Waits for nothing.
+    /// Returns which of the rows exist, as bools: the first [`Bounded::count`] are true. Waits for
+    /// nothing.
     ///
     /// ```
     /// # use millstream_vm::*;
