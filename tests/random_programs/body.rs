@@ -25,7 +25,7 @@ pub(crate) trait Target {
         &mut self,
         op: &str,
         inputs: &[&Self::Tensor],
-        attrs: &[(&str, i64)],
+        attrs: &[(&'static str, i64)],
         stream: usize,
     ) -> Vec<Self::Tensor>;
     fn len(&self, x: &Self::Tensor) -> usize;
@@ -175,10 +175,16 @@ impl Target for Eager<'_> {
     type Tensor = Held;
     type Event = Event;
 
-    fn call(&mut self, op: &str, x: &[&Held], attrs: &[(&str, i64)], stream: usize) -> Vec<Held> {
+    fn call(
+        &mut self,
+        op: &str,
+        x: &[&Held],
+        attrs: &[(&'static str, i64)],
+        stream: usize,
+    ) -> Vec<Held> {
         let inputs: Vec<&Tensor> = x.iter().map(|x| &x.0).collect();
         let call = self.machine.call(op, &inputs);
-        let call = attrs.iter().fold(call, |call, (name, value)| call.attr(name, *value));
+        let call = attrs.iter().fold(call, |call, (name, value)| call.attr(*name, *value));
         call.on(&self.streams[stream]).unwrap().into_iter().map(Held).collect()
     }
 
@@ -237,12 +243,12 @@ impl Target for Recording<'_> {
         &mut self,
         op: &str,
         x: &[&RecordedTensor],
-        attrs: &[(&str, i64)],
+        attrs: &[(&'static str, i64)],
         stream: usize,
     ) -> Vec<RecordedTensor> {
         let inputs: Vec<RecordedTensor> = x.iter().map(|x| **x).collect();
         let call = self.recorder.call(op, &inputs);
-        let call = attrs.iter().fold(call, |call, (name, value)| call.attr(name, *value));
+        let call = attrs.iter().fold(call, |call, (name, value)| call.attr(*name, *value));
         call.on(self.streams[stream]).unwrap()
     }
 

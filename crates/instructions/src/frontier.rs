@@ -28,8 +28,8 @@ impl Frontier {
 
     /// Returns the frontier of one point.
     pub fn of(point: Point) -> Frontier {
-        let points = if point.seq == 0 { &[][..] } else { &[point] };
-        Frontier { points: SmallVec::from_slice(points) }
+        let len = usize::from(point.seq != 0);
+        Frontier { points: SmallVec::from_buf_and_len([point; 2], len) }
     }
 
     /// Returns the highest sequence number known of `stream`; 0 if none is.
@@ -105,7 +105,10 @@ impl Frontier {
 impl Clone for Frontier {
     fn clone(&self) -> Frontier {
         // Points are plain values, which are copied as one piece of memory.
-        Frontier { points: SmallVec::from_slice(&self.points) }
+        match self.points[..] {
+            [point] => Frontier::of(point),
+            ref points => Frontier { points: SmallVec::from_slice(points) },
+        }
     }
 
     fn clone_from(&mut self, other: &Frontier) {

@@ -193,7 +193,7 @@ fn refuses_shapes_and_dtypes() {
 #[test]
 fn refuses_views() {
     let x = &["f32[2,3]"][..];
-    let ints = |name: &str, v: &[i64]| no_attrs().with(name, v.to_vec());
+    let ints = |name: &'static str, v: &[i64]| no_attrs().with(name, v.to_vec());
     refuses("view", x, ints("size", &[4]), &["f32[2,3] to [4]", "6 elements for 4"]);
     refuses("expand", x, ints("size", &[2, 4]), &["lengths that f32[2,3] expands to, got [2, 4]"]);
     refuses("permute", x, ints("dims", &[0]), &["dims: expected 2 dimensions, got 1"]);

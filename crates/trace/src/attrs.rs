@@ -19,7 +19,7 @@ pub(crate) fn attrs<'a>(reader: &Reader<'a>, raw: Option<Raw<'a, Attributes>>) -
     }
     let mut attrs = Attrs::new();
     for (key, raw) in entries {
-        attrs.set(&*key.name, attr(reader, raw)?);
+        attrs.set(key.name.to_string(), attr(reader, raw)?);
     }
     Ok(attrs)
 }

@@ -1,5 +1,6 @@
 //! Attributes: the named arguments of ops that are not tensors.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -113,9 +114,10 @@ impl fmt::Display for AttrValue {
     }
 }
 
-/// The attributes of one call, sorted by name, with unique names.
+/// The attributes of one call, sorted by name, with unique names. A name that stands in the
+/// program's text is not copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Attrs(Vec<(String, AttrValue)>);
+pub struct Attrs(Vec<(Cow<'static, str>, AttrValue)>);
 
 impl Attrs {
     /// Returns the empty set of attributes.
@@ -125,15 +127,19 @@ impl Attrs {
 
     /// Returns these attributes with `name` set to `value`; replaces an earlier value.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<AttrValue>) -> Attrs {
+    pub fn with(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<AttrValue>,
+    ) -> Attrs {
         self.set(name, value);
         self
     }
 
     /// Sets `name` to `value`; replaces an earlier value.
-    pub fn set(&mut self, name: impl Into<String>, value: impl Into<AttrValue>) {
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<AttrValue>) {
         let (name, value) = (name.into(), value.into());
-        match self.0.binary_search_by(|(n, _)| n.as_str().cmp(&name)) {
+        match self.0.binary_search_by(|(n, _)| (**n).cmp(&*name)) {
             Ok(index) => self.0[index].1 = value,
             Err(index) => self.0.insert(index, (name, value)),
         }
@@ -141,13 +147,13 @@ impl Attrs {
 
     /// Returns the value of `name`, if it is set.
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
-        let index = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
+        let index = self.0.binary_search_by(|(n, _)| (**n).cmp(name)).ok()?;
         Some(&self.0[index].1)
     }
 
     /// Iterates over all attributes in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttrValue)> {
-        self.0.iter().map(|(n, v)| (n.as_str(), v))
+        self.0.iter().map(|(n, v)| (&**n, v))
     }
 
     /// Returns whether there are no attributes.

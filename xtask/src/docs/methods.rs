@@ -476,7 +476,7 @@ impl Parts<'_> {
             text,
             "#[track_caller]\npub fn {name}{lifetime}({receiver}{parameters}) -> Result<{result}> {{\n"
         )?;
-        let first = if self.first_is_self { "vec![self]" } else { "Vec::new()" };
+        let first = if self.first_is_self { "call::given(self)" } else { "call::Inputs::new()" };
         let grows = self.body.contains("given") || !self.tensors.is_empty();
         let mutable = if grows { "mut " } else { "" };
         let changes = self.body.contains("attrs") || !self.tensors.is_empty();

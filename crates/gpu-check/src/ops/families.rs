@@ -344,7 +344,7 @@ impl Pair<'_> {
         let mut call = self.machine.call(op, given);
         for (name, arg) in args {
             call = call.attr(
-                name,
+                *name,
                 match *arg {
                     Int(v) => AttrValue::Int(v),
                     Ints(v) => AttrValue::Ints(v.to_vec()),

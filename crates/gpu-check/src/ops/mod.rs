@@ -231,7 +231,7 @@ impl Pair {
             let given: Vec<&Tensor> = operands.iter().map(|both| &both[side]).collect();
             let call = self.machine.call(&case.op, &given);
             let attrs = case.attrs.iter();
-            attrs.fold(call, |call, (name, value)| call.attr(name, value.clone())).on(stream)
+            attrs.fold(call, |call, (name, value)| call.attr(*name, value.clone())).on(stream)
         };
         let Ok(host) = call(0, &self.host) else { return Ok(Outcome::Refused) };
         let device = call(1, &self.device)?;

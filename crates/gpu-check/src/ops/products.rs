@@ -356,7 +356,7 @@ impl Pair<'_> {
                 Whole(v) => AttrValue::Ints(v.to_vec()),
                 Flag(v) => AttrValue::Bool(v),
             };
-            call = call.attr(name, value);
+            call = call.attr(*name, value);
         }
         Ok(call.on(on)?)
     }
@@ -389,10 +389,10 @@ impl Pair<'_> {
         let host = cast.on(self.host)?.remove(0);
         let device = host.copy_to(self.device)?;
         let lay = |x: &Tensor, on: &Stream| -> Result<Tensor> {
-            let view = |op: &str, attrs: &[(&str, AttrValue)]| -> Result<Tensor> {
+            let view = |op: &str, attrs: &[(&'static str, AttrValue)]| -> Result<Tensor> {
                 let mut call = self.machine.call(op, &[x]);
                 for (name, value) in attrs {
-                    call = call.attr(name, value.clone());
+                    call = call.attr(*name, value.clone());
                 }
                 call.on(on)?.into_iter().next().context("a view")
             };

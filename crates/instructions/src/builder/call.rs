@@ -76,7 +76,9 @@ impl Builder {
     pub fn call<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Outcome<Outputs>> {
         self.known_stream(call.stream)?;
         match self.look_up(call) {
-            Lookup::Found(found) => self.call_inferred(sink, call, found),
+            Lookup::Found(place, found, ordered) => {
+                self.call_inferred(sink, call, (place, found, ordered))
+            }
             Lookup::Missed(hash, classes) => self.call_anew(sink, call, Some((hash, classes))),
             Lookup::Passed => self.call_anew(sink, call, None),
         }

@@ -55,10 +55,16 @@ impl EventTable {
         (EventId((self.slots.len() - 1) as u32), true)
     }
 
+    /// Whether [`MOST_EVENTS`] slots are free.
+    #[inline]
+    pub(super) fn are_many_free(&self) -> bool {
+        self.free.len() >= MOST_EVENTS
+    }
+
     /// Returns the uses of the slot that has been free the longest, if [`MOST_EVENTS`] are free and
     /// that one cannot be reused yet.
     pub(super) fn backpressure_frontier(&self, sink: &dyn Sink) -> Option<&Frontier> {
-        if self.free.len() < MOST_EVENTS {
+        if !self.are_many_free() {
             return None;
         }
         let uses = &self.slots[self.free.front()?.index()].uses;

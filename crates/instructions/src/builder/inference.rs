@@ -60,9 +60,11 @@ enum InferredOutput {
 #[derive(Debug)]
 pub(super) struct Inferred {
     hash: u64,
+    /// The classes of its inputs.
+    classes: Classes,
+    inputs: usize,
     /// The call: its inputs, then its new tensors.
     call: PreparedCall,
-    inputs: usize,
     outputs: SmallVec<[InferredOutput; 2]>,
     workspace: u64,
     /// Whether all results are views, so that no kernel runs.
@@ -76,22 +78,22 @@ struct Key<'a> {
     hash: u64,
     op: OpId,
     classes: Classes,
-    attrs: &'a Attrs,
+    attrs: &'a Arc<Attrs>,
     priority: Priority,
 }
 
-/// The classes of a call's inputs.
-pub(super) type Classes = SmallVec<[SpecClass; MAX_INPUTS]>;
+/// The classes of a call's inputs, and zeros behind them, which are no class: compared as a whole.
+pub(super) type Classes = [u32; MAX_INPUTS];
 
 impl Key<'_> {
+    #[inline]
     fn is_of(&self, entry: &Inferred) -> bool {
         entry.hash == self.hash
+            && entry.classes == self.classes
             && entry.call.op() == self.op
             && entry.call.priority == self.priority
-            && entry.inputs == self.classes.len()
-            && entry.call.classes().take(entry.inputs).eq(self.classes.iter().copied())
             && match entry.call.attrs() {
-                Some(attrs) => **attrs == *self.attrs,
+                Some(attrs) => Arc::ptr_eq(attrs, self.attrs) || **attrs == **self.attrs,
                 None => self.attrs.is_empty(),
             }
     }
@@ -111,23 +113,26 @@ const fn places_of(hash: u64) -> [usize; 2] {
 }
 
 impl InferenceCache {
-    /// Takes out the entry of a call, to be put back after its use.
-    fn take(&mut self, key: &Key<'_>) -> Option<Box<Inferred>> {
+    /// Takes out the entry of a call, to be put back into its place after its use.
+    #[inline]
+    fn take(&mut self, key: &Key<'_>) -> Option<(usize, Box<Inferred>)> {
+        for place in places_of(key.hash) {
+            let entry = self.places.get_mut(place);
+            if let Some(entry) = entry.and_then(|entry| entry.take_if(|e| key.is_of(e))) {
+                self.stats.hits += 1;
+                return Some((place, entry));
+            }
+        }
+        self.stats.misses += 1;
+        None
+    }
+
+    /// Adds an entry in its first place, and moves what was there to the second. Returns the entry
+    /// that gave way, if both were taken.
+    fn add(&mut self, entry: Box<Inferred>) -> Option<Box<Inferred>> {
         if self.places.is_empty() {
             self.places.resize_with(PLACES, || None);
         }
-        let has = |place: &usize| self.places[*place].as_ref().is_some_and(|e| key.is_of(e));
-        let place = places_of(key.hash).into_iter().find(has);
-        match place {
-            Some(_) => self.stats.hits += 1,
-            None => self.stats.misses += 1,
-        }
-        self.places[place?].take()
-    }
-
-    /// Puts an entry into its first place, and what was there into the second. Returns the entry
-    /// that gave way, if both were taken.
-    fn put(&mut self, entry: Box<Inferred>) -> Option<Box<Inferred>> {
         let [first, second] = places_of(entry.hash);
         let moved = self.places[first].replace(entry)?;
         let replaced = self.places[second].replace(moved);
@@ -136,9 +141,14 @@ impl InferenceCache {
     }
 }
 
+/// Whether the order of a call's stream is known to suffice for all its inputs, however it uses
+/// them: no wait has to be looked for.
+pub(super) type Ordered = bool;
+
 /// What the cache says of a call.
 pub(super) enum Lookup {
-    Found(Box<Inferred>),
+    /// It is this one, taken out of this place.
+    Found(usize, Box<Inferred>, Ordered),
     /// It is not there, and may be kept by this hash and these classes.
     Missed(u64, Classes),
     /// It is never kept.
@@ -153,29 +163,29 @@ impl Builder {
 
     /// Looks a call up.
     pub(super) fn look_up(&mut self, call: &Call<'_>) -> Lookup {
-        let Some(classes) = self.classes_of(call) else {
+        let Some((classes, ordered)) = self.classes_of(call) else {
             // What is wrong with an operand, if anything is, shows when the schema is asked.
             self.inference.stats.passed += 1;
             return Lookup::Passed;
         };
         let mut hasher = FxHasher::default();
         (call.op.0, call.priority.0).hash(&mut hasher);
-        classes.iter().for_each(|class| class.hash(&mut hasher));
+        classes[..call.inputs.len()].iter().for_each(|class| class.hash(&mut hasher));
         if !call.attrs.is_empty() {
             call.attrs.hash(&mut hasher);
         }
         let Call { op, attrs, priority, .. } = *call;
         let key = Key { hash: hasher.finish(), op, classes, attrs, priority };
         match self.inference.take(&key) {
-            Some(found) => Lookup::Found(found),
+            Some((place, found)) => Lookup::Found(place, found, ordered),
             None => Lookup::Missed(key.hash, key.classes),
         }
     }
 
-    /// Returns the classes of the inputs of a call that may be kept. So all inputs are live, in the
-    /// stream's own memory, and not held.
+    /// Returns the classes of the inputs of a call that may be kept, and whether they are ordered.
+    /// So all inputs are live, in the stream's own memory, and not held.
     #[inline]
-    fn classes_of(&mut self, call: &Call<'_>) -> Option<Classes> {
+    fn classes_of(&mut self, call: &Call<'_>) -> Option<(Classes, Ordered)> {
         let track = &self.streams[call.stream.index()];
         if call.into.is_some()
             || call.section.is_some()
@@ -185,11 +195,14 @@ impl Builder {
             return None;
         }
         let memory = track.memory;
-        let mut classes = Classes::new();
-        for &input in call.inputs {
-            classes.push(self.slots.class_if_free(input, memory)?);
+        let mut ordered =
+            track.fence_epoch == self.fence_epoch && self.policy == SyncPolicy::Frontier;
+        let mut classes = Classes::default();
+        for (class, &input) in classes.iter_mut().zip(call.inputs) {
+            *class = self.slots.class_if_free(input, memory)?.number();
+            ordered &= self.slots.is_ordered_by(input.id, call.stream, true);
         }
-        Some(classes)
+        Some((classes, ordered))
     }
 
     /// Keeps what a schema said of a call that was emitted with these new tensors.
@@ -208,7 +221,7 @@ impl Builder {
             other => other,
         });
         let mut operands: SmallVec<[(SpecClass, Access); 4]> =
-            classes.iter().copied().zip(accesses).collect();
+            classes.iter().map(|class| SpecClass::of(*class)).zip(accesses).collect();
         let mut made = made.iter();
         let mut outputs = SmallVec::new();
         for output in &signature.outputs {
@@ -225,7 +238,7 @@ impl Builder {
                     let Some(&tensor) = made.next() else { return };
                     // Whether a view of a part of a storage covers the storage depends on more than
                     // the part's class.
-                    let whole = self.slots.is_whole_class(classes[*of]);
+                    let whole = self.slots.is_whole_class(SpecClass::of(classes[*of]));
                     let class = whole.then(|| self.slots.class_if_known(tensor.id)).flatten();
                     let class = class.unwrap_or_default();
                     let spec = self.slots.shared_spec(tensor.id).clone();
@@ -240,8 +253,9 @@ impl Builder {
         let (workspace, inputs) = (signature.workspace as u64, call.inputs.len());
         let call = PreparedCall::new(call.op, operands, attrs, call.priority);
         let is_stored = is_view || workspace > 0;
-        let entry = Inferred { hash, call, inputs, outputs, workspace, is_view, is_stored };
-        let replaced = self.inference.put(Box::new(entry));
+        let entry =
+            Inferred { hash, classes, call, inputs, outputs, workspace, is_view, is_stored };
+        let replaced = self.inference.add(Box::new(entry));
         if let Some(number) = replaced.and_then(|old| old.call.number) {
             sink.forget_call(number);
         }
@@ -252,15 +266,14 @@ impl Builder {
         &mut self,
         sink: &mut S,
         call: &Call<'_>,
-        mut found: Box<Inferred>,
+        (place, mut found, ordered): (usize, Box<Inferred>, Ordered),
     ) -> Result<Outcome<Outputs>> {
         let outcome = if found.is_view {
             self.inferred_views(sink, call, &found).map(Outcome::Done)
         } else {
-            self.emit_inferred(sink, call, &mut found)
+            self.emit_inferred(sink, call, &mut found, ordered)
         };
-        // It returns to the place that it left.
-        self.inference.put(found);
+        self.inference.places[place] = Some(found);
         outcome
     }
 
@@ -277,13 +290,9 @@ impl Builder {
             }
         }
         let views = found.outputs.iter().map(|output| match output {
-            InferredOutput::View { of, spec, class, .. } => Output::Tensor(self.begin_view(
-                sink,
-                call.inputs[*of],
-                spec.clone(),
-                *class,
-                call.origin,
-            )),
+            InferredOutput::View { of, spec, class, .. } => {
+                Output::Tensor(self.begin_view(sink, call.inputs[*of], spec, *class, call.origin))
+            }
             InferredOutput::Same(input) => Output::Same(*input),
             InferredOutput::Fresh { .. } => unreachable!("a view makes no storage"),
         });
@@ -295,6 +304,7 @@ impl Builder {
         sink: &mut S,
         call: &Call<'_>,
         found: &mut Inferred,
+        ordered: Ordered,
     ) -> Result<Outcome<Outputs>> {
         let Call { stream, origin, .. } = *call;
         let arena = self.streams[stream.index()].memory;
@@ -303,10 +313,11 @@ impl Builder {
             && (found.workspace == 0 && found.is_stored && found.inputs < MAX_INPUTS)
             && let Some(memory) = self.place_idle(stream, arena, *bytes)
         {
-            let made = self.begin_classified(sink, stream, spec.clone(), *class, memory, origin);
+            let made = self.begin_classified(sink, stream, spec, *class, memory, origin);
             let mut tensors = [made; MAX_INPUTS];
             tensors[..found.inputs].copy_from_slice(call.inputs);
-            self.emit_ordered(sink, stream, &found.call, &tensors[..=found.inputs], origin);
+            let tensors = &tensors[..=found.inputs];
+            self.emit_found(sink, stream, &found.call, tensors, ordered, origin);
             let mut outputs = Outputs::new();
             outputs.push(Output::Tensor(made));
             return Ok(Outcome::Done(outputs));
@@ -341,7 +352,7 @@ impl Builder {
         let workspace = if found.workspace > 0 { memory.pop() } else { None };
         let mut tensors: SmallVec<[TensorRef; MAX_INPUTS]> = SmallVec::from_slice(call.inputs);
         for ((spec, _, class), memory) in fresh.zip(memory) {
-            let made = self.begin_classified(sink, stream, spec.clone(), class, memory, origin);
+            let made = self.begin_classified(sink, stream, spec, class, memory, origin);
             tensors.push(made);
         }
         let mut made = tensors[found.inputs..].iter();
@@ -360,32 +371,29 @@ impl Builder {
             found.call.number = sink.store_call(&found.call, specs.collect());
             found.is_stored = true;
         }
-        self.emit_ordered(sink, stream, &found.call, &tensors, origin);
+        self.emit_found(sink, stream, &found.call, &tensors, ordered, origin);
         Ok(Outcome::Done(outputs))
     }
 
     /// Emits a call on live tensors of its classes, none of which is held, with its waits.
     #[inline]
-    fn emit_ordered(
+    fn emit_found(
         &mut self,
         sink: &mut impl Sink,
         stream: StreamId,
         call: &PreparedCall,
         tensors: &[TensorRef],
+        ordered: Ordered,
         origin: &Origin,
     ) {
-        let uses = tensors.iter().map(|tensor| tensor.id).zip(call.accesses());
-        let track = &self.streams[stream.index()];
-        let plain = track.fence_epoch == self.fence_epoch
-            && self.policy == SyncPolicy::Frontier
-            && uses
-                .clone()
-                .all(|(tensor, access)| self.slots.is_ordered_by(tensor, stream, access.writes()));
-        if !plain {
-            self.wait_for_uses(sink, stream, uses.clone(), origin);
+        if !ordered {
+            let uses = tensors.iter().map(|tensor| tensor.id).zip(call.accesses());
+            self.wait_for_uses(sink, stream, uses, origin);
         }
         let at = self.next(stream);
-        uses.for_each(|(tensor, access)| self.slots.used(tensor, at, access));
+        for (tensor, access) in tensors.iter().zip(call.accesses()) {
+            self.slots.used(tensor.id, at, access);
+        }
         self.stats.count(Kind::OpCall);
         sink.emit_prepared(at, call, tensors, origin);
     }

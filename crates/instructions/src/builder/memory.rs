@@ -234,7 +234,7 @@ impl Builder {
         memory: Allocation,
         origin: &Origin,
     ) -> TensorRef {
-        self.begin_classified(sink, stream, Arc::new(spec), SpecClass::default(), memory, origin)
+        self.begin_classified(sink, stream, &Arc::new(spec), SpecClass::default(), memory, origin)
     }
 
     /// Begins a tensor of this class in allocated memory.
@@ -243,7 +243,7 @@ impl Builder {
         &mut self,
         sink: &mut (impl Sink + ?Sized),
         stream: StreamId,
-        spec: Arc<TensorSpec>,
+        spec: &Arc<TensorSpec>,
         class: SpecClass,
         memory: Allocation,
         origin: &Origin,
@@ -253,8 +253,8 @@ impl Builder {
         let storage = Storage::new(self.tail(stream), placement.size, placement.arena, block);
         let storage = self.slots.new_storage(storage, sink);
         self.stats.count(Kind::AllocateTensor);
-        let tensor = self.slots.new_tensor(spec.clone(), class, storage, sink, origin);
-        sink.begin_tensor(stream, tensor.id, &spec, placement, origin);
+        let tensor = self.slots.new_tensor(spec, class, storage, sink, origin);
+        sink.begin_tensor(stream, tensor.id, spec, placement, origin);
         tensor
     }
 
@@ -279,7 +279,7 @@ impl Builder {
         let storage = Storage::new(start, bytes, self.planner.arena(device), None);
         let storage = self.slots.new_storage(storage, sink);
         let (spec, class) = (Arc::new(spec), SpecClass::default());
-        Ok(self.slots.new_tensor(spec, class, storage, sink, &Origin::Unknown))
+        Ok(self.slots.new_tensor(&spec, class, storage, sink, &Origin::Unknown))
     }
 
     /// Ends an imported tensor. All uses of it have completed. Emits nothing.
@@ -301,7 +301,7 @@ impl Builder {
         origin: &Origin,
     ) -> Result<TensorRef> {
         self.check_view(of, &spec, spec.span_bytes() as u64)?;
-        Ok(self.begin_view(sink, of, Arc::new(spec), SpecClass::default(), origin))
+        Ok(self.begin_view(sink, of, &Arc::new(spec), SpecClass::default(), origin))
     }
 
     /// Checks that a view, whose last element ends at byte `end`, lies within `of`'s storage.
@@ -325,14 +325,14 @@ impl Builder {
         &mut self,
         sink: &mut (impl Sink + ?Sized),
         of: TensorRef,
-        spec: Arc<TensorSpec>,
+        spec: &Arc<TensorSpec>,
         class: SpecClass,
         origin: &Origin,
     ) -> TensorRef {
         let storage = self.slots.storage_of(of.id);
         self.stats.count(Kind::ViewTensor);
-        let tensor = self.slots.new_tensor(spec.clone(), class, storage, sink, origin);
-        sink.begin_view(tensor.id, of.id, &spec, origin);
+        let tensor = self.slots.new_tensor(spec, class, storage, sink, origin);
+        sink.begin_view(tensor.id, of.id, spec, origin);
         tensor
     }
 
@@ -360,6 +360,7 @@ impl Builder {
     }
 
     /// Checks that a tensor is live, and that no critical section but those of `section` holds it.
+    #[inline]
     pub(super) fn usable(&self, tensor: TensorRef, section: Option<SectionId>) -> Result<()> {
         let storage = self.slots.live(tensor)?;
         match self.slots.storage(storage).held {

@@ -351,7 +351,16 @@ impl Builder {
     /// some devices have few. Live tensors are not counted; released tensors still in use measure
     /// how far the program runs ahead. Waiting for the points is not observing them: it changes no
     /// emission.
+    #[inline]
     pub fn backpressure_frontier(&mut self, most: u64, sink: &dyn Sink) -> Option<Frontier> {
+        if !self.events.are_many_free() && self.slots.busy_bytes() <= most {
+            return None;
+        }
+        self.backpressure_now(most, sink)
+    }
+
+    #[cold]
+    fn backpressure_now(&mut self, most: u64, sink: &dyn Sink) -> Option<Frontier> {
         if let Some(uses) = self.events.backpressure_frontier(sink) {
             return Some(uses.clone());
         }

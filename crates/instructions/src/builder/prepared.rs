@@ -57,11 +57,6 @@ impl PreparedCall {
         PreparedCall { op, operands, attrs, priority, number: None, function: None }
     }
 
-    /// Returns the operands' classes.
-    pub(super) fn classes(&self) -> impl Iterator<Item = SpecClass> + '_ {
-        self.operands.iter().map(|(class, _)| *class)
-    }
-
     pub(super) fn uses(&self, tensors: &[TensorRef]) -> Operands {
         let uses = tensors.iter().zip(self.accesses());
         uses.map(|(tensor, access)| Operand { tensor: tensor.id, access }).collect()

@@ -26,6 +26,16 @@ pub(super) struct SpecClass(u32);
 impl SpecClass {
     /// The class of a tensor that was not classified yet.
     const UNKNOWN: SpecClass = SpecClass(0);
+
+    /// Returns the number of a known class: not 0.
+    pub(super) const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the class of a number.
+    pub(super) const fn of(number: u32) -> SpecClass {
+        SpecClass(number)
+    }
 }
 
 /// The fields of a tensor that every use reads, kept apart from the rest to be dense.
@@ -116,7 +126,7 @@ impl SlotTable {
 
     pub(super) fn new_tensor(
         &mut self,
-        spec: Arc<TensorSpec>,
+        spec: &Arc<TensorSpec>,
         class: SpecClass,
         storage: StorageId,
         sink: &(impl Sink + ?Sized),
@@ -128,21 +138,33 @@ impl SlotTable {
             let hot = &mut self.hot[id.index()];
             let generation = hot.generation.wrapping_add(1);
             *hot = Hot { storage, generation, class, arena };
-            self.specs[id.index()] = spec;
-            self.origins[id.index()] = origin.clone();
+            // Often the slot's last tensor was like this one: then nothing is counted.
+            let kept = &mut self.specs[id.index()];
+            if !Arc::ptr_eq(kept, spec) {
+                kept.clone_from(spec);
+            }
+            self.origins[id.index()].clone_from(origin);
             return TensorRef { id, generation: hot.generation };
         }
         self.hot.push(Hot { storage, generation: 1, class, arena });
-        self.specs.push(spec);
+        self.specs.push(spec.clone());
         self.origins.push(origin.clone());
         TensorRef { id: TensorId((self.hot.len() - 1) as u32), generation: 1 }
     }
 
     /// Returns the storage of a tensor, which must be live.
+    #[inline]
     pub(super) fn live(&self, tensor: TensorRef) -> Result<StorageId> {
         match self.hot.get(tensor.id.index()) {
             Some(hot) if hot.generation == tensor.generation => Ok(hot.storage),
-            Some(hot) => Err(Error::Released {
+            _ => Err(self.not_live(tensor)),
+        }
+    }
+
+    #[cold]
+    fn not_live(&self, tensor: TensorRef) -> Error {
+        match self.hot.get(tensor.id.index()) {
+            Some(hot) => Error::Released {
                 tensor: tensor.id.to_string(),
                 // A slot keeps the origin of its last release alone.
                 released: if hot.generation == tensor.generation.wrapping_add(1) {
@@ -150,8 +172,8 @@ impl SlotTable {
                 } else {
                     Origin::Unknown
                 },
-            }),
-            None => Err(Error::Foreign { what: tensor.id.to_string() }),
+            },
+            None => Error::Foreign { what: tensor.id.to_string() },
         }
     }
 
@@ -308,6 +330,12 @@ impl SlotTable {
         let block = storage.block;
         self.free_storages.push_back(((id, bytes), last_uses.clone()));
         Some((block, last_uses))
+    }
+
+    /// Returns the bytes of ended storages that were still in use when it was last looked.
+    #[inline]
+    pub(super) const fn busy_bytes(&self) -> u64 {
+        self.busy_bytes
     }
 
     /// Returns the last uses of the storage that ended first, if ended storages that are still in

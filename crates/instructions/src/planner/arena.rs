@@ -117,7 +117,14 @@ impl Arena {
     }
 
     /// Moves a stream's pending blocks whose last uses the stream knows by now to its idle ones.
+    #[inline]
     pub(super) fn collect_covered(&mut self, stream: StreamId, known: &impl Knowledge) {
+        if self.free_blocks[stream.index()].may_have_covered(stream, known) {
+            self.collect_covered_now(stream, known);
+        }
+    }
+
+    fn collect_covered_now(&mut self, stream: StreamId, known: &impl Knowledge) {
         let next = |a: &mut Arena| {
             let Arena { blocks, free_blocks, .. } = a;
             free_blocks[stream.index()].next_covered(blocks, stream, known)
@@ -142,6 +149,27 @@ impl Arena {
         if size > want {
             self.split(at, want);
         }
+        self.placed(at, want, bytes, stream)
+    }
+
+    /// Places `want` bytes for `stream` in an idle block of its own that has this size and that a
+    /// search would find first.
+    #[inline]
+    pub(super) fn take_exact(
+        &mut self,
+        want: u64,
+        bytes: u64,
+        stream: StreamId,
+    ) -> Option<(u32, Placement)> {
+        let idle = &mut self.free_blocks[stream.index()].idle[usize::from(want >= LARGE)];
+        let at = idle.take_exact(&mut self.blocks, want)?;
+        self.count_idle(at);
+        Some((at, self.placed(at, want, bytes, stream)))
+    }
+
+    /// Notes that a block of `want` bytes, which is in no list, was placed for `stream`.
+    #[inline]
+    fn placed(&mut self, at: u32, want: u64, bytes: u64, stream: StreamId) -> Placement {
         self.placed += 1;
         self.in_use += want;
         self.peak = self.peak.max(self.in_use);

@@ -70,6 +70,25 @@ impl Bins {
         self.bytes -= size;
     }
 
+    /// Takes out the first block of the bin of `want` bytes, if it is of that size: what
+    /// [`Bins::fit`] would find.
+    #[inline]
+    pub(super) fn take_exact(&mut self, blocks: &mut [Block], want: u64) -> Option<u32> {
+        let bin = bin(want);
+        let at = *self.heads.get(bin)?;
+        let &Block { size, after, .. } = blocks.get(at as usize)?;
+        if size != want {
+            return None;
+        }
+        self.heads[bin] = after;
+        match blocks.get_mut(after as usize) {
+            Some(next) => next.before = NONE,
+            None => self.occupied[bin / 64] &= !(1 << (bin % 64)),
+        }
+        self.bytes -= size;
+        Some(at)
+    }
+
     /// Finds the smallest block of at least `want` bytes that `accept` takes, in the first bin that
     /// has one. `search` bounds the blocks examined in each bin.
     pub(super) fn fit(

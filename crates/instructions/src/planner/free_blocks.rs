@@ -132,6 +132,12 @@ impl FreeBlocks {
         (middle < seqs.len()).then(|| Point::new(queue.source, *seqs.select_nth_unstable(middle).1))
     }
 
+    /// Whether the stream's clock has grown since all pending blocks that it covered were taken.
+    #[inline]
+    pub(super) fn may_have_covered(&self, own: StreamId, known: &impl Knowledge) -> bool {
+        self.version != known.version(own)
+    }
+
     /// Takes out the next pending block whose last uses the stream knows, if the stream's clock has
     /// grown since the last call.
     pub(super) fn next_covered(
@@ -140,10 +146,10 @@ impl FreeBlocks {
         own: StreamId,
         known: &impl Knowledge,
     ) -> Option<u32> {
-        let version = known.version(own);
-        if self.version == version {
+        if !self.may_have_covered(own, known) {
             return None;
         }
+        let version = known.version(own);
         for k in 0..self.queues.len() {
             let source = self.queues[k].source;
             while let Some(&Reverse(entry)) = self.queues[k].entries.peek() {

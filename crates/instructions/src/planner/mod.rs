@@ -278,6 +278,9 @@ impl Planner {
         let want = rounded(bytes)?;
         a.free_of(stream);
         a.collect_covered(stream, known);
+        if let Some((at, placement)) = a.take_exact(want, bytes, stream) {
+            return Some((placement, BlockId { arena, block: at }));
+        }
         let at = a.own_idle(stream, want, Search::Bounded)?;
         Some((a.take(at, want, bytes, stream), BlockId { arena, block: at }))
     }

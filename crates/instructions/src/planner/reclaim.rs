@@ -39,12 +39,18 @@ impl Arena {
         Some(at)
     }
 
+    /// Counts a request that an idle block serves.
+    #[inline]
+    pub(super) fn count_idle(&mut self, at: u32) {
+        let covered = self.blocks[at as usize].was_pending;
+        *(if covered { &mut self.steps.covered } else { &mut self.steps.idle }) += 1;
+    }
+
     /// Finds the best idle block of the stream itself.
     pub(super) fn own_idle(&mut self, stream: StreamId, want: u64, search: Search) -> Option<u32> {
         let free = &self.free_blocks[stream.index()];
         let at = free.fit_idle(&self.blocks, want, want >= LARGE, search, |_| true)?;
-        let covered = self.blocks[at as usize].was_pending;
-        *(if covered { &mut self.steps.covered } else { &mut self.steps.idle }) += 1;
+        self.count_idle(at);
         Some(at)
     }
 

@@ -39,7 +39,7 @@ impl Case {
         Case { name: name.to_owned(), op, inputs, attrs: Attrs::new(), torch, bound }
     }
 
-    fn with(mut self, name: &str, value: impl Into<AttrValue>) -> Case {
+    fn with(mut self, name: &'static str, value: impl Into<AttrValue>) -> Case {
         self.attrs = self.attrs.with(name, value);
         self
     }

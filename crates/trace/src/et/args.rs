@@ -198,7 +198,7 @@ pub(crate) fn convert(
                 let number = import.has_const(index) || import.is_lost_number(tensor);
                 if number && knows(&param.name) {
                     let number = convert_to_kind(import.lost_number(index)?, tensor.dtype);
-                    converted.attrs.set(&*param.name, number_attr(number)?);
+                    converted.attrs.set(param.name.to_string(), number_attr(number)?);
                 } else if number {
                     let number = convert_to_kind(import.lost_number(index)?, tensor.dtype);
                     let dtype = number_dtype(number, &given.args, results);
@@ -246,7 +246,7 @@ pub(crate) fn convert(
             }
             (ty, _) if knows(&param.name) => {
                 if let Some(value) = named(param, ty, arg)? {
-                    converted.attrs.set(&*param.name, value);
+                    converted.attrs.set(param.name.to_string(), value);
                 }
             }
             _ if IGNORED.contains(&param.name.as_str()) || is_default(param, arg) => {}

@@ -210,13 +210,12 @@ impl Walk<'_> {
         let mut attrs = call.attrs.clone();
         let id = ranks.iter().position(|of| *of == rank).unwrap_or_default();
         for (name, value) in call.attrs.iter() {
-            match value {
-                AttrValue::Str(text) if text == PARALLEL_ID => attrs.set(name, id as i64),
-                AttrValue::Str(text) if text == PARALLEL_COUNT => {
-                    attrs.set(name, ranks.len() as i64);
-                }
-                _ => {}
-            }
+            let number = match value {
+                AttrValue::Str(text) if text == PARALLEL_ID => id,
+                AttrValue::Str(text) if text == PARALLEL_COUNT => ranks.len(),
+                _ => continue,
+            };
+            attrs.set(name.to_owned(), number as i64);
         }
         let in_groups = collective::is(&call.op) && !["send", "recv_"].contains(&&*call.op);
         if in_groups && ranks.len() < self.all.len() && attrs.get("group").is_none() {
@@ -279,13 +278,13 @@ impl Walk<'_> {
         for to in lacking {
             let known = held.copies.iter().position(|(of, _)| *of == to);
             if rank == source {
-                made.push(message("send", "to", to, value, stream, call));
+                made.push(message(("send", "to"), to, value, stream, call));
             }
             if rank == to {
                 if known.is_none() {
                     made.push(empty(program, value, &held.spec, call));
                 }
-                made.push(message("recv_", "from", source, value, stream, call));
+                made.push(message(("recv_", "from"), source, value, stream, call));
             }
             match known {
                 Some(known) => held.copies[known].1 = true,
@@ -360,7 +359,13 @@ impl Walk<'_> {
 }
 
 /// Returns one half of a transfer.
-fn message(op: &str, peer: &str, rank: u32, value: ValueRef, stream: StreamRef, of: &Call) -> Call {
+fn message(
+    (op, peer): (&str, &'static str),
+    rank: u32,
+    value: ValueRef,
+    stream: StreamRef,
+    of: &Call,
+) -> Call {
     Call {
         op: op.to_owned(),
         op_span: of.op_span,

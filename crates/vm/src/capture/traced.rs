@@ -2,6 +2,7 @@
 //!
 //! Long because its items have examples.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -454,7 +455,11 @@ impl<'a> TracedCall<'a> {
     /// assert_eq!(y[0].to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> TracedCall<'a> {
+    pub fn attr(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<AttrValue>,
+    ) -> TracedCall<'a> {
         self.attrs.set(name, value);
         self
     }

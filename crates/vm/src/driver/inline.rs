@@ -30,7 +30,10 @@ impl Inline {
             self.worker.get_or_insert_with(|| Worker::new(tables.clone(), self.inbox.clone()));
         loop {
             while let Some(task) = self.tasks.pop_front() {
-                worker.accept(task);
+                match task {
+                    Task::Call(call) => worker.accept_call(call),
+                    other => worker.accept(other),
+                }
                 moved = true;
             }
             worker.flush();

@@ -172,7 +172,11 @@ pub(crate) struct CancelScope {
 }
 
 /// Returns the scopes of this thread.
+#[inline]
 pub(crate) fn current() -> Option<Arc<CancelScope>> {
+    if is_current(None) {
+        return None;
+    }
     WITHIN.with(|cancel_scope| cancel_scope.borrow().clone())
 }
 
@@ -184,6 +188,7 @@ pub(crate) fn is_current(cancel_scope: Option<&Arc<CancelScope>>) -> bool {
 }
 
 /// Returns whether both are the same scopes, entered at the same time.
+#[inline]
 pub(crate) fn same(a: Option<&Arc<CancelScope>>, b: Option<&Arc<CancelScope>>) -> bool {
     match (a, b) {
         (None, None) => true,

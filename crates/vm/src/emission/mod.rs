@@ -7,14 +7,14 @@ mod growth;
 pub(crate) mod guard;
 pub(crate) mod origin;
 pub(crate) mod reentrancy;
+mod release;
 pub(crate) mod router;
 pub(crate) mod stall;
 mod waits;
 
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError};
 
-use millstream_instructions::builder::{EventRef, SectionId};
-use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, Sink, TensorRef};
+use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef};
 use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorSpec};
 
 use crate::api::machine::{DriverKind, MachineShared};
@@ -22,10 +22,10 @@ use crate::emission::closure_calls::ClosureCalls;
 use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::router::Router;
-use crate::engine::QueuedPush;
-use crate::executable::Ended;
 use crate::sync::Ordering;
 use crate::tables::functions::FunctionPlaces;
+
+pub(crate) use release::Release;
 
 /// The state that the critical section protects.
 pub(crate) struct Emission {
@@ -49,18 +49,6 @@ pub(crate) struct MadeTensor {
     pub(crate) device: DeviceId,
 }
 
-/// A resource whose last handle was dropped.
-pub(crate) enum Release {
-    Tensor(TensorRef, Origin),
-    Event(EventRef),
-    Section(SectionId, Origin),
-    Executable(Box<Ended>),
-    Call(u32),
-    /// A push of a function. It is no release, but stands among them so that its variables end
-    /// after it.
-    Push(Box<QueuedPush>),
-}
-
 impl Emission {
     /// Makes sure that a stream has a worker.
     #[inline]
@@ -81,35 +69,6 @@ impl Emission {
     pub(crate) fn made(&self, tensor: TensorRef) -> Result<MadeTensor> {
         let (spec, device) = self.builder.describe(tensor)?;
         Ok(MadeTensor { tensor, spec: spec.clone(), device: device.clone() })
-    }
-
-    fn release(&mut self, release: Release) -> Option<Release> {
-        match release {
-            Release::Tensor(tensor, origin) => {
-                let released = self.builder.release(&mut self.router, tensor, None, &origin);
-                // A tensor dropped within a critical section is released once the section ends. Any
-                // other error means that the program released it before it dropped the handle.
-                if let Err(Error::Held { .. }) = released {
-                    return Some(Release::Tensor(tensor, origin));
-                }
-            }
-            Release::Event(event) => self.builder.release_event(&event),
-            Release::Section(section, origin) => {
-                let Emission { builder, router, .. } = self;
-                // The only error is that the section has ended before.
-                let _ = builder.end_critical_section(router, section, &origin);
-            }
-            Release::Call(number) => self.router.forget_call(number),
-            Release::Push(push) => push.emit(self),
-            Release::Executable(ended) => {
-                for tensor in ended.memory {
-                    // Nobody else can have released it.
-                    let _ = self.builder.release(&mut self.router, tensor, None, &Origin::Unknown);
-                }
-                self.router.close_tapes(ended.tapes);
-            }
-        }
-        None
     }
 }
 
@@ -216,59 +175,6 @@ impl MachineShared {
         }
         drop(emission);
         self.drain_late();
-    }
-
-    /// Emits the pending releases.
-    pub(crate) fn drain(&self, emission: &mut Emission) {
-        if self.releases.is_empty() {
-            return;
-        }
-        let mut kept = Vec::new();
-        while let Some(release) = self.releases.pop() {
-            kept.extend(emission.release(release));
-        }
-        for release in kept {
-            self.releases.push(release);
-        }
-    }
-
-    /// Emits a release, or queues it. Never blocks: the emission under way, or the next one, emits
-    /// what is queued.
-    pub(crate) fn release(&self, release: Release) {
-        if self.releases.is_empty()
-            && let Some(mut emission) = self.try_enter()
-        {
-            if let Some(kept) = emission.release(release) {
-                self.releases.push(kept);
-            }
-            drop(emission);
-        } else {
-            self.releases.push(release);
-        }
-        self.drain_late();
-    }
-
-    /// Emits releases that were queued while an emission was under way.
-    fn drain_late(&self) {
-        if self.releases.is_empty() {
-            return;
-        }
-        if let Some(mut emission) = self.try_enter() {
-            self.drain(&mut emission);
-        }
-    }
-
-    /// Enters the critical section to release what was dropped, if no other thread is in it.
-    fn try_enter(&self) -> Option<EmissionGuard<'_>> {
-        if self.is_closed() {
-            return None;
-        }
-        let held = match self.emission.try_lock() {
-            Ok(held) => held,
-            Err(TryLockError::Poisoned(held)) => held.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        EmissionGuard::from_lock(held).ok()
     }
 
     /// Provides for a need of the builder. Waits without a lock.

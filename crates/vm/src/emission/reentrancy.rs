@@ -36,18 +36,29 @@ thread_local! {
     static HELD: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
+thread_local! {
+    /// Whether this thread holds any. Every emission reads it.
+    static HOLDS_ANY: Cell<bool> = const { Cell::new(false) };
+}
+
 /// A mark that this thread holds a machine's critical section for a batch.
 pub(crate) struct BatchGuard(u64);
 
 /// Marks that this thread holds `machine`'s critical section for a batch.
 pub(crate) fn enter_batch(machine: u64) -> BatchGuard {
     HELD.with(|held| held.borrow_mut().push(machine));
+    HOLDS_ANY.with(|any| any.set(true));
     BatchGuard(machine)
 }
 
 impl Drop for BatchGuard {
     fn drop(&mut self) {
-        HELD.with(|held| held.borrow_mut().retain(|machine| *machine != self.0));
+        let is_last = HELD.with(|held| {
+            let mut held = held.borrow_mut();
+            held.retain(|machine| *machine != self.0);
+            held.is_empty()
+        });
+        HOLDS_ANY.with(|any| any.set(!is_last));
     }
 }
 
@@ -57,7 +68,8 @@ impl Drop for BatchGuard {
 /// [`Error::InBatch`].
 #[inline]
 pub(crate) fn check_batch(machine: u64) -> Result<()> {
-    if HELD.with(|held| held.borrow().contains(&machine)) { Err(Error::InBatch) } else { Ok(()) }
+    let holds = HOLDS_ANY.with(Cell::get) && HELD.with(|held| held.borrow().contains(&machine));
+    if holds { Err(Error::InBatch) } else { Ok(()) }
 }
 
 thread_local! {

@@ -1,5 +1,6 @@
 //! Calls that are recorded.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,7 +75,11 @@ impl<'a> RecordedCall<'a> {
     /// let y = r.call("mul", &[x]).attr("other", 2.0).run()?;
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> RecordedCall<'a> {
+    pub fn attr(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<AttrValue>,
+    ) -> RecordedCall<'a> {
         self.attrs.set(name, value);
         self
     }

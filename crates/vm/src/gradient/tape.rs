@@ -163,10 +163,11 @@ pub(crate) struct TapedCall {
     effects: Effects,
 }
 
-/// Begins the note of a call.
+/// Begins the note of a call, if the thread has a tape. Boxed, as most calls have none.
 ///
 /// # Errors
 /// The call changes a leaf in place.
+#[inline]
 pub(crate) fn begin_call(
     machine: &Machine,
     name: &str,
@@ -174,8 +175,24 @@ pub(crate) fn begin_call(
     attrs: &Arc<Attrs>,
     out: Option<&[&Tensor]>,
     origin: &Origin,
+) -> Result<Option<Box<TapedCall>>> {
+    match innermost(machine) {
+        Some(notes) => {
+            Ok(begin_noted(machine, notes, name, inputs, attrs, out, origin)?.map(Box::new))
+        }
+        None => Ok(None),
+    }
+}
+
+fn begin_noted(
+    machine: &Machine,
+    notes: SharedNotes,
+    name: &str,
+    inputs: &[&Tensor],
+    attrs: &Arc<Attrs>,
+    out: Option<&[&Tensor]>,
+    origin: &Origin,
 ) -> Result<Option<TapedCall>> {
-    let Some(notes) = innermost(machine) else { return Ok(None) };
     let tables = &machine.shared.tables;
     let op = tables.ops.id(name)?;
     let Some(op) = tables.ops.get(op) else { return Ok(None) };

@@ -99,12 +99,21 @@ pub trait Submitter {
 /// # Errors
 /// The tensor was released.
 pub fn compute_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Stream> {
-    let own = s.device(tensor)?;
-    let device = if own.is_host() { DeviceId::cpu(0) } else { own };
+    let device = compute_device(&s.device(tensor)?);
     match s.made_on(tensor) {
-        Some((key, stream)) if key.ty == StreamType::COMPUTE && key.device == device => Ok(stream),
+        Some((key, stream)) if computes_on(&key, &device) => Ok(stream),
         _ => s.stream(&StreamKey::compute(device, 0)),
     }
+}
+
+/// Returns the device that computes on this memory.
+pub(crate) fn compute_device(memory: &DeviceId) -> DeviceId {
+    if memory.is_host() { DeviceId::cpu(0) } else { memory.clone() }
+}
+
+/// Returns whether a stream runs ops on a device.
+pub(crate) fn computes_on(stream: &StreamKey, device: &DeviceId) -> bool {
+    stream.ty == StreamType::COMPUTE && stream.device == *device
 }
 
 /// Returns a stream that makes tensors in host memory for copies from `device`, in pinned memory

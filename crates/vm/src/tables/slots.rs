@@ -120,11 +120,22 @@ impl<T> Slots<T> {
     /// # Safety
     /// By rule 1: no pending instruction names the slot, and no other thread sets it.
     pub(crate) unsafe fn set(&self, index: usize, slot: T) {
+        // SAFETY: the caller promises the same.
+        unsafe { self.replace(index, |_| slot) };
+    }
+
+    /// Sets a slot to what `slot` makes of its last content.
+    ///
+    /// # Safety
+    /// As [`Slots::set`].
+    #[inline]
+    pub(crate) unsafe fn replace(&self, index: usize, slot: impl FnOnce(Option<T>) -> T) {
         let (chunk, at) = place(index);
         let made = || (0..FIRST << chunk).map(|_| Entry(UnsafeCell::new(None))).collect();
         let entry = &self.chunks[chunk].get_or_init(made)[at];
         // SAFETY: the caller promises that no other thread uses the entry.
-        unsafe { *entry.0.get() = Some(slot) };
+        let entry = unsafe { &mut *entry.0.get() };
+        *entry = Some(slot(entry.take()));
     }
 
     /// Returns a slot, if it was ever set.

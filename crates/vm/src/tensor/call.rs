@@ -1,14 +1,25 @@
 //! The calls that methods make, their streams, and the check of their devices.
 
+use std::borrow::Cow;
+
 use millstream_ops::args::{ABSENT, Scalar};
-use millstream_types::{AttrValue, Attrs, DeviceId, Error, Result};
+use millstream_types::{AttrValue, Attrs, Error, Result};
 
 use crate::api::handle::{Stream, Tensor, innermost_on};
 use crate::api::machine::CallBuilder;
+pub(super) use crate::api::machine::Inputs;
 use crate::emission::origin;
 use crate::lowering;
 
 use super::Operand;
+
+/// Begins the tensors of a call.
+#[inline]
+pub(super) fn given(first: &Tensor) -> Inputs<'_> {
+    let mut inputs = Inputs::new();
+    inputs.push(first);
+    inputs
+}
 
 /// Returns a number as an argument.
 pub(super) fn number(number: impl Into<Scalar>) -> AttrValue {
@@ -22,8 +33,8 @@ pub(super) fn number(number: impl Into<Scalar>) -> AttrValue {
 /// Adds an operand to the tensors of a call, or to its arguments if it is a number.
 pub(super) fn operand<'a>(
     operand: Operand<'a>,
-    name: &str,
-    inputs: &mut Vec<&'a Tensor>,
+    name: &'static str,
+    inputs: &mut Inputs<'a>,
     attrs: &mut Attrs,
 ) {
     match operand {
@@ -35,7 +46,7 @@ pub(super) fn operand<'a>(
 /// Adds optional tensors to those of a call, and lists the absent ones.
 pub(crate) fn optional<'a>(
     given: &[Option<&'a Tensor>],
-    inputs: &mut Vec<&'a Tensor>,
+    inputs: &mut Inputs<'a>,
     attrs: &mut Attrs,
 ) {
     let before = inputs.len();
@@ -49,25 +60,26 @@ pub(crate) fn optional<'a>(
 
 /// Returns the stream of a call whose first operand is `first`: that of the innermost
 /// [`with_stream`](crate::with_stream) scope on the tensor's device, or else the tensor's.
-pub(crate) fn stream_of(first: &Tensor) -> Result<Stream> {
-    let machine = first.machine();
-    let device = compute_device(first.device());
+pub(crate) fn stream_of(first: &Tensor) -> Result<Cow<'_, Stream>> {
+    let (machine, own) = (first.machine(), first.made_on());
+    let device = lowering::compute_device(first.device());
     if let Some(stream) = innermost_on(machine, &device) {
-        return Ok(stream);
+        return Ok(Cow::Owned(stream));
     }
-    lowering::compute_stream(&mut machine.submitter(origin::caller()), first)
-}
-
-/// Returns the device that computes on this memory.
-fn compute_device(memory: &DeviceId) -> DeviceId {
-    if memory.is_host() { DeviceId::cpu(0) } else { memory.clone() }
+    if lowering::computes_on(own.key(), &device) {
+        return Ok(Cow::Borrowed(own));
+    }
+    lowering::compute_stream(&mut machine.submitter(origin::caller()), first).map(Cow::Owned)
 }
 
 /// Refuses operands on different devices.
 fn check_devices(op: &str, inputs: &[&Tensor]) -> Result<()> {
     let Some((first, rest)) = inputs.split_first() else { return Ok(()) };
-    let device = compute_device(first.device());
-    let Some(other) = rest.iter().find(|t| compute_device(t.device()) != device) else {
+    if rest.iter().all(|t| t.device() == first.device()) {
+        return Ok(());
+    }
+    let device = lowering::compute_device(first.device());
+    let Some(other) = rest.iter().find(|t| lowering::compute_device(t.device()) != device) else {
         return Ok(());
     };
     let message = format!(
@@ -93,17 +105,16 @@ pub(super) fn begin<'a>(
     op: &'a str,
     inputs: &[&'a Tensor],
     attrs: Attrs,
-) -> Result<(CallBuilder<'a>, Stream)> {
+) -> Result<(CallBuilder<'a>, Cow<'a, Stream>)> {
     let origin = origin::caller();
-    let Some(first) = inputs.first() else {
+    let Some(&first) = inputs.first() else {
         let message = "expected at least one tensor, got none".to_owned();
         return Err(Error::Op { op: op.to_owned(), message }.at(&origin));
     };
     check_devices(op, inputs).map_err(|e| e.at(&origin))?;
     let stream = stream_of(first).map_err(|e| e.at(&origin))?;
-    // The handle of a tensor must outlive the call.
-    let machine = first.machine();
-    Ok((machine.call(op, inputs).attrs(attrs).origin(origin), stream))
+    let inputs = Inputs::from_slice(inputs);
+    Ok((CallBuilder::new(first.machine(), op, inputs, attrs, origin), stream))
 }
 
 /// Makes a call and returns its first result.

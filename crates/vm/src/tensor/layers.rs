@@ -231,7 +231,7 @@ impl Tensor {
         if let Some(eps) = options.eps {
             attrs.set("eps", eps);
         }
-        let mut inputs = vec![self];
+        let mut inputs = call::given(self);
         call::optional(&[options.weight, options.bias], &mut inputs, &mut attrs);
         call::one("native_group_norm", &inputs, attrs)
     }

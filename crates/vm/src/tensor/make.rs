@@ -423,7 +423,7 @@ impl Tensor {
         x: impl Into<Operand<'a>>,
         y: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
-        let (mut given, mut attrs) = (vec![self], Attrs::new());
+        let (mut given, mut attrs) = (call::given(self), Attrs::new());
         call::operand(x.into(), "self", &mut given, &mut attrs);
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("where", &given, attrs)

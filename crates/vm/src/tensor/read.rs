@@ -1,5 +1,6 @@
 //! What a program learns of a tensor: its shape, its place, its elements.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,7 +80,7 @@ impl Tensor {
     /// # Errors
     /// The tensor was released.
     pub fn stream(&self) -> Result<Stream> {
-        call::stream_of(self)
+        call::stream_of(self).map(Cow::into_owned)
     }
 
     /// Returns an error unless the elements are of type `T`.

@@ -2,6 +2,7 @@
 //!
 //! Long because its items have examples.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
@@ -20,6 +21,9 @@ use crate::lowering;
 
 use super::Machine;
 use super::auto_capture::{Begun, Making};
+
+/// The tensors of a call. Most have few.
+pub(crate) type Inputs<'a> = SmallVec<[&'a Tensor; 4]>;
 
 /// The results of a call. Most have one.
 type Results = SmallVec<[Tensor; 1]>;
@@ -42,7 +46,7 @@ static NO_ATTRS: LazyLock<Arc<Attrs>> = LazyLock::new(Arc::default);
 pub struct CallBuilder<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) name: &'a str,
-    pub(crate) inputs: SmallVec<[&'a Tensor; 4]>,
+    pub(crate) inputs: Inputs<'a>,
     pub(crate) out: Option<SmallVec<[&'a Tensor; 2]>>,
     pub(crate) attrs: Attrs,
     pub(crate) priority: Priority,
@@ -51,6 +55,17 @@ pub struct CallBuilder<'a> {
 }
 
 impl<'a> CallBuilder<'a> {
+    pub(crate) fn new(
+        machine: &'a Machine,
+        name: &'a str,
+        inputs: Inputs<'a>,
+        attrs: Attrs,
+        origin: Origin,
+    ) -> CallBuilder<'a> {
+        let (out, priority, section) = (None, Priority::default(), None);
+        CallBuilder { machine, name, inputs, out, attrs, priority, section, origin }
+    }
+
     /// Sets a named argument.
     ///
     /// ```
@@ -61,7 +76,11 @@ impl<'a> CallBuilder<'a> {
     /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0, 9.0, 12.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    pub fn attr(mut self, name: &str, value: impl Into<AttrValue>) -> CallBuilder<'a> {
+    pub fn attr(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<AttrValue>,
+    ) -> CallBuilder<'a> {
         self.attrs.set(name, value);
         self
     }
@@ -217,7 +236,7 @@ impl<'a> CallBuilder<'a> {
     /// # Errors
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of the call that makes it.
-    pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+    pub fn on(mut self, stream: &Stream) -> Result<Vec<Tensor>> {
         self.make(stream).map(SmallVec::into_vec)
     }
 
@@ -235,7 +254,7 @@ impl<'a> CallBuilder<'a> {
     ///
     /// # Errors
     /// As [`CallBuilder::on`], or the op has no results.
-    pub fn one(self, stream: &Stream) -> Result<Tensor> {
+    pub fn one(mut self, stream: &Stream) -> Result<Tensor> {
         let name = self.name;
         self.make(stream)?.into_iter().next().ok_or_else(|| {
             let message = "expected a result, and the op has none".to_owned();
@@ -243,37 +262,38 @@ impl<'a> CallBuilder<'a> {
         })
     }
 
-    fn make(self, stream: &Stream) -> Result<Results> {
+    /// Makes the call. Not by value: a builder is large to move.
+    fn make(&mut self, stream: &Stream) -> Result<Results> {
         if function::is_running() {
             return self.record(stream).map(Results::from_vec);
         }
-        let CallBuilder { machine, name, inputs, out, attrs, priority, section, origin } = self;
-        let at = |e: Error| e.at(&origin);
-        machine.own_stream(stream).map_err(at)?;
         let own;
-        let attrs = match attrs.is_empty() {
+        let attrs = match self.attrs.is_empty() {
             true => &*NO_ATTRS,
             false => {
-                own = Arc::new(attrs);
+                own = Arc::new(std::mem::take(&mut self.attrs));
                 &own
             }
         };
-        let taped = gradient::begin_call(machine, name, &inputs, attrs, out.as_deref(), &origin);
+        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = &*self;
+        let (name, priority, section, out) = (*name, *priority, *section, out.as_deref());
+        let at = |e: Error| e.at(origin);
+        machine.own_stream(stream).map_err(at)?;
+        let taped = gradient::begin_call(machine, name, inputs, attrs, out, origin);
         let taped = taped.map_err(at)?;
-        let step =
-            Step::Call { name, inputs: &inputs, out: out.as_deref(), attrs, stream, priority };
+        let step = Step::Call { name, inputs, out, attrs, stream, priority };
         if section.is_some() && capture::is_active() {
-            capture::refuse(machine, "it makes a call within a critical section", &origin);
+            capture::refuse(machine, "it makes a call within a critical section", origin);
         }
         let making = if section.is_some() && !capture::is_active() {
             // Held, it would be made once the section has ended.
             machine.end_sequence().map_err(at)?;
             Making::Plain
         } else {
-            match machine.begin_step(&step, &origin)? {
+            match machine.begin_step(&step, origin)? {
                 Begun::Known(results) => {
                     if let Some(taped) = taped {
-                        taped.end(name, &inputs, &results, &origin);
+                        taped.end(name, inputs, &results, origin);
                     }
                     return Ok(Results::from_vec(results));
                 }
@@ -281,16 +301,18 @@ impl<'a> CallBuilder<'a> {
             }
         };
         let op = machine.op(name).map_err(at)?;
-        let refs = |tensors: &[&Tensor]| -> Result<SmallVec<[TensorRef; 4]>> {
+        let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
             // A loop, as collecting results costs more.
-            let mut refs = SmallVec::new();
             for tensor in tensors {
-                refs.push(machine.owns(tensor)?);
+                refs.push(machine.owns(tensor).map_err(at)?);
             }
-            Ok(refs)
+            Ok(())
         };
-        let given = refs(&inputs).map_err(at)?;
-        let targets = out.as_ref().map(|t| refs(t)).transpose().map_err(at)?;
+        let (mut given, mut targets) = (SmallVec::new(), None);
+        refs(inputs, &mut given)?;
+        if let Some(out) = out {
+            refs(out, targets.get_or_insert_default())?;
+        }
         let call = Call {
             op,
             inputs: &given,
@@ -299,14 +321,16 @@ impl<'a> CallBuilder<'a> {
             stream: stream.id,
             priority,
             section: machine.own_section(section).map_err(at)?,
-            origin: &origin,
+            origin,
         };
         let new = out.is_none();
-        let outputs = machine.emit_step(&origin, |e| {
+        // Set in place, as results of a call are large to move.
+        let mut outputs: SmallVec<[CallResult; 1]> = SmallVec::new();
+        machine.emit_step(origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = &mut *e;
             match builder.call(router, &call)? {
-                Outcome::Done(outputs) => e.results(outputs, new).map(Outcome::Done),
+                Outcome::Done(made) => e.results(made, new, &mut outputs).map(Outcome::Done),
                 Outcome::Need(need) => Ok(Outcome::Need(need)),
             }
         })?;
@@ -314,24 +338,22 @@ impl<'a> CallBuilder<'a> {
         for (k, output) in outputs.into_iter().enumerate() {
             results.push(match output {
                 CallResult::Input(input) => inputs[input].clone(),
-                CallResult::Given => {
-                    out.as_ref().map_or_else(|| inputs[0].clone(), |t| t[k].clone())
-                }
-                CallResult::New(made) => machine.tensor(made, stream, &origin),
+                CallResult::Given => out.map_or_else(|| inputs[0].clone(), |t| t[k].clone()),
+                CallResult::New(made) => machine.tensor(made, stream, origin),
                 CallResult::Bounded(made) => {
                     let [data, count] = *made;
                     let reason = format!("the size of a result of {name} depends on data");
-                    capture::refuse(machine, &reason, &origin);
+                    capture::refuse(machine, &reason, origin);
                     machine.end_sequence().map_err(at)?;
-                    let data = machine.tensor(data, stream, &origin);
-                    let count = machine.tensor(count, stream, &origin);
-                    machine.fix_bound(&data, &count, stream, &origin)?
+                    let data = machine.tensor(data, stream, origin);
+                    let count = machine.tensor(count, stream, origin);
+                    machine.fix_bound(&data, &count, stream, origin)?
                 }
             });
         }
-        machine.end_step(making, &step, &results, &origin);
+        machine.end_step(making, &step, &results, origin);
         if let Some(taped) = taped {
-            taped.end(name, &inputs, &results, &origin);
+            taped.end(name, inputs, &results, origin);
         }
         Ok(results)
     }
@@ -339,13 +361,13 @@ impl<'a> CallBuilder<'a> {
 
 impl CallBuilder<'_> {
     /// Makes the call as one of the function that this thread records.
-    fn record(self, stream: &Stream) -> Result<Vec<Tensor>> {
+    fn record(&self, stream: &Stream) -> Result<Vec<Tensor>> {
         let at = |e: Error| e.at(&self.origin);
         let attrs = Arc::new(self.attrs.clone());
-        let CallBuilder { machine, name, inputs, out, origin, .. } = &self;
+        let CallBuilder { machine, name, inputs, out, origin, .. } = self;
         let taped = gradient::begin_call(machine, name, inputs, &attrs, out.as_deref(), origin);
         let taped = taped.map_err(at)?;
-        let results = function::call(&self, stream)?;
+        let results = function::call(self, stream)?;
         if let Some(taped) = taped {
             taped.end(name, inputs, &results, origin);
         }
@@ -366,8 +388,13 @@ enum CallResult {
 
 impl Emission {
     /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
-    fn results(&self, outputs: Outputs, new: bool) -> Result<SmallVec<[CallResult; 1]>> {
-        let mut described = SmallVec::new();
+    #[inline]
+    fn results(
+        &self,
+        outputs: Outputs,
+        new: bool,
+        described: &mut SmallVec<[CallResult; 1]>,
+    ) -> Result<()> {
         for output in outputs {
             described.push(match output {
                 Output::Same(input) => CallResult::Input(input),
@@ -378,7 +405,7 @@ impl Emission {
                 }
             });
         }
-        Ok(described)
+        Ok(())
     }
 }
 
@@ -395,16 +422,7 @@ impl Machine {
     /// ```
     #[track_caller]
     pub fn call<'a>(&'a self, name: &'a str, inputs: &[&'a Tensor]) -> CallBuilder<'a> {
-        CallBuilder {
-            machine: self,
-            name,
-            inputs: SmallVec::from_slice(inputs),
-            out: None,
-            attrs: Attrs::new(),
-            priority: Priority::default(),
-            section: None,
-            origin: origin::caller(),
-        }
+        CallBuilder::new(self, name, SmallVec::from_slice(inputs), Attrs::new(), origin::caller())
     }
 
     /// Reads the count of rows, and makes a view of so many rows.

@@ -76,6 +76,7 @@ use auto_capture::AutoCapture;
 pub(crate) use auto_capture::{Begun, BegunOne};
 
 pub use call::CallBuilder;
+pub(crate) use call::Inputs;
 pub use config::{DriverKind, MachineConfig};
 pub use current::StreamOptions;
 pub use profile::{Profiling, RangeGuard};

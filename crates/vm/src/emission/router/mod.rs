@@ -9,6 +9,7 @@
 mod launch;
 mod times;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -49,6 +50,9 @@ struct RoutedStream {
     worker: usize,
     /// The sequence number of the last instruction given to the worker.
     tail: u64,
+    /// The last completed instruction, when it was last asked: the worker writes the counter all
+    /// the time, so a look at it takes as long as many instructions.
+    completed: Cell<u64>,
     /// Points that the next instruction comes after, beside its waits.
     gates: SmallVec<[Point; 2]>,
     /// The cancel scopes that its worker applies to the next instruction.
@@ -63,7 +67,8 @@ const UNOPENED: usize = usize::MAX;
 
 impl RoutedStream {
     fn unopened(id: StreamId) -> RoutedStream {
-        RoutedStream { id, worker: UNOPENED, tail: 0, gates: SmallVec::new(), cancel_scope: None }
+        let (worker, completed, gates) = (UNOPENED, Cell::new(0), SmallVec::new());
+        RoutedStream { id, worker, tail: 0, completed, gates, cancel_scope: None }
     }
 }
 
@@ -212,10 +217,22 @@ impl Router {
         self.next_storage
     }
 
-    fn set_slot(&self, id: TensorId, slot: TensorSlot) {
+    fn set_slot(
+        &self,
+        id: TensorId,
+        base: NonNull<u8>,
+        spec: &Arc<TensorSpec>,
+        storage: u64,
+        on_host: bool,
+    ) {
+        let slot = |last: Option<TensorSlot>| {
+            // Often the slot's last tensor was like this one: then nothing is counted.
+            let like = last.map(|last| last.spec).filter(|last| Arc::ptr_eq(last, spec));
+            TensorSlot { base, spec: like.unwrap_or_else(|| spec.clone()), storage, on_host }
+        };
         // SAFETY: the emission's lock is held, and the builder reuses a slot only after every
         // instruction that named it has completed.
-        unsafe { self.tables.slots.set(id.index(), slot) };
+        unsafe { self.tables.slots.replace(id.index(), slot) };
     }
 
     pub(crate) fn slot(&self, id: TensorId) -> Option<&TensorSlot> {
@@ -228,15 +245,14 @@ impl Router {
     pub(crate) fn publish_tensor(
         &mut self,
         id: TensorId,
-        spec: Arc<TensorSpec>,
+        spec: &Arc<TensorSpec>,
         place: &Placement,
     ) {
         // The builder learns of an arena's growth only after the memory exists.
         let memory = &self.tables.memory;
         let Ok((base, on_host)) = memory.locate(place, &mut self.known_chunks) else { return };
         let storage = self.new_storage();
-        let slot = TensorSlot { base, spec, storage, on_host };
-        self.set_slot(id, slot);
+        self.set_slot(id, base, spec, storage, on_host);
         self.set_root(id, id.0);
     }
 
@@ -244,20 +260,20 @@ impl Router {
     pub(crate) fn publish_import(
         &mut self,
         id: TensorId,
-        spec: Arc<TensorSpec>,
+        spec: &Arc<TensorSpec>,
         base: NonNull<u8>,
         loan: Loan,
     ) {
         let storage = self.new_storage();
         self.tables.loans.add(storage, loan);
-        self.set_slot(id, TensorSlot { base, spec, storage, on_host: true });
+        self.set_slot(id, base, spec, storage, true);
         self.set_root(id, id.0);
     }
 
     /// Publishes a view.
-    pub(crate) fn publish_view(&self, id: TensorId, of: TensorId, spec: Arc<TensorSpec>) {
+    pub(crate) fn publish_view(&self, id: TensorId, of: TensorId, spec: &Arc<TensorSpec>) {
         if let Some(&TensorSlot { base, storage, on_host, .. }) = self.slot(of) {
-            self.set_slot(id, TensorSlot { base, spec, storage, on_host });
+            self.set_slot(id, base, spec, storage, on_host);
         }
         self.share_root(id, of);
     }
@@ -270,8 +286,12 @@ impl Router {
     }
 
     fn set_root(&self, id: TensorId, root: u32) {
-        // SAFETY: as in `set_slot`.
-        unsafe { self.tables.storage_roots.set(id.index(), root) };
+        // SAFETY: as in `set_slot`. Mostly it stays, and a write would take the line from workers.
+        unsafe {
+            if self.tables.storage_roots.get(id.index()) != Some(&root) {
+                self.tables.storage_roots.set(id.index(), root);
+            }
+        }
     }
 
     fn push(&mut self, worker: usize, task: Task) {
@@ -308,11 +328,11 @@ impl Router {
     fn route(&mut self, mut instruction: Instruction) {
         match &instruction.body {
             Body::AllocateTensor { tensor, spec, placement, .. } => {
-                self.publish_tensor(*tensor, Arc::new((**spec).clone()), placement);
+                self.publish_tensor(*tensor, &Arc::new((**spec).clone()), placement);
                 return;
             }
             Body::ViewTensor { tensor, of, spec } => {
-                return self.publish_view(*tensor, *of, Arc::new((**spec).clone()));
+                return self.publish_view(*tensor, *of, &Arc::new((**spec).clone()));
             }
             // The tasks of a launch follow: they need more than the instruction says.
             Body::ReleaseTensor { .. }
@@ -497,7 +517,7 @@ impl Sink for Router {
             let (spec, placement) = (Box::new((**spec).clone()), Box::new(placement));
             Body::AllocateTensor { on, tensor, spec, placement }
         });
-        self.publish_tensor(tensor, spec.clone(), &placement);
+        self.publish_tensor(tensor, spec, &placement);
     }
 
     #[inline]
@@ -512,7 +532,7 @@ impl Sink for Router {
             let spec = Box::new((**spec).clone());
             Body::ViewTensor { tensor, of, spec }
         });
-        self.publish_view(tensor, of, spec.clone());
+        self.publish_view(tensor, of, spec);
     }
 
     #[inline]
@@ -551,8 +571,15 @@ impl Sink for Router {
         self.submit(at.stream, at.seq, Task::Wait { at, until, via, origin });
     }
 
+    #[inline]
     fn reached(&self, point: Point) -> bool {
-        self.tables.points.reached(point, Milestone::Completed)
+        let Some(stream) = self.streams.get(point.stream.index()) else {
+            return self.tables.points.reached(point, Milestone::Completed);
+        };
+        if stream.completed.get() < point.seq {
+            stream.completed.set(self.tables.points.stream(point.stream).completed());
+        }
+        stream.completed.get() >= point.seq
     }
 
     fn annotated(&self) -> bool {

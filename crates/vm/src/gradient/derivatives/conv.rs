@@ -1,5 +1,6 @@
 //! Convolution, pooling, normalisation, dropout.
 
+use crate::api::machine::Inputs;
 use millstream_types::{Attrs, Result};
 
 use super::{Derivative, I0, I1, I2, O0, O1, O2, Rule, Save, each, first, joint, one};
@@ -210,7 +211,7 @@ fn normalised(
     op: &str,
     inputs: &[&Tensor],
     extra: &[usize],
-    names: &[&str],
+    names: &[&'static str],
 ) -> Result<Vec<Option<Tensor>>> {
     let mut attrs = Attrs::new().with("output_mask", mask(d, [0, 1, 2]));
     for name in names {
@@ -220,7 +221,7 @@ fn normalised(
     }
     let extra: Vec<Option<Tensor>> = extra.iter().map(|&k| d.optional(k)).collect::<Result<_>>()?;
     let extra: Vec<Option<&Tensor>> = extra.iter().map(Option::as_ref).collect();
-    let mut given = inputs.to_vec();
+    let mut given = Inputs::from_slice(inputs);
     crate::tensor::optional(&extra, &mut given, &mut attrs);
     Ok(masked(d, [0, 1, 2], crate::tensor::call_op(op, &given, attrs)?))
 }
@@ -299,7 +300,7 @@ fn batch_norm(d: &Derivative<'_>) -> Result<Vec<Option<Tensor>>> {
     };
     let extra =
         [weight.as_ref(), mean.as_ref(), var.as_ref(), saved_mean.as_ref(), saved_invstd.as_ref()];
-    let mut given = vec![&g, &x];
+    let mut given = Inputs::from_slice(&[&g, &x]);
     crate::tensor::optional(&extra, &mut given, &mut attrs);
     let results = crate::tensor::call_op("native_batch_norm_backward", &given, attrs)?;
     Ok(masked(d, [0, 1, 2], results))

@@ -169,7 +169,7 @@ const ELU: &[&str] = &["alpha", "scale", "input_scale", "is_result"];
 const LEAKY: &[&str] = &["negative_slope", "self_is_result"];
 
 /// Calls the same op with the gradient of its result, since that is linear in its first operand.
-fn again(d: &Derivative<'_>, attrs: &[&str]) -> Result<Tensor> {
+fn again(d: &Derivative<'_>, attrs: &[&'static str]) -> Result<Tensor> {
     d.call_one(&d.node.op, &[&d.g()?, &d.input(1)?], attrs)
 }
 
@@ -338,7 +338,7 @@ fn variance(x: &Tensor) -> Result<Tensor> {
 }
 
 /// A gradient of a loss is linear in its first operand, which may be one number.
-fn of_loss(d: &Derivative<'_>, op: &str, name: &str) -> Result<Tensor> {
+fn of_loss(d: &Derivative<'_>, op: &str, name: &'static str) -> Result<Tensor> {
     let (x, target) = (d.input(1)?, d.input(2)?);
     let ones = x.ones_like()?;
     let mut attrs = Attrs::new().with("reduction", "none");

@@ -1,5 +1,6 @@
 //! Losses.
 
+use crate::api::machine::Inputs;
 use millstream_types::AttrValue::Str;
 use millstream_types::Result;
 
@@ -87,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-fn loss(d: &Derivative<'_>, op: &str, names: &[&str]) -> Result<Tensor> {
+fn loss(d: &Derivative<'_>, op: &str, names: &[&'static str]) -> Result<Tensor> {
     let shape = millstream_ops::broadcast::broadcast(d.shape(0)?, d.shape(1)?)?;
     let (x, target) = (d.input(0)?.expand(&shape[..])?, d.input(1)?.expand(&shape[..])?);
     d.call_one(op, &[&d.g()?, &x, &target], names)
@@ -141,7 +142,7 @@ fn nll(d: &Derivative<'_>, op: &str) -> Result<Tensor> {
             attrs.set(name, value.clone());
         }
     }
-    let mut given = vec![&g, &x, &target];
+    let mut given = Inputs::from_slice(&[&g, &x, &target]);
     crate::tensor::optional(&[weight.as_ref(), Some(&total)], &mut given, &mut attrs);
     super::first(op, crate::tensor::call_op(op, &given, attrs)?)
 }

@@ -247,7 +247,7 @@ impl Derivative<'_> {
     }
 
     /// Makes a call with some of the arguments of the noted one.
-    fn call(&self, op: &str, inputs: &[&Tensor], attrs: &[&str]) -> Result<Vec<Tensor>> {
+    fn call(&self, op: &str, inputs: &[&Tensor], attrs: &[&'static str]) -> Result<Vec<Tensor>> {
         let mut given = Attrs::new();
         for name in attrs {
             if let Some(value) = self.attrs().get(name) {
@@ -258,7 +258,7 @@ impl Derivative<'_> {
     }
 
     /// Makes a call as [`Derivative::call`] does, and returns the first result.
-    fn call_one(&self, op: &str, inputs: &[&Tensor], attrs: &[&str]) -> Result<Tensor> {
+    fn call_one(&self, op: &str, inputs: &[&Tensor], attrs: &[&'static str]) -> Result<Tensor> {
         first(op, self.call(op, inputs, attrs)?)
     }
 

@@ -119,7 +119,7 @@ fn above(g: &Tensor, x: &Tensor, threshold: f64) -> Result<Tensor> {
 }
 
 /// Calls a gradient's op on the gradient and the input.
-fn by_input(d: &Derivative<'_>, op: &str, attrs: &[&str]) -> Result<Tensor> {
+fn by_input(d: &Derivative<'_>, op: &str, attrs: &[&'static str]) -> Result<Tensor> {
     d.call_one(op, &[&d.g()?, &d.input(0)?], attrs)
 }
 

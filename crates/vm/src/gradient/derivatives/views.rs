@@ -74,7 +74,7 @@ fn permute(d: &Derivative<'_>) -> Result<Tensor> {
     d.g()?.permute(back)
 }
 
-fn sliced(d: &Derivative<'_>, op: &str, names: &[&str]) -> Result<Tensor> {
+fn sliced(d: &Derivative<'_>, op: &str, names: &[&'static str]) -> Result<Tensor> {
     let sizes: Vec<i64> = d.shape(0)?.iter().map(|&length| length as i64).collect();
     let mut attrs = millstream_types::Attrs::new().with("input_sizes", sizes);
     for name in names {

@@ -300,7 +300,7 @@ fn lend(
         let bytes = spec.span_bytes() as u64;
         let tensor = builder.import(router, spec.clone(), bytes, &DeviceId::cpu(0))?;
         if let Some(loan) = loan.take() {
-            router.publish_import(tensor.id, Arc::new(spec.clone()), base, loan);
+            router.publish_import(tensor.id, &Arc::new(spec.clone()), base, loan);
         }
         if router.recorder.is_some() {
             let external = builder.external("", tensor)?;

@@ -67,7 +67,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("add", &given, attrs)
@@ -85,7 +85,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add_with<'a>(&self, y: impl Into<Operand<'a>>, options: Add) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("add", &given, attrs)
@@ -102,7 +102,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("sub", &given, attrs)
@@ -120,7 +120,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub_with<'a>(&self, y: impl Into<Operand<'a>>, options: Sub) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("sub", &given, attrs)
@@ -137,7 +137,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mul<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("mul", &given, attrs)
@@ -154,7 +154,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("div", &given, attrs)
@@ -172,7 +172,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div_with<'a>(&self, y: impl Into<Operand<'a>>, options: Div) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("div", &given, attrs)
@@ -189,7 +189,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn remainder<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("remainder", &given, attrs)
@@ -206,7 +206,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fmod<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("fmod", &given, attrs)
@@ -223,7 +223,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pow<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(exponent.into(), "exponent", &mut given, &mut attrs);
         call::one("pow", &given, attrs)
@@ -240,7 +240,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atan2(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("atan2", &given, Attrs::new())
     }
@@ -269,7 +269,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("add_", &given, attrs)?;
@@ -288,7 +288,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add_with_<'a>(&self, y: impl Into<Operand<'a>>, options: Add) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("add_", &given, attrs)?;
@@ -306,7 +306,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("sub_", &given, attrs)?;
@@ -325,7 +325,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub_with_<'a>(&self, y: impl Into<Operand<'a>>, options: Sub) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("sub_", &given, attrs)?;
@@ -343,7 +343,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mul_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("mul_", &given, attrs)?;
@@ -361,7 +361,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("div_", &given, attrs)?;
@@ -380,7 +380,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div_with_<'a>(&self, y: impl Into<Operand<'a>>, options: Div) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("div_", &given, attrs)?;
@@ -398,7 +398,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn remainder_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("remainder_", &given, attrs)?;
@@ -416,7 +416,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fmod_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("fmod_", &given, attrs)?;
@@ -434,7 +434,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pow_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(exponent.into(), "exponent", &mut given, &mut attrs);
         call::changed("pow_", &given, attrs)?;
@@ -452,7 +452,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atan2_(&self, y: &Tensor) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::changed("atan2_", &given, Attrs::new())?;
         Ok(self)
@@ -483,7 +483,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn maximum(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("maximum", &given, Attrs::new())
     }
@@ -499,7 +499,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn minimum(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("minimum", &given, Attrs::new())
     }
@@ -515,7 +515,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gcd(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("gcd", &given, Attrs::new())
     }
@@ -531,7 +531,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lcm(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("lcm", &given, Attrs::new())
     }
@@ -547,7 +547,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nextafter(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("nextafter", &given, Attrs::new())
     }

@@ -328,7 +328,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allreduce_(x: &[&Tensor]) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         given.extend(x.iter().copied());
         call::changed("allreduce_", &given, Attrs::new())
     }
@@ -344,7 +344,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allreduce_with_(x: &[&Tensor], options: Allreduce) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         given.extend(x.iter().copied());
         call::changed("allreduce_", &given, options.attrs)
     }
@@ -360,7 +360,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reduce_(x: &[&Tensor], root: impl Int) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = Attrs::new();
         given.extend(x.iter().copied());
         attrs.set("root", root.to_int());
@@ -379,7 +379,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reduce_with_(x: &[&Tensor], root: impl Int, options: Reduce) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = options.attrs;
         given.extend(x.iter().copied());
         attrs.set("root", root.to_int());
@@ -397,7 +397,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn broadcast_(x: &[&Tensor], root: impl Int) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = Attrs::new();
         given.extend(x.iter().copied());
         attrs.set("root", root.to_int());
@@ -416,7 +416,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn broadcast_with_(x: &[&Tensor], root: impl Int, options: Broadcast) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = options.attrs;
         given.extend(x.iter().copied());
         attrs.set("root", root.to_int());
@@ -434,7 +434,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allgather_(&self, x: &Tensor) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::changed("allgather_", &given, Attrs::new())?;
         Ok(self)
@@ -452,7 +452,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allgather_with_(&self, x: &Tensor, options: Allgather) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::changed("allgather_", &given, options.attrs)?;
         Ok(self)
@@ -470,7 +470,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reduce_scatter_(&self, x: &Tensor, options: ReduceScatter) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::changed("reduce_scatter_", &given, options.attrs)?;
         Ok(self)
@@ -488,7 +488,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn alltoall_(&self, x: &Tensor, options: Alltoall) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::changed("alltoall_", &given, options.attrs)?;
         Ok(self)
@@ -506,7 +506,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gather_to_(&self, root: impl Int, options: GatherTo<'_>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         attrs.set("root", root.to_int());
         call::optional(&[options.out], &mut given, &mut attrs);
@@ -526,7 +526,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_from_(&self, root: impl Int, options: ScatterFrom<'_>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         attrs.set("root", root.to_int());
         call::optional(&[options.x], &mut given, &mut attrs);
@@ -544,7 +544,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn barrier_(x: &[&Tensor]) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         given.extend(x.iter().copied());
         call::changed("barrier_", &given, Attrs::new())
     }
@@ -560,7 +560,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn barrier_with_(x: &[&Tensor], options: Barrier) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         given.extend(x.iter().copied());
         call::changed("barrier_", &given, options.attrs)
     }
@@ -576,7 +576,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn send(x: &[&Tensor], to: impl Int) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = Attrs::new();
         given.extend(x.iter().copied());
         attrs.set("to", to.to_int());
@@ -595,7 +595,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn send_with(x: &[&Tensor], to: impl Int, options: Send) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = options.attrs;
         given.extend(x.iter().copied());
         attrs.set("to", to.to_int());
@@ -613,7 +613,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn recv_(x: &[&Tensor], from: impl Int) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = Attrs::new();
         given.extend(x.iter().copied());
         attrs.set("from", from.to_int());
@@ -632,7 +632,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn recv_with_(x: &[&Tensor], from: impl Int, options: Recv) -> Result<()> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = options.attrs;
         given.extend(x.iter().copied());
         attrs.set("from", from.to_int());

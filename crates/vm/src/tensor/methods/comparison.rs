@@ -21,7 +21,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn eq<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("eq", &given, attrs)
@@ -38,7 +38,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ne<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("ne", &given, attrs)
@@ -55,7 +55,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lt<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("lt", &given, attrs)
@@ -72,7 +72,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn le<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("le", &given, attrs)
@@ -89,7 +89,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gt<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("gt", &given, attrs)
@@ -106,7 +106,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ge<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("ge", &given, attrs)
@@ -123,7 +123,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_left_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("__lshift__", &given, attrs)?;
@@ -141,7 +141,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_right_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("__rshift__", &given, attrs)?;
@@ -159,7 +159,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_and(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("logical_and", &given, Attrs::new())
     }
@@ -175,7 +175,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_or(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("logical_or", &given, Attrs::new())
     }
@@ -204,7 +204,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_and<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("bitwise_and", &given, attrs)
@@ -221,7 +221,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_or<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("bitwise_or", &given, attrs)
@@ -238,7 +238,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_xor<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::one("bitwise_xor", &given, attrs)
@@ -268,7 +268,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_and_(&self, y: &Tensor) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::changed("logical_and_", &given, Attrs::new())?;
         Ok(self)
@@ -285,7 +285,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_or_(&self, y: &Tensor) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::changed("logical_or_", &given, Attrs::new())?;
         Ok(self)
@@ -316,7 +316,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_and_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("bitwise_and_", &given, attrs)?;
@@ -334,7 +334,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_or_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("bitwise_or_", &given, attrs)?;
@@ -352,7 +352,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_xor_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
         call::changed("bitwise_xor_", &given, attrs)?;

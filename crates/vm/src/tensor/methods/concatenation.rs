@@ -21,7 +21,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cat(tensors: &[&Tensor], dim: impl Int) -> Result<Tensor> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = Attrs::new();
         given.extend(tensors.iter().copied());
         attrs.set("dim", dim.to_int());
@@ -39,7 +39,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], dim: impl Int) -> Result<Tensor> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = Attrs::new();
         given.extend(tensors.iter().copied());
         attrs.set("dim", dim.to_int());

@@ -169,7 +169,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn convolution(&self, weight: &Tensor, options: Convolution<'_>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(weight);
         call::optional(&[options.bias], &mut given, &mut attrs);

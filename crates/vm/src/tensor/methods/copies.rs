@@ -117,7 +117,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn copy_(&self, src: &Tensor) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(src);
         call::changed("copy_", &given, Attrs::new())?;
         Ok(self)

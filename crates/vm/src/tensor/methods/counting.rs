@@ -133,7 +133,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn searchsorted(&self, x: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::one("searchsorted", &given, Attrs::new())
     }
@@ -150,7 +150,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn searchsorted_with(&self, x: &Tensor, options: Searchsorted) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::one("searchsorted", &given, options.attrs)
     }

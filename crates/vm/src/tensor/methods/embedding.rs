@@ -74,7 +74,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(indices);
         call::one("embedding", &given, Attrs::new())
     }
@@ -91,7 +91,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn embedding_with(&self, indices: &Tensor, options: Embedding) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(indices);
         call::one("embedding", &given, options.attrs)
     }
@@ -114,7 +114,7 @@ impl Tensor {
         v: &Tensor,
         options: ScaledDotProductAttention<'_>,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(k);
         given.push(v);

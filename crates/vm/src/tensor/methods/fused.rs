@@ -21,7 +21,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fused(inputs: &[&Tensor], program: &str) -> Result<Tensor> {
-        let mut given = Vec::new();
+        let mut given = call::Inputs::new();
         let mut attrs = Attrs::new();
         given.extend(inputs.iter().copied());
         attrs.set("program", program);

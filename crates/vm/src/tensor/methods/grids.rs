@@ -123,7 +123,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_2d(&self, grid: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(grid);
         call::one("grid_sampler_2d", &given, Attrs::new())
     }
@@ -140,7 +140,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_2d_with(&self, grid: &Tensor, options: GridSampler2d) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(grid);
         call::one("grid_sampler_2d", &given, options.attrs)
     }
@@ -156,7 +156,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_3d(&self, grid: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(grid);
         call::one("grid_sampler_3d", &given, Attrs::new())
     }
@@ -173,7 +173,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_3d_with(&self, grid: &Tensor, options: GridSampler3d) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(grid);
         call::one("grid_sampler_3d", &given, options.attrs)
     }
@@ -190,7 +190,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn segment_reduce(&self, lengths: &Tensor, reduce: &str) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(lengths);
         attrs.set("reduce", reduce);
@@ -215,7 +215,7 @@ impl Tensor {
         reduce: &str,
         options: SegmentReduce,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(lengths);
         attrs.set("reduce", reduce);
@@ -240,7 +240,7 @@ impl Tensor {
         kernel_size: impl Ints,
         output_size: impl Ints,
     ) -> Result<(Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(samples);
         attrs.set("kernel_size", kernel_size.to_ints());
@@ -269,7 +269,7 @@ impl Tensor {
         target_lengths: &Tensor,
         max_target_length: impl Int,
     ) -> Result<(Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(targets);
         given.push(input_lengths);
@@ -301,7 +301,7 @@ impl Tensor {
         max_target_length: impl Int,
         options: CtcLoss,
     ) -> Result<(Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(targets);
         given.push(input_lengths);

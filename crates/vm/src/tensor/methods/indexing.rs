@@ -68,7 +68,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gather(&self, index: &Tensor, dim: impl Int) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         attrs.set("dim", dim.to_int());
@@ -93,7 +93,7 @@ impl Tensor {
         src: impl Into<Operand<'a>>,
         dim: impl Int,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         call::operand(src.into(), "value", &mut given, &mut attrs);
@@ -119,7 +119,7 @@ impl Tensor {
         src: impl Into<Operand<'a>>,
         dim: impl Int,
     ) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         call::operand(src.into(), "value", &mut given, &mut attrs);
@@ -141,7 +141,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_add(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         given.push(src);
@@ -162,7 +162,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_add_(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         given.push(src);
@@ -191,7 +191,7 @@ impl Tensor {
         dim: impl Int,
         reduce: &str,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         given.push(src);
@@ -222,7 +222,7 @@ impl Tensor {
         reduce: &str,
         options: ScatterReduce,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(index);
         given.push(src);
@@ -243,7 +243,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_select(&self, index: &Tensor, dim: impl Int) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         attrs.set("dim", dim.to_int());
@@ -263,7 +263,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_add(&self, index: &Tensor, source: &Tensor, dim: impl Int) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         given.push(source);
@@ -291,7 +291,7 @@ impl Tensor {
         dim: impl Int,
         options: IndexAdd,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(index);
         given.push(source);
@@ -312,7 +312,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_add_(&self, index: &Tensor, source: &Tensor, dim: impl Int) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(index);
         given.push(source);
@@ -341,7 +341,7 @@ impl Tensor {
         dim: impl Int,
         options: IndexAdd,
     ) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(index);
         given.push(source);
@@ -362,7 +362,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_put(&self, values: &Tensor, indices: &[&Tensor]) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(values);
         given.extend(indices.iter().copied());
         call::one("index_put", &given, Attrs::new())
@@ -386,7 +386,7 @@ impl Tensor {
         indices: &[&Tensor],
         options: IndexPut,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(values);
         given.extend(indices.iter().copied());
         call::one("index_put", &given, options.attrs)
@@ -404,7 +404,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_put_(&self, values: &Tensor, indices: &[&Tensor]) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(values);
         given.extend(indices.iter().copied());
         call::changed("index_put_", &given, Attrs::new())?;
@@ -429,7 +429,7 @@ impl Tensor {
         indices: &[&Tensor],
         options: IndexPut,
     ) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(values);
         given.extend(indices.iter().copied());
         call::changed("index_put_", &given, options.attrs)?;
@@ -447,7 +447,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(mask);
         call::one("masked_select", &given, Attrs::new())
     }

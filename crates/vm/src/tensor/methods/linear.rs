@@ -370,7 +370,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lu_unpack(&self, pivots: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(pivots);
         let [a, b, c] = call::first_of("lu_unpack", &given, Attrs::new())?;
         Ok((a, b, c))
@@ -392,7 +392,7 @@ impl Tensor {
         pivots: &Tensor,
         options: LuUnpack,
     ) -> Result<(Tensor, Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(pivots);
         let [a, b, c] = call::first_of("lu_unpack", &given, options.attrs)?;
         Ok((a, b, c))
@@ -410,7 +410,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lu_solve(&self, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(pivots);
         given.push(b);
         call::one("linalg_lu_solve", &given, Attrs::new())
@@ -434,7 +434,7 @@ impl Tensor {
         b: &Tensor,
         options: LinalgLuSolve,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(pivots);
         given.push(b);
         call::one("linalg_lu_solve", &given, options.attrs)
@@ -451,7 +451,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_solve_triangular(&self, b: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(b);
         call::one("linalg_solve_triangular", &given, Attrs::new())
     }
@@ -472,7 +472,7 @@ impl Tensor {
         b: &Tensor,
         options: LinalgSolveTriangular,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(b);
         call::one("linalg_solve_triangular", &given, options.attrs)
     }
@@ -560,7 +560,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_householder_product(&self, tau: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tau);
         call::one("linalg_householder_product", &given, Attrs::new())
     }
@@ -577,7 +577,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ormqr(&self, tau: &Tensor, other: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tau);
         given.push(other);
         call::one("ormqr", &given, Attrs::new())
@@ -596,7 +596,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ormqr_with(&self, tau: &Tensor, other: &Tensor, options: Ormqr) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tau);
         given.push(other);
         call::one("ormqr", &given, options.attrs)
@@ -746,7 +746,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_ldl_solve(&self, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(pivots);
         given.push(b);
         call::one("linalg_ldl_solve", &given, Attrs::new())
@@ -770,7 +770,7 @@ impl Tensor {
         b: &Tensor,
         options: LinalgLdlSolve,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(pivots);
         given.push(b);
         call::one("linalg_ldl_solve", &given, options.attrs)
@@ -787,7 +787,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lstsq(&self, b: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(b);
         let [a, b, c, d] = call::first_of("linalg_lstsq", &given, Attrs::new())?;
         Ok((a, b, c, d))
@@ -809,7 +809,7 @@ impl Tensor {
         b: &Tensor,
         options: LinalgLstsq,
     ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(b);
         let [a, b, c, d] = call::first_of("linalg_lstsq", &given, options.attrs)?;
         Ok((a, b, c, d))

@@ -66,7 +66,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn matmul(&self, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(y);
         call::one("matmul", &given, Attrs::new())
     }
@@ -83,7 +83,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addmm(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         given.push(y);
         call::one("addmm", &given, Attrs::new())
@@ -102,7 +102,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addmm_with(&self, x: &Tensor, y: &Tensor, options: Addmm) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         given.push(y);
         call::one("addmm", &given, options.attrs)
@@ -120,7 +120,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn baddbmm(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         given.push(y);
         call::one("baddbmm", &given, Attrs::new())
@@ -139,7 +139,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn baddbmm_with(&self, x: &Tensor, y: &Tensor, options: Baddbmm) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         given.push(y);
         call::one("baddbmm", &given, options.attrs)

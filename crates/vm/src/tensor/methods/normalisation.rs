@@ -111,7 +111,7 @@ impl Tensor {
         normalized_shape: impl Ints,
         options: LayerNorm<'_>,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         attrs.set("normalized_shape", normalized_shape.to_ints());
         call::optional(&[options.weight, options.bias], &mut given, &mut attrs);
@@ -134,7 +134,7 @@ impl Tensor {
         normalized_shape: impl Ints,
         options: LayerNorm<'_>,
     ) -> Result<(Tensor, Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         attrs.set("normalized_shape", normalized_shape.to_ints());
         call::optional(&[options.weight, options.bias], &mut given, &mut attrs);
@@ -154,7 +154,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn batch_norm(&self, training: bool, options: BatchNorm<'_>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         attrs.set("training", training);
         call::optional(
@@ -181,7 +181,7 @@ impl Tensor {
         training: bool,
         options: BatchNorm<'_>,
     ) -> Result<(Tensor, Tensor, Tensor)> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         attrs.set("training", training);
         call::optional(

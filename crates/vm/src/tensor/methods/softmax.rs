@@ -197,7 +197,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(target);
         call::one("mse_loss", &given, Attrs::new())
     }
@@ -214,7 +214,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mse_loss_with(&self, target: &Tensor, options: MseLoss) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(target);
         call::one("mse_loss", &given, options.attrs)
     }
@@ -230,7 +230,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(target);
         call::one("smooth_l1_loss", &given, Attrs::new())
     }
@@ -247,7 +247,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn smooth_l1_loss_with(&self, target: &Tensor, options: SmoothL1Loss) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(target);
         call::one("smooth_l1_loss", &given, options.attrs)
     }
@@ -263,7 +263,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(target);
         call::one("huber_loss", &given, Attrs::new())
     }
@@ -280,7 +280,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn huber_loss_with(&self, target: &Tensor, options: HuberLoss) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(target);
         call::one("huber_loss", &given, options.attrs)
     }
@@ -301,7 +301,7 @@ impl Tensor {
         target: &Tensor,
         options: BinaryCrossEntropy<'_>,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(target);
         call::optional(&[options.weight], &mut given, &mut attrs);
@@ -324,7 +324,7 @@ impl Tensor {
         target: &Tensor,
         options: BinaryCrossEntropyWithLogits<'_>,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(target);
         call::optional(&[options.weight, options.pos_weight], &mut given, &mut attrs);
@@ -343,7 +343,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, options: NllLoss<'_>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(target);
         call::optional(&[options.weight], &mut given, &mut attrs);
@@ -362,7 +362,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nll_loss2d(&self, target: &Tensor, options: NllLoss<'_>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = options.attrs;
         given.push(target);
         call::optional(&[options.weight], &mut given, &mut attrs);

@@ -310,7 +310,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_zeta(&self, q: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(q);
         call::one("special_zeta", &given, Attrs::new())
     }
@@ -326,7 +326,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn igamma(&self, x: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::one("igamma", &given, Attrs::new())
     }
@@ -342,7 +342,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn igammac(&self, x: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(x);
         call::one("igammac", &given, Attrs::new())
     }
@@ -358,7 +358,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_t(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_chebyshev_polynomial_t", &given, Attrs::new())
     }
@@ -374,7 +374,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_u(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_chebyshev_polynomial_u", &given, Attrs::new())
     }
@@ -390,7 +390,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_v(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_chebyshev_polynomial_v", &given, Attrs::new())
     }
@@ -406,7 +406,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_w(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_chebyshev_polynomial_w", &given, Attrs::new())
     }
@@ -422,7 +422,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_t(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_shifted_chebyshev_polynomial_t", &given, Attrs::new())
     }
@@ -438,7 +438,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_u(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_shifted_chebyshev_polynomial_u", &given, Attrs::new())
     }
@@ -454,7 +454,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_v(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_shifted_chebyshev_polynomial_v", &given, Attrs::new())
     }
@@ -470,7 +470,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_w(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_shifted_chebyshev_polynomial_w", &given, Attrs::new())
     }
@@ -486,7 +486,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_hermite_polynomial_h(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_hermite_polynomial_h", &given, Attrs::new())
     }
@@ -502,7 +502,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_hermite_polynomial_he(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_hermite_polynomial_he", &given, Attrs::new())
     }
@@ -518,7 +518,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_laguerre_polynomial_l(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_laguerre_polynomial_l", &given, Attrs::new())
     }
@@ -534,7 +534,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_legendre_polynomial_p(&self, n: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(n);
         call::one("special_legendre_polynomial_p", &given, Attrs::new())
     }

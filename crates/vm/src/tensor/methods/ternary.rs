@@ -85,7 +85,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(end);
         call::operand(weight.into(), "weight", &mut given, &mut attrs);
@@ -104,7 +104,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::one("addcmul", &given, Attrs::new())
@@ -128,7 +128,7 @@ impl Tensor {
         tensor2: &Tensor,
         options: Addcmul,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::one("addcmul", &given, options.attrs)
@@ -146,7 +146,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::one("addcdiv", &given, Attrs::new())
@@ -170,7 +170,7 @@ impl Tensor {
         tensor2: &Tensor,
         options: Addcdiv,
     ) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::one("addcdiv", &given, options.attrs)
@@ -188,7 +188,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(mask);
         call::operand(value.into(), "value", &mut given, &mut attrs);
@@ -211,7 +211,7 @@ impl Tensor {
         mask: &Tensor,
         value: impl Into<Operand<'a>>,
     ) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(mask);
         call::operand(value.into(), "value", &mut given, &mut attrs);
@@ -265,7 +265,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         let mut attrs = Attrs::new();
         given.push(end);
         call::operand(weight.into(), "weight", &mut given, &mut attrs);
@@ -285,7 +285,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::changed("addcmul_", &given, Attrs::new())?;
@@ -310,7 +310,7 @@ impl Tensor {
         tensor2: &Tensor,
         options: Addcmul,
     ) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::changed("addcmul_", &given, options.attrs)?;
@@ -329,7 +329,7 @@ impl Tensor {
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::changed("addcdiv_", &given, Attrs::new())?;
@@ -354,7 +354,7 @@ impl Tensor {
         tensor2: &Tensor,
         options: Addcdiv,
     ) -> Result<&Tensor> {
-        let mut given = vec![self];
+        let mut given = call::given(self);
         given.push(tensor1);
         given.push(tensor2);
         call::changed("addcdiv_", &given, options.attrs)?;
