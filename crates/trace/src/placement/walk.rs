@@ -278,13 +278,13 @@ impl Walk<'_> {
         for to in lacking {
             let known = held.copies.iter().position(|(of, _)| *of == to);
             if rank == source {
-                made.push(message(("send", "to"), to, value, stream, call));
+                made.push(message(["send", "to"], to, value, stream, call));
             }
             if rank == to {
                 if known.is_none() {
                     made.push(empty(program, value, &held.spec, call));
                 }
-                made.push(message(("recv_", "from"), source, value, stream, call));
+                made.push(message(["recv_", "from"], source, value, stream, call));
             }
             match known {
                 Some(known) => held.copies[known].1 = true,
@@ -358,21 +358,16 @@ impl Walk<'_> {
     }
 }
 
-/// Returns one half of a transfer.
-fn message(
-    (op, peer): (&str, &'static str),
-    rank: u32,
-    value: ValueRef,
-    stream: StreamRef,
-    of: &Call,
-) -> Call {
+/// Returns one half of a transfer: its op, and the argument that names the other rank.
+fn message(half: [&'static str; 2], rank: u32, value: ValueRef, on: StreamRef, of: &Call) -> Call {
+    let [op, peer] = half;
     Call {
         op: op.to_owned(),
         op_span: of.op_span,
         inputs: vec![value],
         results: Results::New(Vec::new()),
         attrs: Attrs::new().with(peer, i64::from(rank)),
-        stream: Some(stream),
+        stream: Some(on),
         priority: 0,
         ranks: None,
     }
