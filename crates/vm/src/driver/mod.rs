@@ -27,7 +27,7 @@ use threaded::Threaded;
 
 pub use log::Schedule;
 pub use simulated::Simulation;
-pub(crate) use threaded::pause;
+pub(crate) use threaded::{PAUSES, pause};
 
 /// A driver.
 pub(crate) enum Driver {

@@ -11,7 +11,7 @@ use crate::emission::reentrancy;
 use crate::pool::Pool;
 use crate::sync::polling::{POLLS, relax};
 use crate::sync::spsc_queue::{Consumer, Producer, queue};
-use crate::sync::{Builder, JoinHandle, current, sleep, spin_loop, spins};
+use crate::sync::{Builder, JoinHandle, Ordering, current, sleep, spin_loop, spins};
 use crate::tables::Tables;
 use crate::worker::inbox::{Inbox, Message};
 use crate::worker::task::Task;
@@ -145,22 +145,22 @@ const BATCH: u32 = 16;
 /// for a submitter that is about to give the next task.
 const IDLE_BEFORE_FLUSH: u32 = spins(4);
 
-/// How many pauses a worker makes for each task taken since its queue was last empty, before it
-/// polls the queue again, and the most pauses: one or two microseconds. A poll takes the cache line
-/// of the queue's counter from a submitter that is about to write it. Where tasks come one by one,
-/// the worker polls at once; where they come in a stream, it lets some accumulate.
-const PAUSES_PER_TASK: u32 = 4;
-const MAX_PAUSES: u32 = spins(200);
+/// How many pauses a worker makes once it has taken all tasks of its queue, before it polls the
+/// queue again: one or two microseconds, the time of a few calls. A poll takes the cache line of
+/// the queue's counter from a submitter that is about to write it, so it lets some tasks
+/// accumulate. A thread that waits for a result ends the pauses.
+pub(crate) const PAUSES: u32 = spins(200);
 
 /// A park that polling would have been better than. Where tasks come rarely, polling is in vain,
 /// and there is less of it after each park; after a short park the limit is restored.
 const SHORT: Duration = Duration::from_micros(50);
 
-/// Lets a submitter that has just submitted so many tasks proceed. Ends early if there is a
-/// message.
-pub(crate) fn pause(taken: u32, inbox: &Inbox) {
-    for _ in 0..taken.saturating_mul(PAUSES_PER_TASK).min(MAX_PAUSES) {
-        if inbox.has_messages() {
+/// Lets a submitter proceed that has just submitted something. Ends early if there is a message or
+/// a thread of the program waits.
+pub(crate) fn pause(pauses: u32, inbox: &Inbox, tables: &Tables) {
+    for _ in 0..pauses {
+        // Relaxed: it only hints.
+        if inbox.has_messages() || tables.waiting.load(Ordering::Relaxed) > 0 {
             return;
         }
         spin_loop();
@@ -168,10 +168,10 @@ pub(crate) fn pause(taken: u32, inbox: &Inbox) {
 }
 
 fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let (mut idle, mut unflushed, mut taken, mut limit) = (0, 0, 0u32, POLLS);
+    let (mut idle, mut unflushed, mut limit) = (0, 0, POLLS);
     loop {
         let mut busy = worker.poll_inbox();
-        let before = taken;
+        let mut taken = 0;
         for _ in 0..BATCH {
             match tasks.pop() {
                 Some(Task::Call(call)) => worker.accept_call(call),
@@ -180,8 +180,8 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
             }
             taken += 1;
         }
-        unflushed += taken - before;
-        busy |= taken != before;
+        unflushed += taken;
+        busy |= taken > 0;
         busy |= worker.poll_devices();
         if busy {
             (idle, unflushed) = (0, unflushed + 1);
@@ -193,8 +193,8 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
                 unflushed = 0;
             }
             // A full batch means that there is more.
-            if taken < before + BATCH {
-                pause(std::mem::take(&mut taken), inbox);
+            if taken > 0 && taken < BATCH {
+                pause(PAUSES, inbox, worker.tables());
             }
             continue;
         }

@@ -27,6 +27,23 @@ const STALL_INTERVAL: Duration = Duration::from_millis(5);
 /// cost too much for short waits.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// A thread of the program that waits for a result.
+struct Waiting<'a>(&'a Tables);
+
+impl Waiting<'_> {
+    fn begin(tables: &Tables) -> Waiting<'_> {
+        // Relaxed: it only hints.
+        tables.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(tables)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl MachineShared {
     /// Waits until there is room for more instructions. Called outside the critical section.
     pub(super) fn wait_for_room(&self) -> Result<()> {
@@ -116,6 +133,7 @@ impl MachineShared {
             }
             DriverKind::Threaded => {}
         }
+        let _waiting = Waiting::begin(&self.tables);
         let checks = if reentrancy::take_wakeup() { 0 } else { PROGRAM_POLLS };
         for check in 0..checks {
             if signal.is_set() {
@@ -163,6 +181,7 @@ impl MachineShared {
             }
             return Ok(());
         }
+        let _waiting = Waiting::begin(&self.tables);
         // A parked worker is woken on another core, which has to wake up itself: tens of
         // microseconds on some machines. If this thread parks at once, the worker can run on its
         // core instead.

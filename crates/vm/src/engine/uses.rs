@@ -78,8 +78,12 @@ impl Uses {
         let mut operands = SmallVec::new();
         let mut counts = [0; 3];
         for (count, wanted) in counts.iter_mut().zip(ORDER) {
-            let of = self.all.iter().filter(|(_, access)| *access == wanted);
-            operands.extend(of.map(|(slot, _)| *slot));
+            // A loop, as extending a short list costs more.
+            for &(slot, access) in &self.all {
+                if access == wanted {
+                    operands.push(slot);
+                }
+            }
             *count = operands.len() as u32;
         }
         let [reads, written, all] = counts;

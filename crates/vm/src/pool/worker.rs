@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use millstream_types::{Error, Result};
 
-use crate::driver::pause;
+use crate::driver::{PAUSES, pause};
 use crate::emission::reentrancy;
 use crate::sync::polling::{POLLS, relax};
 use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current};
@@ -17,6 +17,10 @@ use super::state::{EXTERNAL, MAX_CLAIMED, MIN_HANDOVER, PoolShared, State};
 
 /// Small calls are timed once in so many rounds.
 const TIMED: u32 = 8;
+
+/// How many pauses a worker makes for each call that it ran since it last found none. Another
+/// worker's call may make one ready, so where calls come one by one it polls at once.
+const PAUSES_PER_CALL: u32 = 4;
 
 /// How often a worker without work polls before it parks, beside workers that run calls of
 /// microseconds, any of which may make something ready.
@@ -271,7 +275,8 @@ impl PoolWorker<'_> {
     /// Polls for a while without the lock. Returns whether there may be work.
     fn poll(&mut self, limit: u32) -> bool {
         // Where small calls come in a stream, let some accumulate.
-        pause(std::mem::take(&mut self.ran), &self.shared.inbox);
+        let pauses = std::mem::take(&mut self.ran).saturating_mul(PAUSES_PER_CALL).min(PAUSES);
+        pause(pauses, &self.shared.inbox, &self.shared.tables);
         for check in 0..limit {
             if self.shared.may_have_work() {
                 return true;

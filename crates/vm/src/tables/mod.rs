@@ -61,6 +61,8 @@ pub(crate) struct Tables {
     /// ranks share.
     pub(crate) next_barrier: AtomicU64,
     pub(crate) backlog: Backlog,
+    /// How many threads of the program wait for results: no worker pauses then.
+    pub(crate) waiting: AtomicUsize,
     /// Whether any call was ever given a priority.
     pub(crate) has_priorities: AtomicBool,
     /// How many steps of a tape a worker makes before it looks at its other streams.

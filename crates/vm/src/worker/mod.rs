@@ -99,6 +99,10 @@ impl Worker {
         }
     }
 
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
     /// Takes a task: runs it now, or queues it until its stream can run it.
     pub(crate) fn accept(&mut self, task: Task) {
         if let Task::OpenStream(id, key) = task {

@@ -64,7 +64,7 @@ use crate::host::{HostTable, HostWorkers};
 use crate::profile::recording::ActiveRecording;
 use crate::sync::points::PointTable;
 use crate::sync::polling::POLLS;
-use crate::sync::{self, AtomicBool, Mutex, OnceLock, Ordering};
+use crate::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock, Ordering};
 use crate::tables::functions::{FunctionPlaces, FunctionTable};
 use crate::tables::loans::Loans;
 use crate::tables::poison::{FailureLog, Poison};
@@ -184,6 +184,7 @@ impl Machine {
             communicator: config.communicator,
             next_barrier: crate::sync::AtomicU64::new(0),
             backlog: Backlog::default(),
+            waiting: AtomicUsize::new(0),
             has_priorities: AtomicBool::new(false),
             steps_at_once: match config.driver {
                 DriverKind::Threaded => STEPS_AT_ONCE,
