@@ -238,7 +238,7 @@ impl fmt::Display for Tensor {
             writer.shown(self.shape(), 0, &mut shown);
             writer.fit(&shown);
             text.push_str(&writer.write(self.shape(), 0, PREFIX.len()));
-            if !matches!(self.dtype(), DType::F32 | DType::I64 | DType::Bool) {
+            if !matches!(self.dtype(), DType::F32 | DType::C64 | DType::I64 | DType::Bool) {
                 notes.push(dtype);
             }
         }
