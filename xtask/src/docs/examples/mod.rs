@@ -225,6 +225,7 @@ const TAIL: &str = "# Ok::<(), millstream_types::Error>(())";
 
 /// The lines before and after an example that two ranks run.
 const HEAD_ON_RANKS: &str = "\
+# use std::sync::Arc;
 # use millstream_comm::{Communicator, LocalGroup};
 # use millstream_vm::*;
 # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -236,8 +237,7 @@ const TAIL_ON_RANKS: &str = "\
 #     for communicator in LocalGroup::communicators(2) {
 #         scope.spawn(|| {
 #             let rank = communicator.rank();
-#             let mut config = MachineConfig::default();
-#             config.communicator = std::sync::Arc::new(communicator);
+#             let config = MachineConfig::default().communicator(Arc::new(communicator));
 #             on(Machine::new(config).unwrap(), rank).unwrap();
 #         });
 #     }

@@ -13,6 +13,7 @@ use crate::tensor::{Int, Ints, call};
 ///
 /// ```
 /// # use millstream_types::DType;
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -27,8 +28,7 @@ use crate::tensor::{Int, Ints, call};
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -44,6 +44,7 @@ impl Allgather {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -59,8 +60,7 @@ impl Allgather {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -76,6 +76,7 @@ impl Allgather {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -91,8 +92,7 @@ impl Allgather {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -108,6 +108,7 @@ impl Allgather {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -122,8 +123,7 @@ impl Allgather {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -139,6 +139,7 @@ impl Allgather {
 /// Options of [`Tensor::allreduce_with_`].
 ///
 /// ```
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -152,8 +153,7 @@ impl Allgather {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -168,6 +168,7 @@ impl Allreduce {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -181,8 +182,7 @@ impl Allreduce {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -197,6 +197,7 @@ impl Allreduce {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -211,8 +212,7 @@ impl Allreduce {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -227,6 +227,7 @@ impl Allreduce {
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -240,8 +241,7 @@ impl Allreduce {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -258,6 +258,7 @@ impl Allreduce {
 ///
 /// ```
 /// # use millstream_types::DType;
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -273,8 +274,7 @@ impl Allreduce {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -290,6 +290,7 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -305,8 +306,7 @@ impl Alltoall {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -322,6 +322,7 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -337,8 +338,7 @@ impl Alltoall {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -354,6 +354,7 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -369,8 +370,7 @@ impl Alltoall {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -386,6 +386,7 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -401,8 +402,7 @@ impl Alltoall {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -418,6 +418,7 @@ impl Alltoall {
 /// Options of [`Tensor::barrier_with_`].
 ///
 /// ```
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -432,8 +433,7 @@ impl Alltoall {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -448,6 +448,7 @@ impl Barrier {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -462,8 +463,7 @@ impl Barrier {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -478,6 +478,7 @@ impl Barrier {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -492,8 +493,7 @@ impl Barrier {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -509,6 +509,7 @@ impl Barrier {
 /// Options of [`Tensor::broadcast_with_`].
 ///
 /// ```
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -523,8 +524,7 @@ impl Barrier {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -539,6 +539,7 @@ impl Broadcast {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -553,8 +554,7 @@ impl Broadcast {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -569,6 +569,7 @@ impl Broadcast {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -583,8 +584,7 @@ impl Broadcast {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -601,6 +601,7 @@ impl Broadcast {
 ///
 /// ```
 /// # use millstream_types::DType;
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -619,8 +620,7 @@ impl Broadcast {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -637,6 +637,7 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -656,8 +657,7 @@ impl<'a> GatherTo<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -673,6 +673,7 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -692,8 +693,7 @@ impl<'a> GatherTo<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -710,6 +710,7 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -728,8 +729,7 @@ impl<'a> GatherTo<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -745,6 +745,7 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -764,8 +765,7 @@ impl<'a> GatherTo<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -781,6 +781,7 @@ impl<'a> GatherTo<'a> {
 /// Options of [`Tensor::recv_with_`].
 ///
 /// ```
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -798,8 +799,7 @@ impl<'a> GatherTo<'a> {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -814,6 +814,7 @@ impl Recv {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -831,8 +832,7 @@ impl Recv {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -848,6 +848,7 @@ impl Recv {
 /// Options of [`Tensor::reduce_with_`].
 ///
 /// ```
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -863,8 +864,7 @@ impl Recv {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -879,6 +879,7 @@ impl Reduce {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -892,8 +893,7 @@ impl Reduce {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -908,6 +908,7 @@ impl Reduce {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -924,8 +925,7 @@ impl Reduce {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -940,6 +940,7 @@ impl Reduce {
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -955,8 +956,7 @@ impl Reduce {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -973,6 +973,7 @@ impl Reduce {
 ///
 /// ```
 /// # use millstream_types::DType;
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -987,8 +988,7 @@ impl Reduce {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -1004,6 +1004,7 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1019,8 +1020,7 @@ impl ReduceScatter {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1036,6 +1036,7 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1051,8 +1052,7 @@ impl ReduceScatter {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1068,6 +1068,7 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1082,8 +1083,7 @@ impl ReduceScatter {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1099,6 +1099,7 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1113,8 +1114,7 @@ impl ReduceScatter {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1131,6 +1131,7 @@ impl ReduceScatter {
 ///
 /// ```
 /// # use millstream_types::DType;
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1149,8 +1150,7 @@ impl ReduceScatter {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -1167,6 +1167,7 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1182,8 +1183,7 @@ impl<'a> ScatterFrom<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1199,6 +1199,7 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1214,8 +1215,7 @@ impl<'a> ScatterFrom<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1231,6 +1231,7 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1246,8 +1247,7 @@ impl<'a> ScatterFrom<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1263,6 +1263,7 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1281,8 +1282,7 @@ impl<'a> ScatterFrom<'a> {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1298,6 +1298,7 @@ impl<'a> ScatterFrom<'a> {
 /// Options of [`Tensor::send_with`].
 ///
 /// ```
+/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
 /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1315,8 +1316,7 @@ impl<'a> ScatterFrom<'a> {
 /// #     for communicator in LocalGroup::communicators(2) {
 /// #         scope.spawn(|| {
 /// #             let rank = communicator.rank();
-/// #             let mut config = MachineConfig::default();
-/// #             config.communicator = std::sync::Arc::new(communicator);
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
 /// #             on(Machine::new(config).unwrap(), rank).unwrap();
 /// #         });
 /// #     }
@@ -1331,6 +1331,7 @@ impl Send {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1348,8 +1349,7 @@ impl Send {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1370,6 +1370,7 @@ impl Tensor {
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1383,8 +1384,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1408,6 +1408,7 @@ impl Tensor {
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1421,8 +1422,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1446,6 +1446,7 @@ impl Tensor {
     /// PyTorch: `aten::reduce_`.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1461,8 +1462,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1489,6 +1489,7 @@ impl Tensor {
     /// PyTorch: `aten::reduce_`.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1504,8 +1505,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1531,6 +1531,7 @@ impl Tensor {
     /// The op `broadcast_`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1544,8 +1545,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1572,6 +1572,7 @@ impl Tensor {
     /// The op `broadcast_`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1586,8 +1587,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1614,6 +1614,7 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1628,8 +1629,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1656,6 +1656,7 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1670,8 +1671,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1698,6 +1698,7 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1712,8 +1713,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1740,6 +1740,7 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1754,8 +1755,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1782,6 +1782,7 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1800,8 +1801,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1830,6 +1830,7 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1848,8 +1849,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1875,6 +1875,7 @@ impl Tensor {
     /// PyTorch: `aten::barrier_`.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1888,8 +1889,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1913,6 +1913,7 @@ impl Tensor {
     /// PyTorch: `aten::barrier_`.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1927,8 +1928,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1952,6 +1952,7 @@ impl Tensor {
     /// The op `send`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -1969,8 +1970,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -1997,6 +1997,7 @@ impl Tensor {
     /// The op `send`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -2014,8 +2015,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -2041,6 +2041,7 @@ impl Tensor {
     /// The op `recv_`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -2058,8 +2059,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }
@@ -2086,6 +2086,7 @@ impl Tensor {
     /// The op `recv_`, which PyTorch has under another name or not at all.
     ///
     /// ```
+    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
     /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
@@ -2103,8 +2104,7 @@ impl Tensor {
     /// #     for communicator in LocalGroup::communicators(2) {
     /// #         scope.spawn(|| {
     /// #             let rank = communicator.rank();
-    /// #             let mut config = MachineConfig::default();
-    /// #             config.communicator = std::sync::Arc::new(communicator);
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
     /// #             on(Machine::new(config).unwrap(), rank).unwrap();
     /// #         });
     /// #     }

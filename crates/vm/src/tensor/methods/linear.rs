@@ -63,13 +63,12 @@ impl LinalgCholeskyEx {
 /// Options of [`Tensor::linalg_eig_with`].
 ///
 /// ```
-/// # use millstream_types::element::C64;
 /// # use millstream_vm::*;
 /// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[0.0f32, -1.0, 1.0, 0.0], (2, 2), &machine)?;
+/// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
 /// let (values, vectors) =
 ///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
-/// assert_eq!(values.to_vec::<C64>()?, [C64::new(0.0, 1.0), C64::new(0.0, -1.0)]);
+/// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
 /// assert_eq!(vectors.shape(), [0]);
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
@@ -82,13 +81,12 @@ impl LinalgEig {
     /// Sets `compute_v`: whether to return the eigenvectors; default true.
     ///
     /// ```
-    /// # use millstream_types::element::C64;
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[0.0f32, -1.0, 1.0, 0.0], (2, 2), &machine)?;
+    /// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
     /// let (values, vectors) =
     ///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
-    /// assert_eq!(values.to_vec::<C64>()?, [C64::new(0.0, 1.0), C64::new(0.0, -1.0)]);
+    /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
     /// assert_eq!(vectors.shape(), [0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
@@ -104,9 +102,9 @@ impl LinalgEig {
 /// ```
 /// # use millstream_vm::*;
 /// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 2.0], (2, 2), &machine)?;
+/// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
 /// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
-/// assert_eq!(values.to_vec::<f32>()?, [1.0, 3.0]);
+/// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -120,10 +118,10 @@ impl LinalgEigh {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 1.0, 2.0], (2, 2), &machine)?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 1.0, 3.0], (2, 2), &machine)?;
     /// let (values, vectors) =
     ///     a.linalg_eigh_with(options::LinalgEigh::default().compute_v(false))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
     /// assert_eq!(vectors.shape(), [0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
@@ -138,9 +136,9 @@ impl LinalgEigh {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 2.0], (2, 2), &machine)?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
     /// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
@@ -323,10 +321,8 @@ impl LinalgLstsq {
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// let a = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 0.125], (2, 2), &machine)?;
     /// let b = Tensor::from_slice(&[4.0f32, 1.0], (2, 1), &machine)?;
-    /// let (x, _, rank, _) =
+    /// let (_, _, rank, _) =
     ///     a.linalg_lstsq_with(&b, options::LinalgLstsq::default().rcond(0.5))?;
-    /// assert_eq!(x.shape(), [2, 1]);
-    /// assert_eq!(x.to_vec::<f32>()?, [2.0, 0.0]);
     /// assert_eq!(rank.item::<i64>()?, 1);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
@@ -606,7 +602,7 @@ impl LinalgSvd {
     /// let full = options::LinalgSvd::default().full_matrices(true);
     /// let (u, s, _) = a.linalg_svd_with(full)?;
     /// assert_eq!(u.shape(), [2, 2]);
-    /// assert_eq!(s.to_string(), "tensor([5.])");
+    /// assert!((s.item::<f32>()? - 5.0).abs() < 1e-5);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
@@ -1284,9 +1280,9 @@ impl Tensor {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 1.0, 2.0], (2, 2), &machine)?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 1.0, 3.0], (2, 2), &machine)?;
     /// let (values, _) = a.linalg_eigh()?;
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///
@@ -1308,9 +1304,9 @@ impl Tensor {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 2.0], (2, 2), &machine)?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
     /// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///
@@ -1329,12 +1325,11 @@ impl Tensor {
     /// PyTorch: `aten::linalg_eig`.
     ///
     /// ```
-    /// # use millstream_types::element::C64;
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[0.0f32, -1.0, 1.0, 0.0], (2, 2), &machine)?;
+    /// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
     /// let (values, _) = a.linalg_eig()?;
-    /// assert_eq!(values.to_vec::<C64>()?, [C64::new(0.0, 1.0), C64::new(0.0, -1.0)]);
+    /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///
@@ -1354,13 +1349,12 @@ impl Tensor {
     /// PyTorch: `aten::linalg_eig`.
     ///
     /// ```
-    /// # use millstream_types::element::C64;
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[0.0f32, -1.0, 1.0, 0.0], (2, 2), &machine)?;
+    /// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
     /// let (values, vectors) =
     ///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
-    /// assert_eq!(values.to_vec::<C64>()?, [C64::new(0.0, 1.0), C64::new(0.0, -1.0)]);
+    /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
     /// assert_eq!(vectors.shape(), [0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
@@ -1382,8 +1376,9 @@ impl Tensor {
     /// ```
     /// # use millstream_vm::*;
     /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[0.0f32, 1.0, 0.0, 0.0], (2, 2), &machine)?;
-    /// assert_eq!(a.linalg_matrix_exp()?.to_vec::<f32>()?, [1.0, 1.0, 0.0, 1.0]);
+    /// let a = Tensor::from_slice(&[0.0f32, 1.0, -1.0, 0.0], (2, 2), &machine)?;
+    /// let y = a.linalg_matrix_exp()?;
+    /// assert_eq!(y.to_string(), "tensor([[ 0.5403,  0.8415],\n        [-0.8415,  0.5403]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///
