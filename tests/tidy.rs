@@ -81,14 +81,8 @@ const UNSAFE: &[(&str, &str)] = &[
 /// The public items of `crates/vm` without an example: how many of a file or folder, and why. The
 /// root crate exports most of them. All others have an example that `cargo test --doc` runs.
 const WITHOUT_EXAMPLES: &[(&str, usize, &str)] = &[
-    ("crates/vm/src/api/machine/config.rs", 5, "take parts that other crates make"),
-    ("crates/vm/src/api/machine/profile.rs", 7, "give times, which the command writes as profiles"),
-    ("crates/vm/src/executable/foreign.rs", 2, "take lists that the verifier has checked"),
     ("crates/vm/src/executable/offline.rs", 5, "for dry runs; the root crate does not export them"),
     ("crates/vm/src/lowering/", 12, "for dry runs; the root crate does not export them"),
-    ("crates/vm/src/profile/times.rs", 8, "the root crate does not export them"),
-    ("crates/vm/src/tensor/arrays.rs", 2, "of a feature that is off by default"),
-    ("crates/vm/src/tensor/mod.rs", 1, "a module of such methods' options"),
 ];
 
 /// A text file of the repository.
