@@ -2,8 +2,8 @@
 
     python tools/display.py
 
-A case has a dtype, a shape, and either its elements (as text, since JSON has no infinities) or the
-step of a range. The release of PyTorch is that of tools/reference/requirements.txt.
+A case has a dtype, a shape, and either its elements (as text, since JSON has no infinities; complex
+ones as pairs) or the step of a range. The release of PyTorch is that of tools/reference/requirements.txt.
 """
 
 import json
@@ -15,7 +15,7 @@ import torch
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
-    "u8": torch.uint8, "bool": torch.bool,
+    "u8": torch.uint8, "bool": torch.bool, "c64": torch.complex64, "c128": torch.complex128,
 }
 FILE = pathlib.Path(__file__).parents[1] / "tests/tensor/display.json"
 
@@ -24,6 +24,8 @@ cases = []
 
 def case(dtype, shape, values):
     tensor = torch.tensor(values, dtype=DTYPES[dtype]).reshape(shape)
+    if tensor.is_complex():
+        values = [part for v in values for part in (complex(v).real, complex(v).imag)]
     cases.append({
         "dtype": dtype, "shape": shape, "values": [repr(float(v)) for v in values],
         "text": str(tensor),
@@ -68,6 +70,14 @@ case("i16", [2], [1, -2])
 case("i8", [2], [1, -128])
 case("u8", [2], [1, 255])
 case("bool", [2, 2], [1, 0, 0, 1])
+case("c64", [2], [1 + 2j, 3 - 4j])
+case("c64", [2, 2], [1 + 0.5j, -30.25 - 4j, 0, 7j])
+case("c64", [3], [complex(inf, nan), complex(-1, -inf), complex(-0.0, -0.0)])
+case("c64", [2], [1e-5 + 1j, 2 + 1e9j])
+case("c64", [], [1.5 - 2j])
+case("c64", [12], [k / 4 - k * 100j for k in range(12)])
+case("c128", [2], [1 + 2j, 3 - 4j])
+case("c64", [0], [])
 case("f32", [0], [])
 case("f32", [2, 0, 3], [])
 case("i64", [0], [])

@@ -21,7 +21,13 @@ fn values_are_written_as_pytorch_does() {
             Some(step) => (0..count).map(|k| (k - 1) as f64 * number(step)).collect(),
             None => case["values"].as_array().unwrap().iter().map(number).collect(),
         };
-        let made = Tensor::from_vec(values, &shape, &m).unwrap();
+        let made = match dtype.is_complex() {
+            true => {
+                let pairs = Tensor::from_vec(values, [&shape[..], &[2]].concat(), &m).unwrap();
+                pairs.view_as_complex().unwrap()
+            }
+            false => Tensor::from_vec(values, &shape, &m).unwrap(),
+        };
         let made = made.cast(dtype).unwrap();
         assert_eq!(made.to_string(), case["text"].as_str().unwrap());
     }

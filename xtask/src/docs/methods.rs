@@ -1,4 +1,4 @@
-//! The methods of tensors, generated from the schemas of the ops.
+//! The methods of tensors, generated from the schemas of the ops. `examples` adds their examples.
 //!
 //! A method has the op's required tensors and arguments as parameters, and those called `dim`,
 //! `dims` and `diagonal`. The others are options. An op with an optional tensor, or with more than
@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use millstream_ops::random::{OFFSET, SEED};
 use millstream_ops::{ArgDoc, Kind, Op, Presence, families};
 
+use super::examples::Examples;
 use super::ops::Uses;
 
 /// Ops without a method, with the reason.
@@ -93,7 +94,7 @@ const VERBS: &[&str] =
     &["sets", "adds", "replaces", "normalises", "concatenates", "reduces", "sends", "waits"];
 
 /// Returns the sources, by file name.
-pub(super) fn sources(uses: &Uses) -> Result<BTreeMap<String, String>> {
+pub(super) fn sources(uses: &Uses, mut examples: Examples) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut modules = String::new();
     let mut exports = String::new();
@@ -103,7 +104,7 @@ pub(super) fn sources(uses: &Uses) -> Result<BTreeMap<String, String>> {
             if WITHOUT.iter().any(|(name, _)| *name == op.name()) || is_gradient(op.name()) {
                 continue;
             }
-            family.add(op, uses)?;
+            family.add(op, uses, &mut examples)?;
         }
         if family.methods.is_empty() {
             continue;
@@ -117,7 +118,7 @@ pub(super) fn sources(uses: &Uses) -> Result<BTreeMap<String, String>> {
                 names.iter().copied().chain(aliases.flat_map(|(_, a)| a.iter().copied())).collect();
             writeln!(exports, "pub use {name}::{{{}}};", names.join(", "))?;
         }
-        files.insert(format!("{name}.rs"), format(&family.source(title)?)?);
+        files.insert(format!("{name}.rs"), format(&family.source(title, &mut examples)?)?);
     }
     let head = "\
 //! The methods of ops, and their options.
@@ -125,6 +126,7 @@ pub(super) fn sources(uses: &Uses) -> Result<BTreeMap<String, String>> {
 //! A file for each family of ops, made by `cargo xtask docs` from the schemas in `crates/ops`.
 //! The crate exports the options as `options`.
 ";
+    examples.replaced(&mut files)?;
     files.insert("mod.rs".to_owned(), format(&format!("{head}\n{modules}\n{exports}"))?);
     Ok(files)
 }
@@ -141,9 +143,16 @@ fn module_name(title: &str) -> String {
 
 /// Returns a source in the form of rustfmt, which has to be installed.
 fn format(source: &str) -> Result<String> {
+    format_with(source, None)
+}
+
+/// Returns a source in the form of rustfmt, with lines of another length.
+pub(super) fn format_with(source: &str, max_width: Option<usize>) -> Result<String> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let width = max_width.map(|columns| format!("--config=max_width={columns}"));
     let mut rustfmt = Command::new("rustfmt")
         .args(["--edition", "2024", "--config-path", root])
+        .args(width)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -167,32 +176,35 @@ struct Family {
 #[derive(Default)]
 struct Options {
     of: BTreeSet<String>,
+    example: String,
     tensors: Vec<String>,
     setters: BTreeMap<String, String>,
 }
 
 /// A parameter of a method.
-struct Parameter {
+pub(super) struct Parameter<'a> {
+    /// The name of the op's tensor or argument.
+    pub(super) of: &'a str,
     name: String,
-    ty: String,
+    pub(super) ty: String,
     doc: String,
 }
 
 /// What a method is made of.
-struct Parts<'a> {
-    op: &'a dyn Op,
-    parameters: Vec<Parameter>,
+pub(super) struct Parts<'a> {
+    pub(super) op: &'a dyn Op,
+    pub(super) parameters: Vec<Parameter<'a>>,
     /// The statements that add to `given` and `attrs`.
     body: String,
-    first_is_self: bool,
-    options: Vec<&'a ArgDoc>,
-    tensors: Vec<&'a ArgDoc>,
+    pub(super) first_is_self: bool,
+    pub(super) options: Vec<&'a ArgDoc>,
+    pub(super) tensors: Vec<&'a ArgDoc>,
     /// The type of the result, and the call that gives it.
-    result: (String, String),
+    pub(super) result: (String, String),
 }
 
 impl Family {
-    fn add(&mut self, op: &'static dyn Op, uses: &Uses) -> Result<()> {
+    fn add(&mut self, op: &'static dyn Op, uses: &Uses, examples: &mut Examples) -> Result<()> {
         let own: [Method; 1] = [(op.name(), false)];
         let methods = NAMED.iter().find(|(name, _)| *name == op.name()).map_or(&own[..], |m| m.1);
         for (k, &(method, first_alone)) in methods.iter().enumerate() {
@@ -200,39 +212,55 @@ impl Family {
             let base = methods[0].0.trim_end_matches('_');
             let shared = SHARED.iter().find(|(method, _)| *method == base);
             let options = shared.map_or_else(|| camel_case(base), |(_, of)| (*of).to_owned());
-            let takes_always = !parts.tensors.is_empty() || parts.options.len() > FEW;
+            let takes_always = parts.takes_always();
             let any = takes_always || !parts.options.is_empty();
+            let name = match (takes_always, method.strip_suffix('_')) {
+                (true, _) => method.to_owned(),
+                (false, Some(base)) => format!("{base}_with_"),
+                (false, None) => format!("{method}_with"),
+            };
             if any && k == 0 {
-                self.add_options(&options, &parts);
+                self.add_options(&options, &name, &parts, examples)?;
             }
             if !takes_always {
-                self.methods.push_str(&parts.source(method, None)?);
+                let example = examples.of_method(method, None, &parts)?;
+                self.methods.push_str(&parts.source(method, None, &example)?);
             }
             if any {
-                let name = match (takes_always, method.strip_suffix('_')) {
-                    (true, _) => method.to_owned(),
-                    (false, Some(base)) => format!("{base}_with_"),
-                    (false, None) => format!("{method}_with"),
-                };
                 if let Some(options) = self.options.get_mut(&options) {
                     options.of.insert(name.clone());
                 }
-                self.methods.push_str(&parts.source(&name, Some(&options))?);
+                let example = examples.of_method(&name, Some(&options), &parts)?;
+                self.methods.push_str(&parts.source(&name, Some(&options), &example)?);
             }
         }
         Ok(())
     }
 
-    fn add_options(&mut self, name: &str, parts: &Parts<'_>) {
+    fn add_options(
+        &mut self,
+        name: &str,
+        method: &str,
+        parts: &Parts<'_>,
+        examples: &mut Examples,
+    ) -> Result<()> {
         let options = self.options.entry(name.to_owned()).or_default();
         let lifetime = if parts.tensors.is_empty() { "" } else { "<'a>" };
+        if options.example.is_empty() {
+            options.example = examples.of_options(name, method, parts)?;
+        }
         for doc in &parts.tensors {
             if !options.tensors.iter().any(|t| t == doc.name) {
                 options.tensors.push(doc.name.to_owned());
             }
             let field = doc.name;
+            if options.setters.contains_key(field) {
+                continue;
+            }
+            let example = examples.of_option(name, doc.name, method, parts)?;
             let setter = format!(
-                "{}\n#[must_use]\npub fn {field}(mut self, {field}: &'a Tensor) -> {name}<'a> {{\n\
+                "{}\n///\n{example}#[must_use]\n\
+                 pub fn {field}(mut self, {field}: &'a Tensor) -> {name}<'a> {{\n\
                  self.{field} = Some({field});\nself\n}}\n",
                 doc_lines(&format!("Gives the tensor `{field}`: {}.", doc.doc))
             );
@@ -241,24 +269,30 @@ impl Family {
         for doc in &parts.options {
             let (ty, value) = argument(doc);
             let field = rust_name(doc.name);
+            if options.setters.contains_key(&field) {
+                continue;
+            }
+            let example = examples.of_option(name, doc.name, method, parts)?;
             let setter = format!(
-                "{}\n#[must_use]\npub fn {field}(mut self, {field}: {ty}) -> {name}{lifetime} {{\n\
+                "{}\n///\n{example}#[must_use]\n\
+                 pub fn {field}(mut self, {field}: {ty}) -> {name}{lifetime} {{\n\
                  self.attrs.set({:?}, {value});\nself\n}}\n",
                 doc_lines(&format!("Sets `{}`: {}.", doc.name, doc.full_doc())),
                 doc.name,
             );
             options.setters.insert(field, setter);
         }
+        Ok(())
     }
 
-    fn source(&self, title: &str) -> Result<String> {
+    fn source(&self, title: &str, examples: &mut Examples) -> Result<String> {
         let mut text = format!(
             "//! Methods of the ops under \"{title}\".\n//!\n//! Made by `cargo xtask docs` from \
              the schemas in `crates/ops`.\n//!\n//! Long because there is a method for each op.\n\n"
         );
         let mut body = String::new();
         for (name, options) in &self.options {
-            body.push_str(&options_source(name, options)?);
+            body.push_str(&options_source(name, options, examples)?);
         }
         write!(body, "impl Tensor {{\n{}\n}}\n", self.methods)?;
         let body = body.replace("\n\n}\n", "\n}\n");
@@ -287,11 +321,15 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-fn options_source(name: &str, options: &Options) -> Result<String> {
+fn options_source(name: &str, options: &Options, examples: &mut Examples) -> Result<String> {
     let of: Vec<String> = options.of.iter().map(|m| format!("[`Tensor::{m}`]")).collect();
     let lifetime = if options.tensors.is_empty() { "" } else { "<'a>" };
     let mut text = doc_lines(&format!("Options of {}.", of.join(" and ")));
-    write!(text, "\n#[derive(Clone, Debug, Default)]\npub struct {name}{lifetime} {{\n")?;
+    let example = &options.example;
+    write!(
+        text,
+        "\n///\n{example}#[derive(Clone, Debug, Default)]\npub struct {name}{lifetime} {{\n"
+    )?;
     for tensor in &options.tensors {
         writeln!(text, "{tensor}: Option<&'a Tensor>,")?;
     }
@@ -300,7 +338,12 @@ fn options_source(name: &str, options: &Options) -> Result<String> {
     write!(text, "{}}}\n\n", setters.join("\n"))?;
     for alias in ALIASES.iter().filter(|(of, _)| *of == name).flat_map(|(_, names)| *names) {
         let doc = format!("Options of [`Tensor::{}`].", alias.to_lowercase());
-        write!(text, "{}\npub type {alias}{lifetime} = {name}{lifetime};\n\n", doc_lines(&doc))?;
+        let example = examples.of_alias(alias)?;
+        write!(
+            text,
+            "{}\n///\n{example}pub type {alias}{lifetime} = {name}{lifetime};\n\n",
+            doc_lines(&doc)
+        )?;
     }
     Ok(text)
 }
@@ -321,7 +364,7 @@ fn argument(doc: &ArgDoc) -> (String, String) {
 }
 
 /// Returns an argument's name in snake case. What begins with `is_` would be a question in Rust.
-fn rust_name(name: &str) -> String {
+pub(super) fn rust_name(name: &str) -> String {
     let lower = name.to_lowercase();
     lower.strip_prefix("is_").map_or(lower.clone(), str::to_owned)
 }
@@ -359,7 +402,7 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
             continue;
         }
         if is_list && k + 1 == listed.len() {
-            parts.parameter(name, "&[&Tensor]", input.doc.to_owned());
+            parts.parameter(input.name, "&[&Tensor]", input.doc.to_owned());
             write!(parts.body, "given.extend({name}.iter().copied());")?;
             continue;
         }
@@ -367,7 +410,11 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
             continue;
         }
         if let Some(number) = instead(input.name) {
-            parts.parameter(name, "impl Into<Operand<'a>>", format!("{}; or a number", input.doc));
+            parts.parameter(
+                input.name,
+                "impl Into<Operand<'a>>",
+                format!("{}; or a number", input.doc),
+            );
             let attr = number.name;
             write!(parts.body, "call::operand({name}.into(), {attr:?}, &mut given, &mut attrs);")?;
             continue;
@@ -376,7 +423,7 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
             parts.tensors.push(input);
             continue;
         }
-        parts.parameter(name, "&Tensor", input.doc.to_owned());
+        parts.parameter(input.name, "&Tensor", input.doc.to_owned());
         write!(parts.body, "given.push({name});")?;
     }
     for attr in op.attrs() {
@@ -400,7 +447,7 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
                 Kind::Ints => ("impl Dims", "to_dims"),
                 _ => ("impl OneDim", "to_dim"),
             };
-            parts.parameter(&name, ty, format!("{}, or `..`", attr.doc));
+            parts.parameter(attr.name, ty, format!("{}, or `..`", attr.doc));
             write!(
                 parts.body,
                 "if let Some({name}) = {name}.{method}() {{ attrs.set({:?}, {name}); }}",
@@ -409,7 +456,7 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
             continue;
         }
         let (ty, value) = argument(attr);
-        parts.parameter(&name, &ty, attr.full_doc());
+        parts.parameter(attr.name, &ty, attr.full_doc());
         write!(parts.body, "attrs.set({:?}, {value});", attr.name)?;
     }
     if has_seed {
@@ -437,10 +484,12 @@ fn result(op: &dyn Op, first_alone: bool, uses: &Uses) -> Result<(String, String
         return of("Vec<Tensor>", "all");
     }
     let is_many = op.takes(op.inputs().len() + 7);
-    if op.name().ends_with('_') && is_many && op.inputs().len() == 1 || counts == [0].into() {
+    // Two underscores are those of a special method of Python.
+    let in_place = op.name().ends_with('_') && !op.name().ends_with("__");
+    if in_place && is_many && op.inputs().len() == 1 || counts == [0].into() {
         return of("()", "changed");
     }
-    if op.name().ends_with('_') || op.name() == "fill" {
+    if in_place || op.name() == "fill" {
         return of("&Tensor", "changed");
     }
     // `max` and `min` of a dimension have two results.
@@ -454,13 +503,18 @@ fn result(op: &dyn Op, first_alone: bool, uses: &Uses) -> Result<(String, String
     }
 }
 
-impl Parts<'_> {
-    fn parameter(&mut self, name: &str, ty: &str, doc: String) {
-        self.parameters.push(Parameter { name: name.to_owned(), ty: ty.to_owned(), doc });
+impl<'a> Parts<'a> {
+    fn parameter(&mut self, of: &'a str, ty: &str, doc: String) {
+        self.parameters.push(Parameter { of, name: rust_name(of), ty: ty.to_owned(), doc });
     }
 
-    fn source(&self, name: &str, options: Option<&str>) -> Result<String> {
-        let mut text = self.docs(options)?;
+    /// Whether the method cannot be called without options.
+    pub(super) fn takes_always(&self) -> bool {
+        !self.tensors.is_empty() || self.options.len() > FEW
+    }
+
+    fn source(&self, name: &str, options: Option<&str>, example: &str) -> Result<String> {
+        let mut text = self.docs(options, example)?;
         let receiver = if self.first_is_self { "&self, " } else { "" };
         let mut parameters = String::new();
         for Parameter { name, ty, .. } in &self.parameters {
@@ -518,7 +572,7 @@ impl Parts<'_> {
         Ok(text)
     }
 
-    fn docs(&self, options: Option<&str>) -> Result<String> {
+    fn docs(&self, options: Option<&str>, example: &str) -> Result<String> {
         let summary = self.op.summary();
         let first = summary.split([' ', ',']).next().unwrap_or_default();
         let sentence = match summary.strip_suffix(", in place") {
@@ -553,8 +607,10 @@ impl Parts<'_> {
             false => format!("PyTorch: `aten::{name}`."),
         };
         text.push_str(&doc_lines(&note));
+        text.push_str("\n///\n");
+        text.push_str(example);
         text.push_str(
-            "\n///\n/// # Errors\n/// The op refuses its operands or arguments, or the memory is \
+            "///\n/// # Errors\n/// The op refuses its operands or arguments, or the memory is \
              used up.\n",
         );
         Ok(text)
@@ -593,8 +649,8 @@ fn wrapped(text: &str, first: &str, rest: &str) -> String {
 }
 
 /// Writes the files, or checks that they are current.
-pub(super) fn run(uses: &Uses, folder: &Path, check: bool) -> Result<()> {
-    let sources = sources(uses)?;
+pub(super) fn run(uses: &Uses, examples: Examples, folder: &Path, check: bool) -> Result<()> {
+    let sources = sources(uses, examples)?;
     if !check {
         std::fs::create_dir_all(folder)?;
     }

@@ -1,5 +1,6 @@
 //! `docs`: writes the pages and the sources that are generated from the code.
 
+mod examples;
 mod methods;
 mod ops;
 
@@ -41,7 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (name, page) in [("instructions.md", reference_page()), ("ops.md", ops::page(&uses)?)] {
         write_or_check(&arguments.folder.join(name), &page, arguments.check)?;
     }
-    methods::run(&uses, &arguments.methods, arguments.check)
+    let examples = examples::Examples::read()?;
+    methods::run(&uses, examples, &arguments.methods, arguments.check)
 }
 
 /// Writes a file, or checks that it has this content.

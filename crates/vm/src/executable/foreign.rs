@@ -17,6 +17,22 @@ impl Machine {
     /// Compiles a checked list that was made elsewhere. Its externals are the executable's inputs,
     /// by name.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// machine.start_recording(&[("x", &x)])?;
+    /// x.relu_()?;
+    /// let list = machine.finish_recording()?;
+    /// let checked = millstream_verify::check(list).unwrap();
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    ///
+    /// let executable = machine.compile(&checked)?;
+    /// executable.launch().input("x", &x).run()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The machine lacks one of its ops, streams or devices; or an instruction cannot stand in an
     /// executable.
@@ -36,6 +52,19 @@ impl Machine {
 /// Checks that a machine with these streams, devices and ops can compile a checked list: each call
 /// is what its op's schema says, and no instruction needs more than the list. Makes and runs
 /// nothing.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// machine.start_recording(&[("x", &x)])?;
+/// x.relu_()?;
+/// let list = machine.finish_recording()?;
+/// let checked = millstream_verify::check(list).unwrap();
+///
+/// accepts(&checked, machine.policies(), &millstream_ops::standard())?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 ///
 /// # Errors
 /// The first violation, with its place.

@@ -12,6 +12,38 @@ use super::tape::{FormalKind, OutputSpec};
 use super::{Executable, ExecutableInner};
 
 /// The place of a launch that is emitted without a machine.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{DType, DeviceId, ListId, Origin};
+/// # use millstream_types::{StreamKey, StreamType, TensorSpec};
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let executable = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let catalog = Box::new(Catalog(machine.policies().clone()));
+/// # let config = BuilderConfig::default();
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let mut sink = OfflineSink::default();
+/// # let spec = TensorSpec::contiguous(DType::F32, &[2])?;
+/// # let cpu = DeviceId::cpu(0);
+/// # let computes = builder.stream(&StreamKey::compute(cpu.clone(), 0))?;
+/// # let x = builder.allocate_offline(&mut sink, computes, &spec, &Origin::Unknown)?;
+/// let key = StreamKey::new(cpu, StreamType::LAZY_JOB_LAUNCHER, 0);
+/// let stream = builder.stream(&key)?;
+/// let launch =
+///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
+/// let mut launches = OfflineLaunches::new(executable);
+/// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], launch)?;
+/// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct OfflineLaunch<'a> {
     /// The stream of the launch, of type lazy-job.
@@ -28,6 +60,38 @@ pub struct OfflineLaunch<'a> {
 /// bound tensors belongs to a machine.
 ///
 /// The private memory is allocated by the first launch and serves all others, as on a machine.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{DType, DeviceId, ListId, Origin};
+/// # use millstream_types::{StreamKey, StreamType, TensorSpec};
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let executable = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let catalog = Box::new(Catalog(machine.policies().clone()));
+/// # let config = BuilderConfig::default();
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let mut sink = OfflineSink::default();
+/// # let spec = TensorSpec::contiguous(DType::F32, &[2])?;
+/// # let cpu = DeviceId::cpu(0);
+/// # let computes = builder.stream(&StreamKey::compute(cpu.clone(), 0))?;
+/// # let x = builder.allocate_offline(&mut sink, computes, &spec, &Origin::Unknown)?;
+/// let key = StreamKey::new(cpu, StreamType::LAZY_JOB_LAUNCHER, 0);
+/// let stream = builder.stream(&key)?;
+/// let launch =
+///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
+/// let mut launches = OfflineLaunches::new(executable);
+/// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], launch)?;
+/// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct OfflineLaunches {
     executable: Executable,
     memory: SmallVec<[TensorRef; 1]>,
@@ -35,17 +99,77 @@ pub struct OfflineLaunches {
 
 impl OfflineLaunches {
     /// Returns an executable without a launch.
+    ///
+    /// ```
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let executable = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// let launches = OfflineLaunches::new(executable);
+    /// assert!(launches.executable().list().instructions.len() > 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn new(executable: Executable) -> OfflineLaunches {
         OfflineLaunches { executable, memory: SmallVec::new() }
     }
 
     /// Returns the executable.
+    ///
+    /// ```
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let executable = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// let launches = OfflineLaunches::new(executable);
+    /// assert!(launches.executable().list().instructions.len() > 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub const fn executable(&self) -> &Executable {
         &self.executable
     }
 
     /// Launches with tensors for inputs and outputs, by name. Returns the outputs, in the order in
     /// which they were recorded.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_instructions::builder::OfflineSink;
+    /// # use millstream_instructions::{Builder, BuilderConfig};
+    /// # use millstream_stream_policy::Catalog;
+    /// # use millstream_types::{DType, DeviceId, ListId, Origin};
+    /// # use millstream_types::{StreamKey, StreamType, TensorSpec};
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let executable = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let catalog = Box::new(Catalog(machine.policies().clone()));
+    /// # let config = BuilderConfig::default();
+    /// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+    /// # let mut sink = OfflineSink::default();
+    /// # let spec = TensorSpec::contiguous(DType::F32, &[2])?;
+    /// # let cpu = DeviceId::cpu(0);
+    /// # let computes = builder.stream(&StreamKey::compute(cpu.clone(), 0))?;
+    /// # let x = builder.allocate_offline(&mut sink, computes, &spec, &Origin::Unknown)?;
+    /// let key = StreamKey::new(cpu, StreamType::LAZY_JOB_LAUNCHER, 0);
+    /// let stream = builder.stream(&key)?;
+    /// let launch =
+    ///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
+    /// let mut launches = OfflineLaunches::new(executable);
+    /// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], launch)?;
+    /// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`LaunchBuilder::run`](super::LaunchBuilder::run), without those of a machine's memory.

@@ -15,6 +15,8 @@
 //! | device | host | `copy` on the device's device-to-host stream |
 //! | device | another device that copies from it | `copy` on the latter's host-to-device stream |
 //! | device | any other | both, through host memory, pinned where there is some |
+//!
+//! Long because its items have examples.
 
 mod offline;
 
@@ -29,6 +31,33 @@ pub use offline::{OfflineSubmitter, OfflineTensors};
 const STAGED: usize = 64 << 10;
 
 /// Submits the calls of a lowering.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let y = s.call("relu", &[&x], &Attrs::new(), None, &stream)?;
+/// assert_eq!(s.spec(&y[0])?.to_string(), "f32[2]");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub trait Submitter {
     /// A tensor.
     type Tensor: Clone;
@@ -96,6 +125,33 @@ pub trait Submitter {
 
 /// Returns a stream that runs ops on a tensor's memory: the tensor's own stream, if that does.
 ///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// # let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// # let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// // `x` was made on a stream that computes.
+/// assert_eq!(compute_stream(&mut s, &x)?, stream);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+///
 /// # Errors
 /// The tensor was released.
 pub fn compute_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Stream> {
@@ -132,6 +188,33 @@ pub(crate) fn staging<S: Submitter>(s: &mut S, device: &DeviceId) -> Result<S::S
 
 /// Makes a dense, row-major copy of a tensor in the memory of `stream`.
 ///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// # let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// # let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let y = copy_to(&mut s, &x, &stream)?;
+/// assert!(!s.is_same(&x, &y));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+///
 /// # Errors
 /// The tensor was released, or the memory is used up.
 pub fn copy_to<S: Submitter>(
@@ -147,6 +230,35 @@ pub fn copy_to<S: Submitter>(
 
 /// Sets the elements of `target`, of the same dtype and shape, to those of `tensor`. Both may be
 /// views, also of one storage: `tensor` counts as read in full before `target` is written.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// # let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// # let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let y = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// copy_into(&mut s, &x, &y)?;
+/// let z = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[3])?)?;
+/// assert!(copy_into(&mut s, &x, &z).is_err()); // of another shape
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 ///
 /// # Errors
 /// A tensor was released, the two differ in dtype or shape, elements of `target` overlap, or memory
@@ -231,6 +343,32 @@ fn copy<S: Submitter>(
 /// available, as a read of other memory would have to. A tensor that the host cannot read in place
 /// is copied in any case.
 ///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// # let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// # let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// assert!(stage_read(&mut s, &x)?.is_none()); // the host reads its own memory
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+///
 /// # Errors
 /// The tensor was released, or the memory is used up.
 pub fn stage_read<S: Submitter>(
@@ -257,6 +395,34 @@ pub fn stage_read<S: Submitter>(
 /// Returns the stream that reads a tensor in place for the host: for host memory that of its last
 /// write, where a read needs no wait.
 ///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// # let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// # let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let value = Attrs::new().with("value", 1.5);
+/// s.call("fill", &[&x], &value, None, &stream)?;
+/// assert_eq!(read_stream(&mut s, &x)?, stream); // its last write's
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+///
 /// # Errors
 /// The tensor was released.
 pub fn read_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Stream> {
@@ -274,6 +440,31 @@ pub fn read_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Str
 
 /// Returns whether a collective on a stream of `device` has to run on the host, since neither the
 /// communicator nor the host reaches the memory of the device.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// let alone = millstream_comm::SingleRank;
+/// assert!(!runs_on_host(&policies, &alone, &DeviceId::cpu(0)));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub fn runs_on_host(
     policies: &PolicyTable,
     communicator: &dyn Communicator,
@@ -287,6 +478,35 @@ pub fn runs_on_host(
 /// Makes a collective on a stream of `device` in another way than as a call: on the host, or on
 /// dense copies of strided operands on a device that the communicator reaches. Returns none if it
 /// can be made as a call.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// # let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// # let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// let (alone, device) = (millstream_comm::SingleRank, DeviceId::cpu(0));
+/// let place = (&stream, &device);
+/// let made = collective(&mut s, &alone, place, "allreduce_", &[&x], &Attrs::new())?;
+/// assert!(made.is_none()); // a call will do
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 ///
 /// # Errors
 /// A call or a copy is refused.

@@ -13,17 +13,99 @@ use millstream_types::{
 use super::Submitter;
 
 /// The streams that tensors were made on, which a machine keeps in its handles.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// let spec = TensorSpec::contiguous(DType::F32, &[2])?;
+/// let stream = builder.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// let x = builder.allocate_offline(&mut sink, stream, &spec, &Origin::Unknown)?;
+/// tensors.made(x, stream);
+/// # let mut s = OfflineSubmitter {
+/// #     builder: &mut builder,
+/// #     sink: &mut sink,
+/// #     policies: &policies,
+/// #     tensors: &mut tensors,
+/// #     section: None,
+/// #     origin: &Origin::Unknown,
+/// # };
+/// assert_eq!(s.made_on(&x).unwrap().1, stream);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct OfflineTensors(HashMap<TensorId, StreamId>);
 
 impl OfflineTensors {
     /// Notes that a tensor was made on a stream.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_instructions::builder::OfflineSink;
+    /// # use millstream_instructions::{Builder, BuilderConfig};
+    /// # use millstream_stream_policy::Catalog;
+    /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+    /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let policies = machine.policies().clone();
+    /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+    /// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+    /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+    /// let spec = TensorSpec::contiguous(DType::F32, &[2])?;
+    /// let stream = builder.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// let x = builder.allocate_offline(&mut sink, stream, &spec, &Origin::Unknown)?;
+    /// tensors.made(x, stream);
+    /// # let mut s = OfflineSubmitter {
+    /// #     builder: &mut builder,
+    /// #     sink: &mut sink,
+    /// #     policies: &policies,
+    /// #     tensors: &mut tensors,
+    /// #     section: None,
+    /// #     origin: &Origin::Unknown,
+    /// # };
+    /// assert_eq!(s.made_on(&x).unwrap().1, stream);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn made(&mut self, tensor: TensorRef, stream: StreamId) {
         self.0.insert(tensor.id, stream);
     }
 }
 
 /// Submits calls to a builder. Its needs are met at once ([`Builder::assume`]).
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_instructions::builder::OfflineSink;
+/// # use millstream_instructions::{Builder, BuilderConfig};
+/// # use millstream_stream_policy::Catalog;
+/// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+/// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let policies = machine.policies().clone();
+/// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+/// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+/// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+/// let mut s = OfflineSubmitter {
+///     builder: &mut builder,
+///     sink: &mut sink,
+///     policies: &policies,
+///     tensors: &mut tensors,
+///     section: None,
+///     origin: &Origin::Unknown,
+/// };
+/// let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+/// let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// s.call("relu", &[&x], &Attrs::new(), None, &stream)?; // runs nothing
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct OfflineSubmitter<'a> {
     /// The builder.
     pub builder: &'a mut Builder,
@@ -41,6 +123,44 @@ pub struct OfflineSubmitter<'a> {
 
 impl OfflineSubmitter<'_> {
     /// Makes a call and returns its outputs, of which the new ones were made on the call's stream.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_instructions::builder::OfflineSink;
+    /// # use millstream_instructions::{Builder, BuilderConfig};
+    /// # use millstream_stream_policy::Catalog;
+    /// # use millstream_types::{Attrs, DType, DeviceId, Origin, StreamKey, TensorSpec};
+    /// # use millstream_vm::{Machine, MachineConfig, lowering::*};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let policies = machine.policies().clone();
+    /// # let (config, catalog) = (BuilderConfig::default(), Box::new(Catalog(policies.clone())));
+    /// # let mut builder = Builder::new(&config, Arc::new(millstream_ops::standard()), catalog);
+    /// # let (mut sink, mut tensors) = (OfflineSink::default(), OfflineTensors::default());
+    /// # let mut s = OfflineSubmitter {
+    /// #     builder: &mut builder,
+    /// #     sink: &mut sink,
+    /// #     policies: &policies,
+    /// #     tensors: &mut tensors,
+    /// #     section: None,
+    /// #     origin: &Origin::Unknown,
+    /// # };
+    /// # let stream = s.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+    /// # let x = s.empty(&stream, TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// use millstream_instructions::{Call, Priority};
+    ///
+    /// let made = s.submit(&Call {
+    ///     op: s.builder.ops().id("relu")?,
+    ///     inputs: &[x],
+    ///     into: None,
+    ///     attrs: &Arc::default(),
+    ///     stream,
+    ///     priority: Priority::default(),
+    ///     section: None,
+    ///     origin: &Origin::Unknown,
+    /// })?;
+    /// assert_eq!(made.len(), 1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Builder::call_offline`].

@@ -4,6 +4,18 @@ use millstream_instructions::InstructionList;
 use millstream_types::{ListId, Point, StreamKey};
 
 /// How an instruction ended.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let recording = machine.profile(&[])?;
+/// # let x = Tensor::full(2, 1.5, &machine)?;
+/// # x.relu()?;
+/// # let times = recording.finish()?;
+/// let instructions = &times.streams[0].instructions;
+/// assert!(instructions.iter().all(|i| i.outcome == Outcome::Completed));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// As it should.
@@ -16,6 +28,19 @@ pub enum Outcome {
 }
 
 /// The times of an instruction, in nanoseconds since the recording began.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let recording = machine.profile(&[])?;
+/// # let x = Tensor::full(2, 1.5, &machine)?;
+/// # x.relu()?;
+/// # let times = recording.finish()?;
+/// for instruction in &times.streams[0].instructions {
+///     assert!(instruction.start <= instruction.end && instruction.end <= times.total);
+/// }
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstructionTimes {
     /// Its sequence number.
@@ -33,6 +58,18 @@ pub struct InstructionTimes {
 }
 
 /// The times of a stream's instructions, by sequence number.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let recording = machine.profile(&[])?;
+/// # let x = Tensor::full(2, 1.5, &machine)?;
+/// # x.relu()?;
+/// # let times = recording.finish()?;
+/// assert_eq!(times.streams[0].key.to_string(), "cpu:0 compute 0");
+/// assert!(!times.streams[0].instructions.is_empty());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamTimes {
     /// The stream. Its id in the list is its position among all.
@@ -46,6 +83,26 @@ pub struct StreamTimes {
 }
 
 /// The times of a step of an executable.
+///
+/// ```
+/// # use millstream_types::{DType, TensorSpec};
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// let recording = machine.profile(&[("x", &x)])?;
+/// f.launch().input("x", &x).run()?;
+/// let times = recording.finish()?;
+/// let list = &times.list.executables[times.launches[0].executable.index()];
+/// for step in &times.launches[0].steps {
+///     assert!((step.instruction as usize) < list.instructions.len());
+/// }
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTimes {
     /// The index of its instruction in the executable's list.
@@ -59,6 +116,23 @@ pub struct StepTimes {
 }
 
 /// The times of a launch of an executable.
+///
+/// ```
+/// # use millstream_types::{DType, TensorSpec};
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// let recording = machine.profile(&[("x", &x)])?;
+/// f.launch().input("x", &x).run()?;
+/// let times = recording.finish()?;
+/// assert_eq!(times.launches.len(), 1);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchTimes {
     /// The point of the launch.
@@ -70,6 +144,19 @@ pub struct LaunchTimes {
 }
 
 /// A range of the program that the user named.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let recording = machine.profile(&[])?;
+/// {
+///     let _range = machine.range("first step");
+///     Tensor::full(2, -1.5, &machine)?.relu()?;
+/// }
+/// let range = &recording.finish()?.ranges[0];
+/// assert!(range.begin <= range.end && range.thread == 0);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
     /// Its name.
@@ -83,6 +170,17 @@ pub struct Range {
 }
 
 /// A time during which a thread of the program waited.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let recording = machine.profile(&[])?;
+/// Tensor::full(2, -1.5, &machine)?.to_vec::<f32>()?; // may wait
+/// for pause in recording.finish()?.pauses {
+///     assert!(pause.begin <= pause.end, "{}", pause.reason);
+/// }
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// Why it waited.
@@ -96,6 +194,16 @@ pub struct Pause {
 }
 
 /// The times of a run, with its list. All times are nanoseconds since the recording began.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let recording = machine.profile(&[])?;
+/// let y = Tensor::full(2, -1.5, &machine)?.relu()?;
+/// let times = recording.finish()?; // waits for all instructions
+/// assert_eq!(times.issued.len(), times.list.instructions.len());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RunTimes {
     /// The instructions that were emitted.

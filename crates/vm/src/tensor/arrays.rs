@@ -12,6 +12,14 @@ use super::Place;
 impl Tensor {
     /// Returns a tensor with the elements of an array, of any layout.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_ndarray(&ndarray::array![[1.0f32, 2.0], [3.0, 4.0]], &machine)?;
+    /// assert_eq!(x.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The memory is used up.
     #[track_caller]
@@ -24,6 +32,14 @@ impl Tensor {
     }
 
     /// Returns the elements as an array. Blocks until they are computed.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.to_ndarray::<f32>()?, ndarray::array![[1.0, 2.0], [3.0, 4.0]].into_dyn());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Tensor::to_vec`].

@@ -52,6 +52,15 @@ pub use select::{Index, Indices, NEW, REST};
 
 /// Options of the methods of tensors. Each is a type with a default and a method for each option,
 /// as in `Conv2d::default().padding(1)`.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
+/// let y = x.sum_with(1, options::Sum::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 1]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub mod options {
     pub use super::layers::GroupNorm;
     pub use super::methods::*;

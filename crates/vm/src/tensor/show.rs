@@ -24,16 +24,13 @@ const PREFIX: &str = "tensor(";
 /// The elements as numbers. Integers of 64 bits keep all their digits.
 enum Values {
     Floats(Vec<f64>),
+    /// Real and imaginary parts.
+    Complex(Vec<(f64, f64)>),
     Texts(Vec<String>),
 }
 
 fn floats<T: Element>(bytes: &[u8]) -> Vec<f64> {
     T::from_bytes(bytes).into_iter().map(Element::to_f64).collect()
-}
-
-/// Returns complex numbers with four decimals, as PyTorch writes them.
-fn complex_texts(values: impl Iterator<Item = (f64, f64)>) -> Vec<String> {
-    values.map(|(re, im)| format!("{re:.4}{im:+.4}j")).collect()
 }
 
 impl Values {
@@ -47,11 +44,12 @@ impl Values {
                 let word = |v: &bool| if *v { "True".to_owned() } else { "False".to_owned() };
                 Values::Texts(bool::from_bytes(&bytes).iter().map(word).collect())
             }
-            DType::C64 => Values::Texts(complex_texts(
-                C64::from_bytes(&bytes).iter().map(|v| (v.re.into(), v.im.into())),
-            )),
+            DType::C64 => {
+                let parts = |v: &C64| (v.re.into(), v.im.into());
+                Values::Complex(C64::from_bytes(&bytes).iter().map(parts).collect())
+            }
             DType::C128 => {
-                Values::Texts(complex_texts(C128::from_bytes(&bytes).iter().map(|v| (v.re, v.im))))
+                Values::Complex(C128::from_bytes(&bytes).iter().map(|v| (v.re, v.im)).collect())
             }
             dtype if dtype.is_float() => Values::Floats(with_element!(dtype, floats(&bytes))),
             dtype => {
@@ -60,23 +58,6 @@ impl Values {
             }
         })
     }
-}
-
-/// The form of all elements of a tensor.
-enum Form {
-    Text,
-    /// Whole numbers, with a point at the end.
-    Whole,
-    Decimals,
-    Scientific,
-}
-
-/// Writes the elements of a tensor in one form and width.
-struct Writer<'a> {
-    values: &'a Values,
-    form: Form,
-    width: usize,
-    summarised: bool,
 }
 
 /// Returns a number with four decimals and an exponent of at least two digits, as C writes it.
@@ -98,49 +79,104 @@ fn decimals(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { format!("{value:.4}") }
 }
 
-impl Writer<'_> {
-    fn text(&self, at: usize) -> String {
-        let text = match self.values {
-            Values::Texts(texts) => texts[at].clone(),
-            Values::Floats(values) => self.float(values[at]),
-        };
-        format!("{text:>width$}", width = self.width)
-    }
+/// The notation of numbers.
+enum Notation {
+    /// Whole numbers, with a point at the end.
+    Whole,
+    Decimals,
+    Scientific,
+}
 
-    fn float(&self, value: f64) -> String {
-        match self.form {
-            Form::Scientific => scientific(value),
-            Form::Whole | Form::Text if value.is_finite() => format!("{value:.0}."),
-            Form::Whole | Form::Text | Form::Decimals => decimals(value),
-        }
-    }
+/// The form of all floats of a tensor, or of all their real or imaginary parts.
+struct Form {
+    notation: Notation,
+    width: usize,
+}
 
-    /// Chooses form and width by the elements that are written.
-    fn fit(&mut self, shown: &[usize]) {
-        let values = match self.values {
-            Values::Texts(texts) => {
-                self.width = shown.iter().map(|&at| texts[at].len()).max().unwrap_or(0).max(1);
-                return;
-            }
-            Values::Floats(values) => values,
-        };
-        let counted = shown.iter().map(|&at| values[at]).filter(|v| v.is_finite() && *v != 0.0);
-        let counted: Vec<f64> = counted.collect();
-        if counted.is_empty() {
-            return;
-        }
+impl Form {
+    /// Chooses the form by the elements that are written.
+    fn of(shown: impl Iterator<Item = f64>) -> Form {
+        let counted: Vec<f64> = shown.filter(|v| v.is_finite() && *v != 0.0).collect();
         let least = counted.iter().fold(f64::INFINITY, |a, v| a.min(v.abs()));
         let greatest = counted.iter().fold(0.0f64, |a, v| a.max(v.abs()));
-        let is_whole = counted.iter().all(|v| v.fract() == 0.0);
-        self.form = if greatest / least > 1000.0 || greatest > 1e8 || least < 1e-4 {
-            Form::Scientific
-        } else if is_whole {
-            Form::Whole
+        let notation = if counted.is_empty() {
+            Notation::Whole
+        } else if greatest / least > 1000.0 || greatest > 1e8 || least < 1e-4 {
+            Notation::Scientific
+        } else if counted.iter().all(|v| v.fract() == 0.0) {
+            Notation::Whole
         } else {
-            Form::Decimals
+            Notation::Decimals
         };
-        let width = counted.iter().map(|&v| self.float(v).len()).max();
-        self.width = width.unwrap_or(0).max(1);
+        let form = Form { notation, width: 1 };
+        let width = counted.iter().map(|&v| form.number(v).len()).max();
+        Form { width: width.unwrap_or(0).max(1), ..form }
+    }
+
+    fn number(&self, value: f64) -> String {
+        match self.notation {
+            Notation::Scientific => scientific(value),
+            Notation::Whole if value.is_finite() => format!("{value:.0}."),
+            Notation::Whole | Notation::Decimals => decimals(value),
+        }
+    }
+
+    /// Returns a number, aligned at the right.
+    fn aligned(&self, value: f64) -> String {
+        format!("{:>width$}", self.number(value), width = self.width)
+    }
+}
+
+/// Writes the elements of a tensor in one form.
+struct Writer<'a> {
+    values: &'a Values,
+    /// The form of floats, or of real parts; texts have its width.
+    form: Form,
+    imaginary: Form,
+    summarised: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// Returns a writer of the elements of this shape.
+    fn new(values: &'a Values, shape: &[usize], summarised: bool) -> Writer<'a> {
+        let none = || Form { notation: Notation::Whole, width: 1 };
+        let mut writer = Writer { values, form: none(), imaginary: none(), summarised };
+        let mut shown = Vec::new();
+        writer.shown(shape, 0, &mut shown);
+        match values {
+            Values::Texts(texts) => {
+                let widest = shown.iter().map(|&at| texts[at].len()).max();
+                writer.form.width = widest.unwrap_or(0).max(1);
+            }
+            Values::Floats(values) => writer.form = Form::of(shown.iter().map(|&at| values[at])),
+            Values::Complex(values) => {
+                writer.form = Form::of(shown.iter().map(|&at| values[at].0));
+                writer.imaginary = Form::of(shown.iter().map(|&at| values[at].1));
+            }
+        }
+        writer
+    }
+
+    /// Returns the characters of an element, with those that separate it from the next.
+    fn width(&self) -> usize {
+        let imaginary = match self.values {
+            Values::Complex(_) => self.imaginary.width + 1,
+            Values::Floats(_) | Values::Texts(_) => 0,
+        };
+        self.form.width + imaginary + 2
+    }
+
+    fn text(&self, at: usize) -> String {
+        match self.values {
+            Values::Texts(texts) => format!("{:>width$}", texts[at], width = self.form.width),
+            Values::Floats(values) => self.form.aligned(values[at]),
+            Values::Complex(values) => {
+                let (re, im) = values[at];
+                let im = self.imaginary.number(im);
+                let sign = if im.starts_with('-') { "" } else { "+" };
+                format!("{}{sign}{im}j", self.form.aligned(re))
+            }
+        }
     }
 
     /// Returns the numbers of the parts of a dimension that are written; none for those left out.
@@ -179,7 +215,7 @@ impl Writer<'_> {
     }
 
     fn row(&self, length: usize, first: usize, indent: usize) -> String {
-        let a_line = (LINE.saturating_sub(indent) / (self.width + 2)).max(1);
+        let a_line = (LINE.saturating_sub(indent) / self.width()).max(1);
         let element = |part: Option<usize>| match part {
             Some(part) => self.text(first + part),
             None => " ...".to_owned(),
@@ -233,12 +269,9 @@ impl fmt::Display for Tensor {
             }
         } else {
             let summarised = self.numel() > MOST;
-            let mut writer = Writer { values: &values, form: Form::Text, width: 1, summarised };
-            let mut shown = Vec::new();
-            writer.shown(self.shape(), 0, &mut shown);
-            writer.fit(&shown);
+            let writer = Writer::new(&values, self.shape(), summarised);
             text.push_str(&writer.write(self.shape(), 0, PREFIX.len()));
-            if !matches!(self.dtype(), DType::F32 | DType::I64 | DType::Bool) {
+            if !matches!(self.dtype(), DType::F32 | DType::C64 | DType::I64 | DType::Bool) {
                 notes.push(dtype);
             }
         }

@@ -122,6 +122,19 @@ impl Default for MachineConfig {
 
 impl MachineConfig {
     /// Returns a configuration of these ops on these devices, and everything else as by default.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_ep::{Registry, cpu::CpuBackend};
+    ///
+    /// let devices = Arc::new(Registry::new());
+    /// devices.register(Arc::new(CpuBackend::new()));
+    /// let (ops, kernels) = (millstream_ops::standard(), millstream_kernels::standard());
+    /// let machine = Machine::new(MachineConfig::of(ops, kernels, devices))?;
+    /// assert_eq!(Tensor::full(2, 1.5, &machine)?.to_vec::<f32>()?, [1.5, 1.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn of(ops: OpRegistry, kernels: KernelRegistry, devices: Arc<Registry>) -> MachineConfig {
         let cores = cores();
         MachineConfig {
@@ -406,6 +419,17 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::kernels`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// use millstream_kernels::KernelRegistry;
+    ///
+    /// let none = KernelRegistry::default();
+    /// let machine = Machine::new(MachineConfig::default().kernels(none))?;
+    /// let made = Tensor::full(2, 1.5, &machine).and_then(|x| x.to_vec::<f32>());
+    /// assert!(made.is_err()); // there is no kernel of `full`
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn kernels(mut self, kernels: KernelRegistry) -> MachineConfig {
         self.kernels = kernels;
@@ -413,6 +437,18 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::devices`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_ep::{Registry, cpu::CpuBackend};
+    ///
+    /// let devices = Arc::new(Registry::new());
+    /// devices.register(Arc::new(CpuBackend::new()));
+    /// let machine = Machine::new(MachineConfig::default().devices(devices))?;
+    /// assert!(Tensor::full(2, 1.5, (&machine, &"cuda:0".parse()?)).is_err()); // it has no GPU
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn devices(mut self, devices: Arc<Registry>) -> MachineConfig {
         self.devices = devices;
@@ -420,6 +456,26 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::policies`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_stream_policy::{StreamPolicy, WorkerGroup};
+    /// use millstream_types::{StreamKey, StreamType};
+    ///
+    /// struct OnHost; // the host's workers launch what devices compute
+    /// impl StreamPolicy for OnHost {
+    ///     fn stream_type(&self) -> StreamType {
+    ///         StreamType::COMPUTE
+    ///     }
+    ///     fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
+    ///         WorkerGroup::Host
+    ///     }
+    /// }
+    /// let machine = Machine::new(MachineConfig::default().policies(vec![Arc::new(OnHost)]))?;
+    /// assert_eq!(Tensor::full(2, 1.5, &machine)?.to_vec::<f32>()?, [1.5, 1.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn policies(mut self, policies: Vec<Arc<dyn StreamPolicy>>) -> MachineConfig {
         self.policies = policies;
@@ -441,6 +497,18 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::communicator`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_comm::LocalGroup;
+    ///
+    /// for communicator in LocalGroup::communicators(2) {
+    ///     let config = MachineConfig::default().communicator(Arc::new(communicator));
+    ///     assert_eq!(Machine::new(config)?.communicator().ranks(), 2);
+    /// }
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn communicator(mut self, communicator: Arc<dyn Communicator>) -> MachineConfig {
         self.communicator = communicator;

@@ -20,6 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A recording of times under way. It ends with [`Profiling::finish`]; dropped before, it is
 /// discarded.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let recording = machine.profile(&[])?;
+/// let y = Tensor::full(2, -1.5, &machine)?.relu()?;
+/// let times = recording.finish()?; // waits for all instructions
+/// assert_eq!(times.issued.len(), times.list.instructions.len());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "a recording that is dropped is discarded"]
 pub struct Profiling {
     machine: Machine,
@@ -28,6 +38,18 @@ pub struct Profiling {
 }
 
 /// A range of the program on the timeline, which ends when this is dropped.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let recording = machine.profile(&[])?;
+/// {
+///     let _range = machine.range("first step");
+///     Tensor::full(2, -1.5, &machine)?.relu()?;
+/// }
+/// assert_eq!(recording.finish()?.ranges[0].name, "first step");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "the range ends when this is dropped"]
 #[derive(Debug)]
 pub struct RangeGuard {
@@ -49,6 +71,16 @@ impl Machine {
     /// list, as [`Machine::start_recording`] does. `externals` are the tensors that the list starts
     /// from, by name.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let recording = machine.profile(&[])?;
+    /// let y = Tensor::full(2, -1.5, &machine)?.relu()?;
+    /// let times = recording.finish()?; // waits for all instructions
+    /// assert_eq!(times.issued.len(), times.list.instructions.len());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Machine::start_recording`], or the machine is simulated: then nothing takes time.
     #[track_caller]
@@ -60,6 +92,21 @@ impl Machine {
     /// Begins to record the times of all instructions emitted from now on, without their list: for
     /// programs whose list is known, as that of a dry run is. It costs less than
     /// [`Machine::profile`]; [`Profiling::finish_with`] ends it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let program = |m: &Machine| Tensor::full(2, -1.5, m)?.relu().map(drop);
+    /// let other = Machine::new(MachineConfig::default())?;
+    /// let recording = other.profile(&[])?;
+    /// program(&other)?;
+    /// let list = recording.finish()?.list;
+    ///
+    /// let recording = machine.profile_times()?; // of a program whose list is known
+    /// program(&machine)?;
+    /// assert!(recording.finish_with(list)?.is_some());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A recording is under way, an earlier instruction has failed, or the machine is simulated.
@@ -87,6 +134,18 @@ impl Machine {
     /// Begins a range of the program on the timeline: it ends when the guard is dropped. Without a
     /// recording under way it does nothing; with the feature `tracing` it is a span of the crate of
     /// that name as well.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let recording = machine.profile(&[])?;
+    /// {
+    ///     let _range = machine.range("first step");
+    ///     Tensor::full(2, -1.5, &machine)?.relu()?;
+    /// }
+    /// assert_eq!(recording.finish()?.ranges[0].name, "first step");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn range(&self, name: impl AsRef<str>) -> RangeGuard {
         let name = name.as_ref();
         let recorded = self.shared.recording.get().map(|recording| {
@@ -105,6 +164,16 @@ impl Profiling {
     /// Ends the recording, and returns the times. Waits for all instructions; their failures are
     /// part of the result.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let recording = machine.profile(&[])?;
+    /// let y = Tensor::full(2, -1.5, &machine)?.relu()?;
+    /// let times = recording.finish()?; // waits for all instructions
+    /// assert_eq!(times.issued.len(), times.list.instructions.len());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Machine::finish_recording`]; or an instruction cannot complete.
     pub fn finish(mut self) -> Result<RunTimes> {
@@ -114,6 +183,21 @@ impl Profiling {
 
     /// Ends the recording of [`Machine::profile_times`], and returns the times of a list. Returns
     /// none if the machine has emitted other instructions than those of the list.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let program = |m: &Machine| Tensor::full(2, -1.5, m)?.relu().map(drop);
+    /// let other = Machine::new(MachineConfig::default())?;
+    /// let recording = other.profile(&[])?;
+    /// program(&other)?;
+    /// let list = recording.finish()?.list;
+    ///
+    /// let recording = machine.profile_times()?; // of a program whose list is known
+    /// program(&machine)?;
+    /// assert!(recording.finish_with(list)?.is_some());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Profiling::finish`].

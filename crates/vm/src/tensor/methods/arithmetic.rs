@@ -11,6 +11,16 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Operand, call};
 
 /// Options of [`Tensor::add_with`] and [`Tensor::add_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+/// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+/// let z = x.add_with(&y, options::Add::default().alpha(2))?;
+/// assert_eq!(z.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Add {
     attrs: Attrs,
@@ -18,6 +28,16 @@ pub struct Add {
 
 impl Add {
     /// Sets `alpha`: factor of y, whole for integers; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// let z = x.add_with(&y, options::Add::default().alpha(2))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Add {
         self.attrs.set("alpha", call::number(alpha));
@@ -26,6 +46,16 @@ impl Add {
 }
 
 /// Options of [`Tensor::div_with`] and [`Tensor::div_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
+/// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
+/// let z = x.div_with(&y, options::Div::default().rounding_mode("floor"))?;
+/// assert_eq!(z.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Div {
     attrs: Attrs,
@@ -33,6 +63,16 @@ pub struct Div {
 
 impl Div {
     /// Sets `rounding_mode`: "floor" or "trunc"; else no rounding.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let z = x.div_with(&y, options::Div::default().rounding_mode("floor"))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn rounding_mode(mut self, rounding_mode: &str) -> Div {
         self.attrs.set("rounding_mode", rounding_mode);
@@ -41,6 +81,16 @@ impl Div {
 }
 
 /// Options of [`Tensor::sub_with`] and [`Tensor::sub_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+/// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+/// let z = x.sub_with(&y, options::Sub::default().alpha(2))?;
+/// assert_eq!(z.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Sub {
     attrs: Attrs,
@@ -48,6 +98,16 @@ pub struct Sub {
 
 impl Sub {
     /// Sets `alpha`: factor of y, whole for integers; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let z = x.sub_with(&y, options::Sub::default().alpha(2))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Sub {
         self.attrs.set("alpha", call::number(alpha));
@@ -62,6 +122,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::add`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// assert_eq!(x.add(&y)?.to_vec::<f32>()?, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -81,6 +150,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::add`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// let z = x.add_with(&y, options::Add::default().alpha(2))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -97,6 +176,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::sub`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.sub(&y)?.to_vec::<f32>()?, [9.0, 18.0, 27.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -116,6 +204,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sub`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let z = x.sub_with(&y, options::Sub::default().alpha(2))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -133,6 +231,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mul`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// assert_eq!(x.mul(&y)?.to_vec::<f32>()?, [10.0, 40.0, 90.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -149,6 +256,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::div`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.div(&y)?.to_vec::<f32>()?, [0.5, 0.75, -3.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -168,6 +284,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::div`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let z = x.div_with(&y, options::Div::default().rounding_mode("floor"))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -184,6 +310,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::remainder`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-7i64, 7], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[4i64, 4], 2, &machine)?;
+    /// assert_eq!(x.remainder(&y)?.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -202,6 +337,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::fmod`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-7i64, 7], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[4i64, 4], 2, &machine)?;
+    /// assert_eq!(x.fmod(&y)?.to_vec::<i64>()?, [-3, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -218,6 +362,14 @@ impl Tensor {
     /// - `exponent`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::pow`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.pow(2)?.to_vec::<f32>()?, [1.0, 4.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -236,6 +388,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::atan2`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(x.atan2(&y)?.to_string(), "tensor([ 0.7854, -0.4636])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -251,6 +412,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::neg`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, -2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.neg()?.to_vec::<f32>()?, [-1.0, 2.0, -3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -264,6 +433,16 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::add_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// x.add_(&y)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [11.0, 22.0, 33.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -284,6 +463,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::add_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// x.add_with_(&y, options::Add::default().alpha(2))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -301,6 +490,16 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::sub_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// x.sub_(&y)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [9.0, 18.0, 27.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -321,6 +520,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sub_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// x.sub_with_(&y, options::Sub::default().alpha(2))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -339,6 +548,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mul_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
+    /// x.mul_(&y)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [10.0, 40.0, 90.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -356,6 +575,16 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::div_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
+    /// x.div_(&y)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.5, 0.75, -3.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -376,6 +605,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::div_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
+    /// x.div_with_(&y, options::Div::default().rounding_mode("floor"))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -393,6 +632,16 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::remainder_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-7i64, 7], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[4i64, 4], 2, &machine)?;
+    /// x.remainder_(&y)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -412,6 +661,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::fmod_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-7i64, 7], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[4i64, 4], 2, &machine)?;
+    /// x.fmod_(&y)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [-3, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -429,6 +688,15 @@ impl Tensor {
     /// - `exponent`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::pow_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// x.pow_(2)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 4.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -448,6 +716,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::atan2_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// x.atan2_(&y)?;
+    /// assert_eq!(x.to_string(), "tensor([ 0.7854, -0.4636])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -464,6 +742,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::neg_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, -2.0, 3.0], 3, &machine)?;
+    /// x.neg_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 2.0, -3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -478,6 +765,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x
     ///
     /// PyTorch: `aten::maximum`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 5.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// assert_eq!(x.maximum(&y)?.to_vec::<f32>()?, [3.0, 5.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -495,6 +791,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::minimum`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 5.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// assert_eq!(x.minimum(&y)?.to_vec::<f32>()?, [1.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -510,6 +815,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x
     ///
     /// PyTorch: `aten::gcd`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[12i64, 7], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[18i64, 21], 2, &machine)?;
+    /// assert_eq!(x.gcd(&y)?.to_vec::<i64>()?, [6, 7]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -527,6 +841,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::lcm`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[12i64, 7], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[18i64, 21], 2, &machine)?;
+    /// assert_eq!(x.lcm(&y)?.to_vec::<i64>()?, [36, 21]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -542,6 +865,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x
     ///
     /// PyTorch: `aten::nextafter`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 0.0], 2, &machine)?;
+    /// assert_eq!(x.nextafter(&y)?.to_vec::<f32>()?, [1.0000001, 0.99999994]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -10,6 +10,30 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
 /// Options of [`Tensor::allgather_with_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
+/// let out = Tensor::zeros(3, DType::F32, &machine)?;
+/// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
+/// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allgather {
     attrs: Attrs,
@@ -17,6 +41,31 @@ pub struct Allgather {
 
 impl Allgather {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// let second = options::Allgather::default().group((0, 1)).group_index(1);
+    /// out.allgather_with_(&x, second)?; // a group of its own, of both ranks
+    /// assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Allgather {
         self.attrs.set("group", group.to_ints());
@@ -24,6 +73,31 @@ impl Allgather {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// let second = options::Allgather::default().group((0, 1)).group_index(1);
+    /// out.allgather_with_(&x, second)?; // a group of its own, of both ranks
+    /// assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Allgather {
         self.attrs.set("group_index", group_index.to_int());
@@ -31,6 +105,30 @@ impl Allgather {
     }
 
     /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
+    /// let out = Tensor::zeros(3, DType::F32, &machine)?;
+    /// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
+    /// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> Allgather {
         self.attrs.set("splits", splits.to_ints());
@@ -39,6 +137,28 @@ impl Allgather {
 }
 
 /// Options of [`Tensor::allreduce_with_`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+/// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
+/// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allreduce {
     attrs: Attrs,
@@ -46,6 +166,28 @@ pub struct Allreduce {
 
 impl Allreduce {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().group(rank))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [[1.0, 10.0][rank]]); // each rank alone
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Allreduce {
         self.attrs.set("group", group.to_ints());
@@ -53,6 +195,29 @@ impl Allreduce {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let second = options::Allreduce::default().group((0, 1)).group_index(1);
+    /// Tensor::allreduce_with_(&[&x], second)?; // a group of its own, of both ranks
+    /// assert_eq!(x.to_vec::<f32>()?, [11.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Allreduce {
         self.attrs.set("group_index", group_index.to_int());
@@ -60,6 +225,28 @@ impl Allreduce {
     }
 
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> Allreduce {
         self.attrs.set("op", op);
@@ -68,6 +255,31 @@ impl Allreduce {
 }
 
 /// Options of [`Tensor::alltoall_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
+/// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
+/// let parts = options::Alltoall::default().input_splits((1, 2)).output_splits([rank + 1; 2]);
+/// out.alltoall_(&x, parts)?;
+/// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Alltoall {
     attrs: Attrs,
@@ -75,6 +287,31 @@ pub struct Alltoall {
 
 impl Alltoall {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 2.0], [10.0, 20.0]][rank], 2, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// let second = options::Alltoall::default().group((0, 1)).group_index(1);
+    /// out.alltoall_(&x, second)?; // a group of its own, of both ranks
+    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0], [2.0, 20.0]][rank]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Alltoall {
         self.attrs.set("group", group.to_ints());
@@ -82,6 +319,31 @@ impl Alltoall {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 2.0], [10.0, 20.0]][rank], 2, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// let second = options::Alltoall::default().group((0, 1)).group_index(1);
+    /// out.alltoall_(&x, second)?; // a group of its own, of both ranks
+    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0], [2.0, 20.0]][rank]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Alltoall {
         self.attrs.set("group_index", group_index.to_int());
@@ -89,6 +351,31 @@ impl Alltoall {
     }
 
     /// Sets `input_splits`: rows sent to each rank; default equal parts.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
+    /// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
+    /// let parts = options::Alltoall::default().input_splits((1, 2)).output_splits([rank + 1; 2]);
+    /// out.alltoall_(&x, parts)?;
+    /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn input_splits(mut self, input_splits: impl Ints) -> Alltoall {
         self.attrs.set("input_splits", input_splits.to_ints());
@@ -96,6 +383,31 @@ impl Alltoall {
     }
 
     /// Sets `output_splits`: rows received from each rank; default equal parts.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
+    /// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
+    /// let parts = options::Alltoall::default().input_splits((1, 2)).output_splits([rank + 1; 2]);
+    /// out.alltoall_(&x, parts)?;
+    /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn output_splits(mut self, output_splits: impl Ints) -> Alltoall {
         self.attrs.set("output_splits", output_splits.to_ints());
@@ -104,6 +416,29 @@ impl Alltoall {
 }
 
 /// Options of [`Tensor::barrier_with_`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
+/// let second = options::Barrier::default().group((0, 1)).group_index(1);
+/// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
+/// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Barrier {
     attrs: Attrs,
@@ -111,6 +446,29 @@ pub struct Barrier {
 
 impl Barrier {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
+    /// let second = options::Barrier::default().group((0, 1)).group_index(1);
+    /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Barrier {
         self.attrs.set("group", group.to_ints());
@@ -118,6 +476,29 @@ impl Barrier {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
+    /// let second = options::Barrier::default().group((0, 1)).group_index(1);
+    /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Barrier {
         self.attrs.set("group_index", group_index.to_int());
@@ -126,6 +507,29 @@ impl Barrier {
 }
 
 /// Options of [`Tensor::broadcast_with_`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+/// let second = options::Broadcast::default().group((0, 1)).group_index(1);
+/// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
+/// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Broadcast {
     attrs: Attrs,
@@ -133,6 +537,29 @@ pub struct Broadcast {
 
 impl Broadcast {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
+    /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
+    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Broadcast {
         self.attrs.set("group", group.to_ints());
@@ -140,6 +567,29 @@ impl Broadcast {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
+    /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
+    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Broadcast {
         self.attrs.set("group_index", group_index.to_int());
@@ -148,6 +598,34 @@ impl Broadcast {
 }
 
 /// Options of [`Tensor::gather_to_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+/// let out = Tensor::zeros(2, DType::F32, &machine)?;
+/// if rank == 0 {
+///     x.gather_to_(0, options::GatherTo::default().out(&out))?;
+///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+/// } else {
+///     x.gather_to_(0, Default::default())?;
+/// }
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GatherTo<'a> {
     out: Option<&'a Tensor>,
@@ -156,6 +634,35 @@ pub struct GatherTo<'a> {
 
 impl<'a> GatherTo<'a> {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// let second = options::GatherTo::default().group((0, 1)).group_index(1); // of both ranks
+    /// if rank == 0 {
+    ///     x.gather_to_(0, second.out(&out))?;
+    ///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+    /// } else {
+    ///     x.gather_to_(0, second)?;
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> GatherTo<'a> {
         self.attrs.set("group", group.to_ints());
@@ -163,6 +670,35 @@ impl<'a> GatherTo<'a> {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// let second = options::GatherTo::default().group((0, 1)).group_index(1); // of both ranks
+    /// if rank == 0 {
+    ///     x.gather_to_(0, second.out(&out))?;
+    ///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+    /// } else {
+    ///     x.gather_to_(0, second)?;
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> GatherTo<'a> {
         self.attrs.set("group_index", group_index.to_int());
@@ -171,6 +707,34 @@ impl<'a> GatherTo<'a> {
 
     /// Gives the tensor `out`: x's dtype, without overlapping elements; overwritten; on the root
     /// alone.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// if rank == 0 {
+    ///     x.gather_to_(0, options::GatherTo::default().out(&out))?;
+    ///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+    /// } else {
+    ///     x.gather_to_(0, Default::default())?;
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn out(mut self, out: &'a Tensor) -> GatherTo<'a> {
         self.out = Some(out);
@@ -178,6 +742,35 @@ impl<'a> GatherTo<'a> {
     }
 
     /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
+    /// let out = Tensor::zeros(3, DType::F32, &machine)?;
+    /// let parts = options::GatherTo::default().splits((1, 2));
+    /// if rank == 0 {
+    ///     x.gather_to_(0, parts.out(&out))?;
+    ///     assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
+    /// } else {
+    ///     x.gather_to_(0, parts)?;
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> GatherTo<'a> {
         self.attrs.set("splits", splits.to_ints());
@@ -186,6 +779,32 @@ impl<'a> GatherTo<'a> {
 }
 
 /// Options of [`Tensor::recv_with_`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+/// if rank == 0 {
+///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
+/// } else {
+///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
+/// }
+/// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Recv {
     attrs: Attrs,
@@ -193,6 +812,32 @@ pub struct Recv {
 
 impl Recv {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// if rank == 0 {
+    ///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
+    /// } else {
+    ///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
+    /// }
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn tag(mut self, tag: impl Int) -> Recv {
         self.attrs.set("tag", tag.to_int());
@@ -201,6 +846,30 @@ impl Recv {
 }
 
 /// Options of [`Tensor::reduce_with_`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+/// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
+/// if rank == 0 {
+///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
+/// }
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Reduce {
     attrs: Attrs,
@@ -208,6 +877,28 @@ pub struct Reduce {
 
 impl Reduce {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::reduce_with_(&[&x], rank, options::Reduce::default().group(rank))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [[1.0, 10.0][rank]]); // each rank alone
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Reduce {
         self.attrs.set("group", group.to_ints());
@@ -215,6 +906,31 @@ impl Reduce {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let second = options::Reduce::default().group((0, 1)).group_index(1);
+    /// Tensor::reduce_with_(&[&x], 0, second)?; // a group of its own, of both ranks
+    /// if rank == 0 {
+    ///     assert_eq!(x.to_vec::<f32>()?, [11.0]);
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Reduce {
         self.attrs.set("group_index", group_index.to_int());
@@ -222,6 +938,30 @@ impl Reduce {
     }
 
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
+    /// if rank == 0 {
+    ///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> Reduce {
         self.attrs.set("op", op);
@@ -230,6 +970,30 @@ impl Reduce {
 }
 
 /// Options of [`Tensor::reduce_scatter_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+/// let out = Tensor::zeros(1, DType::F32, &machine)?;
+/// out.reduce_scatter_(&x, options::ReduceScatter::default().op("product"))?;
+/// assert_eq!(out.to_vec::<f32>()?, [[9.0, 16.0][rank]]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ReduceScatter {
     attrs: Attrs,
@@ -237,6 +1001,31 @@ pub struct ReduceScatter {
 
 impl ReduceScatter {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// let second = options::ReduceScatter::default().group((0, 1)).group_index(1);
+    /// out.reduce_scatter_(&x, second)?; // a group of its own, of both ranks
+    /// assert_eq!(out.to_vec::<f32>()?, [[2.0, 4.0][rank]]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> ReduceScatter {
         self.attrs.set("group", group.to_ints());
@@ -244,6 +1033,31 @@ impl ReduceScatter {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// let second = options::ReduceScatter::default().group((0, 1)).group_index(1);
+    /// out.reduce_scatter_(&x, second)?; // a group of its own, of both ranks
+    /// assert_eq!(out.to_vec::<f32>()?, [[2.0, 4.0][rank]]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> ReduceScatter {
         self.attrs.set("group_index", group_index.to_int());
@@ -251,6 +1065,30 @@ impl ReduceScatter {
     }
 
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// out.reduce_scatter_(&x, options::ReduceScatter::default().op("product"))?;
+    /// assert_eq!(out.to_vec::<f32>()?, [[9.0, 16.0][rank]]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> ReduceScatter {
         self.attrs.set("op", op);
@@ -258,6 +1096,30 @@ impl ReduceScatter {
     }
 
     /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let out = Tensor::zeros(rank + 1, DType::F32, &machine)?;
+    /// out.reduce_scatter_(&x, options::ReduceScatter::default().splits((1, 2)))?;
+    /// assert_eq!(out.to_vec::<f32>()?, [vec![2.0], vec![4.0, 6.0]][rank]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> ReduceScatter {
         self.attrs.set("splits", splits.to_ints());
@@ -266,6 +1128,34 @@ impl ReduceScatter {
 }
 
 /// Options of [`Tensor::scatter_from_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
+/// let out = Tensor::zeros(1, DType::F32, &machine)?;
+/// if rank == 0 {
+///     out.scatter_from_(0, options::ScatterFrom::default().x(&x))?;
+/// } else {
+///     out.scatter_from_(0, Default::default())?;
+/// }
+/// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScatterFrom<'a> {
     x: Option<&'a Tensor>,
@@ -274,6 +1164,31 @@ pub struct ScatterFrom<'a> {
 
 impl<'a> ScatterFrom<'a> {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// let second = options::ScatterFrom::default().group((0, 1)).group_index(1); // of both ranks
+    /// out.scatter_from_(0, if rank == 0 { second.x(&x) } else { second })?;
+    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> ScatterFrom<'a> {
         self.attrs.set("group", group.to_ints());
@@ -281,6 +1196,31 @@ impl<'a> ScatterFrom<'a> {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// let second = options::ScatterFrom::default().group((0, 1)).group_index(1); // of both ranks
+    /// out.scatter_from_(0, if rank == 0 { second.x(&x) } else { second })?;
+    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> ScatterFrom<'a> {
         self.attrs.set("group_index", group_index.to_int());
@@ -288,6 +1228,31 @@ impl<'a> ScatterFrom<'a> {
     }
 
     /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let out = Tensor::zeros(rank + 1, DType::F32, &machine)?;
+    /// let parts = options::ScatterFrom::default().splits((1, 2));
+    /// out.scatter_from_(0, if rank == 0 { parts.x(&x) } else { parts })?;
+    /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0], vec![2.0, 3.0]][rank]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> ScatterFrom<'a> {
         self.attrs.set("splits", splits.to_ints());
@@ -295,6 +1260,34 @@ impl<'a> ScatterFrom<'a> {
     }
 
     /// Gives the tensor `x`: out's dtype; on the root alone.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// if rank == 0 {
+    ///     out.scatter_from_(0, options::ScatterFrom::default().x(&x))?;
+    /// } else {
+    ///     out.scatter_from_(0, Default::default())?;
+    /// }
+    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn x(mut self, x: &'a Tensor) -> ScatterFrom<'a> {
         self.x = Some(x);
@@ -303,6 +1296,32 @@ impl<'a> ScatterFrom<'a> {
 }
 
 /// Options of [`Tensor::send_with`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use millstream_comm::{Communicator, LocalGroup};
+/// # use millstream_vm::*;
+/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// // On each of two ranks:
+/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+/// if rank == 0 {
+///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
+/// } else {
+///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
+/// }
+/// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+/// # Ok(())
+/// # };
+/// # std::thread::scope(|scope| {
+/// #     for communicator in LocalGroup::communicators(2) {
+/// #         scope.spawn(|| {
+/// #             let rank = communicator.rank();
+/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+/// #             on(Machine::new(config).unwrap(), rank).unwrap();
+/// #         });
+/// #     }
+/// # });
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Send {
     attrs: Attrs,
@@ -310,6 +1329,32 @@ pub struct Send {
 
 impl Send {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// if rank == 0 {
+    ///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
+    /// } else {
+    ///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
+    /// }
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     #[must_use]
     pub fn tag(mut self, tag: impl Int) -> Send {
         self.attrs.set("tag", tag.to_int());
@@ -323,6 +1368,28 @@ impl Tensor {
     /// - `x`: any shape, without overlapping elements; overwritten; any number of them
     ///
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::allreduce_(&[&x])?;
+    /// assert_eq!(x.to_vec::<f32>()?, [11.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -340,6 +1407,28 @@ impl Tensor {
     ///
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -355,6 +1444,30 @@ impl Tensor {
     /// - `root`: the rank that gets the reductions
     ///
     /// PyTorch: `aten::reduce_`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::reduce_(&[&x], 0)?;
+    /// if rank == 0 {
+    ///     assert_eq!(x.to_vec::<f32>()?, [11.0]);
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -375,6 +1488,30 @@ impl Tensor {
     ///
     /// PyTorch: `aten::reduce_`.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
+    /// if rank == 0 {
+    ///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -392,6 +1529,28 @@ impl Tensor {
     /// - `root`: the rank whose tensors are sent
     ///
     /// The op `broadcast_`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// Tensor::broadcast_(&[&x], 1)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -412,6 +1571,29 @@ impl Tensor {
     ///
     /// The op `broadcast_`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
+    /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
+    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -429,6 +1611,30 @@ impl Tensor {
     /// - `x`: out's dtype; the same shape on all ranks
     ///
     /// The op `allgather_`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// out.allgather_(&x)?;
+    /// assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -448,6 +1654,30 @@ impl Tensor {
     ///
     /// The op `allgather_`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
+    /// let out = Tensor::zeros(3, DType::F32, &machine)?;
+    /// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
+    /// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -465,6 +1695,30 @@ impl Tensor {
     /// - `options`: [`struct@ReduceScatter`], which has defaults
     ///
     /// The op `reduce_scatter_`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// out.reduce_scatter_(&x, Default::default())?;
+    /// assert_eq!(out.to_vec::<f32>()?, [[2.0, 4.0][rank]]); // twice the rank's part of x
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -484,6 +1738,30 @@ impl Tensor {
     ///
     /// The op `alltoall_`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 2.0], [10.0, 20.0]][rank], 2, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// out.alltoall_(&x, Default::default())?;
+    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0], [2.0, 20.0]][rank]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -501,6 +1779,34 @@ impl Tensor {
     /// - `options`: [`struct@GatherTo`], which has defaults
     ///
     /// PyTorch: `aten::gather_to_`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
+    /// if rank == 0 {
+    ///     x.gather_to_(0, options::GatherTo::default().out(&out))?;
+    ///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
+    /// } else {
+    ///     x.gather_to_(0, Default::default())?;
+    /// }
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -522,6 +1828,34 @@ impl Tensor {
     ///
     /// PyTorch: `aten::scatter_from_`.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
+    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
+    /// if rank == 0 {
+    ///     out.scatter_from_(0, options::ScatterFrom::default().x(&x))?;
+    /// } else {
+    ///     out.scatter_from_(0, Default::default())?;
+    /// }
+    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -540,6 +1874,28 @@ impl Tensor {
     ///
     /// PyTorch: `aten::barrier_`.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
+    /// Tensor::barrier_(&[&x])?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]); // both ranks have got to the barrier
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -556,6 +1912,29 @@ impl Tensor {
     ///
     /// PyTorch: `aten::barrier_`.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
+    /// let second = options::Barrier::default().group((0, 1)).group_index(1);
+    /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -571,6 +1950,32 @@ impl Tensor {
     /// - `to`: the rank that receives them
     ///
     /// The op `send`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// if rank == 0 {
+    ///     Tensor::send(&[&x], 1)?;
+    /// } else {
+    ///     Tensor::recv_(&[&x], 0)?;
+    /// }
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -591,6 +1996,32 @@ impl Tensor {
     ///
     /// The op `send`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// if rank == 0 {
+    ///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
+    /// } else {
+    ///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
+    /// }
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -608,6 +2039,32 @@ impl Tensor {
     /// - `from`: the rank that sends them
     ///
     /// The op `recv_`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// if rank == 0 {
+    ///     Tensor::send(&[&x], 1)?;
+    /// } else {
+    ///     Tensor::recv_(&[&x], 0)?;
+    /// }
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -627,6 +2084,32 @@ impl Tensor {
     /// - `options`: [`struct@Recv`], which has defaults
     ///
     /// The op `recv_`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// # use millstream_vm::*;
+    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// // On each of two ranks:
+    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
+    /// if rank == 0 {
+    ///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
+    /// } else {
+    ///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
+    /// }
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
+    /// # Ok(())
+    /// # };
+    /// # std::thread::scope(|scope| {
+    /// #     for communicator in LocalGroup::communicators(2) {
+    /// #         scope.spawn(|| {
+    /// #             let rank = communicator.rank();
+    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
+    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
+    /// #         });
+    /// #     }
+    /// # });
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

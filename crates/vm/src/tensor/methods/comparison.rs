@@ -17,6 +17,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::eq`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 2, 1], 3, &machine)?;
+    /// assert_eq!(x.eq(&y)?.to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -33,6 +42,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::ne`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 2, 1], 3, &machine)?;
+    /// assert_eq!(x.ne(&y)?.to_vec::<bool>()?, [true, false, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -51,6 +69,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::lt`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 2, 1], 3, &machine)?;
+    /// assert_eq!(x.lt(&y)?.to_vec::<bool>()?, [true, false, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -67,6 +94,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::le`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 2, 1], 3, &machine)?;
+    /// assert_eq!(x.le(&y)?.to_vec::<bool>()?, [true, true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -85,6 +121,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::gt`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 2, 1], 3, &machine)?;
+    /// assert_eq!(x.gt(&y)?.to_vec::<bool>()?, [false, false, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -101,6 +146,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::ge`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 2, 1], 3, &machine)?;
+    /// assert_eq!(x.ge(&y)?.to_vec::<bool>()?, [false, true, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -119,15 +173,22 @@ impl Tensor {
     ///
     /// PyTorch: `aten::__lshift__`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// assert_eq!(x.bitwise_left_shift(2)?.to_vec::<i64>()?, [4, 8, 12]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn bitwise_left_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
+    pub fn bitwise_left_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
-        call::changed("__lshift__", &given, attrs)?;
-        Ok(self)
+        call::one("__lshift__", &given, attrs)
     }
 
     /// Returns x shifted right by y bits, keeping the sign.
@@ -137,15 +198,22 @@ impl Tensor {
     ///
     /// PyTorch: `aten::__rshift__`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[4i64, 9, -8], 3, &machine)?;
+    /// assert_eq!(x.bitwise_right_shift(2)?.to_vec::<i64>()?, [1, 2, -2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn bitwise_right_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
+    pub fn bitwise_right_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
         let mut attrs = Attrs::new();
         call::operand(y.into(), "other", &mut given, &mut attrs);
-        call::changed("__rshift__", &given, attrs)?;
-        Ok(self)
+        call::one("__rshift__", &given, attrs)
     }
 
     /// Returns whether x and y are both nonzero.
@@ -154,6 +222,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x
     ///
     /// PyTorch: `aten::logical_and`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[true, false, false], 3, &machine)?;
+    /// assert_eq!(x.logical_and(&y)?.to_vec::<bool>()?, [true, false, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -171,6 +248,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logical_or`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[true, false, false], 3, &machine)?;
+    /// assert_eq!(x.logical_or(&y)?.to_vec::<bool>()?, [true, true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -186,6 +272,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logical_not`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, false], 2, &machine)?;
+    /// assert_eq!(x.logical_not()?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -199,6 +293,15 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::bitwise_and`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[6i64, 5], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 4], 2, &machine)?;
+    /// assert_eq!(x.bitwise_and(&y)?.to_vec::<i64>()?, [2, 4]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -217,6 +320,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::bitwise_or`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[6i64, 5], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 4], 2, &machine)?;
+    /// assert_eq!(x.bitwise_or(&y)?.to_vec::<i64>()?, [7, 5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -234,6 +346,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::bitwise_xor`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[6i64, 5], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 4], 2, &machine)?;
+    /// assert_eq!(x.bitwise_xor(&y)?.to_vec::<i64>()?, [5, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -250,6 +371,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::bitwise_not`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0i64, 5, -1], 3, &machine)?;
+    /// assert_eq!(x.bitwise_not()?.to_vec::<i64>()?, [-1, -6, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -263,6 +392,16 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x
     ///
     /// PyTorch: `aten::logical_and_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[true, false, false], 3, &machine)?;
+    /// x.logical_and_(&y)?;
+    /// assert_eq!(x.to_vec::<bool>()?, [true, false, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -281,6 +420,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logical_or_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[true, false, false], 3, &machine)?;
+    /// x.logical_or_(&y)?;
+    /// assert_eq!(x.to_vec::<bool>()?, [true, true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -297,6 +446,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logical_not_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, false], 2, &machine)?;
+    /// x.logical_not_()?;
+    /// assert_eq!(x.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -311,6 +469,16 @@ impl Tensor {
     /// - `y`: a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::bitwise_and_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[6i64, 5], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 4], 2, &machine)?;
+    /// x.bitwise_and_(&y)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [2, 4]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -330,6 +498,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::bitwise_or_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[6i64, 5], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 4], 2, &machine)?;
+    /// x.bitwise_or_(&y)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [7, 5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -348,6 +526,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::bitwise_xor_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[6i64, 5], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3i64, 4], 2, &machine)?;
+    /// x.bitwise_xor_(&y)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [5, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -364,6 +552,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::bitwise_not_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0i64, 5, -1], 3, &machine)?;
+    /// x.bitwise_not_()?;
+    /// assert_eq!(x.to_vec::<i64>()?, [-1, -6, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -17,6 +17,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::complex`.
     ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let real = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let imag = Tensor::from_slice(&[3.0f32, -4.0], 2, &machine)?;
+    /// let y = real.complex(&imag)?;
+    /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 3.0), C64::new(2.0, -4.0)]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -33,6 +44,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::polar`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let abs = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let angle = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// assert_eq!(abs.polar(&angle)?.to_string(), "tensor([1.0000+0.0000j, 1.0806+1.6829j])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -48,6 +68,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::conj_physical`.
     ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[C64::new(1.0, 2.0), C64::new(-0.0, -3.0)], 2, &machine)?;
+    /// let y = x.conj_physical()?;
+    /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, -2.0), C64::new(-0.0, 3.0)]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -61,6 +91,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::view_as_real`.
     ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[C64::new(1.0, 2.0), C64::new(-0.0, -3.0)], 2, &machine)?;
+    /// let y = x.view_as_real()?;
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, -0.0, -3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -73,6 +114,16 @@ impl Tensor {
     /// - `x`, this tensor: f32 or f64; the last dimension has length 2 and stride 1
     ///
     /// PyTorch: `aten::view_as_complex`.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 0.0, -3.0], (2, 2), &machine)?;
+    /// let y = x.view_as_complex()?;
+    /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 2.0), C64::new(0.0, -3.0)]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

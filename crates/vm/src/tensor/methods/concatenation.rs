@@ -17,6 +17,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::cat`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[3.0f32, 4.0], (1, 2), &machine)?;
+    /// let y = Tensor::cat(&[&x, &y], 1)?;
+    /// assert_eq!(y.shape(), [1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -35,6 +46,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::stack`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let y = Tensor::stack(&[&x, &y], 0)?;
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -52,6 +74,16 @@ impl Tensor {
     /// - `repeats`: the number of repetitions for each dimension; new dimensions come first
     ///
     /// PyTorch: `aten::repeat`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.repeat([2, 2])?;
+    /// assert_eq!(y.shape(), [2, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -10,6 +10,16 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
 /// Options of [`Tensor::avg_pool2d`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+/// let y = x.avg_pool2d([2, 2], options::AvgPool2d::default().stride([1, 1]))?;
+/// assert_eq!(y.shape(), [1, 1, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AvgPool2d {
     attrs: Attrs,
@@ -17,6 +27,16 @@ pub struct AvgPool2d {
 
 impl AvgPool2d {
     /// Sets `ceil_mode`: whether windows may end outside of x; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], (1, 1, 5), &machine)?;
+    /// let y = x.avg_pool2d([1, 2], options::AvgPool2d::default().ceil_mode(true))?;
+    /// assert_eq!(y.shape(), [1, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.5, 3.5, 5.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn ceil_mode(mut self, ceil_mode: bool) -> AvgPool2d {
         self.attrs.set("ceil_mode", ceil_mode);
@@ -24,6 +44,17 @@ impl AvgPool2d {
     }
 
     /// Sets `count_include_pad`: whether means count the padding; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], (1, 1, 5), &machine)?;
+    /// let options = options::AvgPool2d::default().padding([0, 1]).count_include_pad(false);
+    /// let y = x.avg_pool2d([1, 2], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn count_include_pad(mut self, count_include_pad: bool) -> AvgPool2d {
         self.attrs.set("count_include_pad", count_include_pad);
@@ -31,6 +62,16 @@ impl AvgPool2d {
     }
 
     /// Sets `divisor_override`: the divisor of the sums; default the number of elements.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], (1, 1, 5), &machine)?;
+    /// let y = x.avg_pool2d([1, 2], options::AvgPool2d::default().divisor_override(1))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn divisor_override(mut self, divisor_override: impl Int) -> AvgPool2d {
         self.attrs.set("divisor_override", divisor_override.to_int());
@@ -38,6 +79,16 @@ impl AvgPool2d {
     }
 
     /// Sets `padding`: elements added on both sides; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], (1, 1, 5), &machine)?;
+    /// let y = x.avg_pool2d([1, 2], options::AvgPool2d::default().padding([0, 1]))?;
+    /// assert_eq!(y.shape(), [1, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 2.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn padding(mut self, padding: impl Ints) -> AvgPool2d {
         self.attrs.set("padding", padding.to_ints());
@@ -45,6 +96,16 @@ impl AvgPool2d {
     }
 
     /// Sets `stride`: the step between windows; default kernel_size.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+    /// let y = x.avg_pool2d([2, 2], options::AvgPool2d::default().stride([1, 1]))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> AvgPool2d {
         self.attrs.set("stride", stride.to_ints());
@@ -53,6 +114,17 @@ impl AvgPool2d {
 }
 
 /// Options of [`Tensor::convolution`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+/// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+/// let y = x.convolution(&weight, options::Convolution::default().stride(2))?;
+/// assert_eq!(y.shape(), [1, 1, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [3.0, 7.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Convolution<'a> {
     bias: Option<&'a Tensor>,
@@ -61,6 +133,18 @@ pub struct Convolution<'a> {
 
 impl<'a> Convolution<'a> {
     /// Gives the tensor `bias`: \[out\]: added to each channel; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+    /// let bias = Tensor::from_slice(&[10.0f32], 1, &machine)?;
+    /// let y = x.convolution(&weight, options::Convolution::default().bias(&bias))?;
+    /// assert_eq!(y.shape(), [1, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [13.0, 15.0, 17.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn bias(mut self, bias: &'a Tensor) -> Convolution<'a> {
         self.bias = Some(bias);
@@ -68,6 +152,17 @@ impl<'a> Convolution<'a> {
     }
 
     /// Sets `dilation`: step between elements of a window; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+    /// let y = x.convolution(&weight, options::Convolution::default().dilation(2))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dilation(mut self, dilation: impl Ints) -> Convolution<'a> {
         self.attrs.set("dilation", dilation.to_ints());
@@ -75,6 +170,17 @@ impl<'a> Convolution<'a> {
     }
 
     /// Sets `groups`: number of groups of channels; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 2), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0, 1.0, -1.0], (2, 1, 2), &machine)?;
+    /// let y = x.convolution(&weight, options::Convolution::default().groups(2))?;
+    /// assert_eq!(y.shape(), [1, 2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, -1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn groups(mut self, groups: impl Int) -> Convolution<'a> {
         self.attrs.set("groups", groups.to_int());
@@ -83,6 +189,18 @@ impl<'a> Convolution<'a> {
 
     /// Sets `output_padding`: extra elements at the end of a transposed convolution's result;
     /// default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+    /// let options = options::Convolution::default().stride(2).transposed(true).output_padding(1);
+    /// let y = x.convolution(&weight, options)?;
+    /// assert_eq!(y.shape(), [1, 1, 9]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn output_padding(mut self, output_padding: impl Ints) -> Convolution<'a> {
         self.attrs.set("output_padding", output_padding.to_ints());
@@ -90,6 +208,17 @@ impl<'a> Convolution<'a> {
     }
 
     /// Sets `padding`: zeros added on both sides; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+    /// let y = x.convolution(&weight, options::Convolution::default().padding(1))?;
+    /// assert_eq!(y.shape(), [1, 1, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn padding(mut self, padding: impl Ints) -> Convolution<'a> {
         self.attrs.set("padding", padding.to_ints());
@@ -97,6 +226,17 @@ impl<'a> Convolution<'a> {
     }
 
     /// Sets `stride`: step between windows; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+    /// let y = x.convolution(&weight, options::Convolution::default().stride(2))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> Convolution<'a> {
         self.attrs.set("stride", stride.to_ints());
@@ -104,6 +244,17 @@ impl<'a> Convolution<'a> {
     }
 
     /// Sets `transposed`: compute the transposed convolution; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+    /// let y = x.convolution(&weight, options::Convolution::default().transposed(true))?;
+    /// assert_eq!(y.shape(), [1, 1, 5]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 5.0, 7.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn transposed(mut self, transposed: bool) -> Convolution<'a> {
         self.attrs.set("transposed", transposed);
@@ -112,15 +263,57 @@ impl<'a> Convolution<'a> {
 }
 
 /// Options of [`Tensor::conv1d`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+/// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+/// let y = x.conv1d(&weight, options::Conv1d::default().stride(2))?;
+/// assert_eq!(y.to_vec::<f32>()?, [3.0, 7.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub type Conv1d<'a> = Convolution<'a>;
 
 /// Options of [`Tensor::conv2d`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 2, 2), &machine)?;
+/// let weight = Tensor::ones((1, 1, 2, 2), DType::F32, &machine)?;
+/// let y = x.conv2d(&weight, options::Conv2d::default().padding((0, 1)))?;
+/// assert_eq!(y.to_vec::<f32>()?, [4.0, 10.0, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub type Conv2d<'a> = Convolution<'a>;
 
 /// Options of [`Tensor::conv3d`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 2, 2), &machine)?;
+/// let weight = Tensor::ones((1, 1, 1, 1, 2), DType::F32, &machine)?;
+/// let y = x.conv3d(&weight, options::Conv3d::default().stride((1, 2, 1)))?;
+/// assert_eq!(y.to_vec::<f32>()?, [3.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub type Conv3d<'a> = Convolution<'a>;
 
 /// Options of [`Tensor::max_pool2d`] and [`Tensor::max_pool2d_with_indices`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+/// let y = x.max_pool2d([2, 2], options::MaxPool2d::default().stride([1, 1]))?;
+/// assert_eq!(y.shape(), [1, 1, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MaxPool2d {
     attrs: Attrs,
@@ -128,6 +321,16 @@ pub struct MaxPool2d {
 
 impl MaxPool2d {
     /// Sets `ceil_mode`: whether windows may end outside of x; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], (1, 1, 5), &machine)?;
+    /// let y = x.max_pool2d([1, 2], options::MaxPool2d::default().ceil_mode(true))?;
+    /// assert_eq!(y.shape(), [1, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0, 5.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn ceil_mode(mut self, ceil_mode: bool) -> MaxPool2d {
         self.attrs.set("ceil_mode", ceil_mode);
@@ -135,6 +338,16 @@ impl MaxPool2d {
     }
 
     /// Sets `dilation`: the step between elements of a window; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0], (1, 1, 5), &machine)?;
+    /// let y = x.max_pool2d([1, 2], options::MaxPool2d::default().dilation([1, 2]))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 5.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dilation(mut self, dilation: impl Ints) -> MaxPool2d {
         self.attrs.set("dilation", dilation.to_ints());
@@ -142,6 +355,16 @@ impl MaxPool2d {
     }
 
     /// Sets `padding`: elements added on both sides; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+    /// let y = x.max_pool2d([2, 2], options::MaxPool2d::default().padding([1, 1]))?;
+    /// assert_eq!(y.shape(), [1, 2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 4.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn padding(mut self, padding: impl Ints) -> MaxPool2d {
         self.attrs.set("padding", padding.to_ints());
@@ -149,6 +372,16 @@ impl MaxPool2d {
     }
 
     /// Sets `stride`: the step between windows; default kernel_size.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+    /// let y = x.max_pool2d([2, 2], options::MaxPool2d::default().stride([1, 1]))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> MaxPool2d {
         self.attrs.set("stride", stride.to_ints());
@@ -164,6 +397,17 @@ impl Tensor {
     /// - `options`: [`struct@Convolution`], which has defaults
     ///
     /// PyTorch: `aten::convolution`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
+    /// let y = x.convolution(&weight, Default::default())?;
+    /// assert_eq!(y.shape(), [1, 1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 5.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -184,6 +428,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::max_pool2d_with_indices`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+    /// let y = x.max_pool2d([2, 2], options::MaxPool2d::default().stride([1, 1]))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -200,6 +454,19 @@ impl Tensor {
     /// - `options`: [`struct@MaxPool2d`], which has defaults
     ///
     /// PyTorch: `aten::max_pool2d_with_indices`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+    /// let (values, indices) =
+    ///     x.max_pool2d_with_indices([2, 2], options::MaxPool2d::default().stride([1, 1]))?;
+    /// assert_eq!(values.shape(), [1, 1, 2]);
+    /// assert_eq!(values.to_vec::<f32>()?, [5.0, 6.0]);
+    /// assert_eq!(indices.shape(), [1, 1, 2]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [4, 5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -223,6 +490,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::avg_pool2d`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
+    /// let y = x.avg_pool2d([2, 2], options::AvgPool2d::default().stride([1, 1]))?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -238,6 +515,16 @@ impl Tensor {
     /// - `output_size`: the number of windows: one number or two
     ///
     /// PyTorch: `aten::_adaptive_avg_pool2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
+    /// let y = x.adaptive_avg_pool2d([1, 2])?;
+    /// assert_eq!(y.shape(), [1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.5, 3.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -11,6 +11,17 @@ use crate::api::handle::Tensor;
 use crate::tensor::call;
 
 /// Options of [`Tensor::cast_with`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
+/// let y = x.cast_with(DType::F64, options::Cast::default().memory_format("channels_last"))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cast {
     attrs: Attrs,
@@ -19,6 +30,17 @@ pub struct Cast {
 impl Cast {
     /// Sets `memory_format`: the result's layout: "preserve" (that of x if it is dense),
     /// "contiguous" or "channels_last"; default "preserve".
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
+    /// let y = x.cast_with(DType::F64, options::Cast::default().memory_format("channels_last"))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn memory_format(mut self, memory_format: &str) -> Cast {
         self.attrs.set("memory_format", memory_format);
@@ -27,6 +49,16 @@ impl Cast {
 }
 
 /// Options of [`Tensor::copy_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
+/// let y = x.copy_with(options::Copy::default().memory_format("channels_last"))?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Copy {
     attrs: Attrs,
@@ -35,6 +67,16 @@ pub struct Copy {
 impl Copy {
     /// Sets `memory_format`: the result's layout: "preserve" (that of x if it is dense),
     /// "contiguous" or "channels_last"; default "preserve".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
+    /// let y = x.copy_with(options::Copy::default().memory_format("channels_last"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn memory_format(mut self, memory_format: &str) -> Copy {
         self.attrs.set("memory_format", memory_format);
@@ -48,6 +90,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::clone`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.copy()?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -63,6 +113,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::clone`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
+    /// let y = x.copy_with(options::Copy::default().memory_format("channels_last"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -77,6 +137,15 @@ impl Tensor {
     /// - `dtype`: the dtype to convert to
     ///
     /// The op `cast`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.5f32, -2.7], 2, &machine)?;
+    /// assert_eq!(x.cast(DType::I64)?.to_vec::<i64>()?, [1, -2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -96,6 +165,17 @@ impl Tensor {
     ///
     /// The op `cast`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
+    /// let y = x.cast_with(DType::F64, options::Cast::default().memory_format("channels_last"))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -113,6 +193,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::copy_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let src = Tensor::from_slice(&[4.0f32, 5.0, 6.0], 3, &machine)?;
+    /// x.copy_(&src)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [4.0, 5.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -129,6 +219,15 @@ impl Tensor {
     /// - `value`: a number that x's dtype can hold
     ///
     /// PyTorch: `aten::fill_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// x.fill_(7)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [7.0, 7.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

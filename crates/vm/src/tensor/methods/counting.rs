@@ -11,6 +11,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, OneDim, call};
 
 /// Options of [`Tensor::histc_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
+/// let y = x.histc_with(options::Histc::default().bins(3))?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Histc {
     attrs: Attrs,
@@ -18,6 +27,15 @@ pub struct Histc {
 
 impl Histc {
     /// Sets `bins`: the number of bins; default 100.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
+    /// let y = x.histc_with(options::Histc::default().bins(3))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn bins(mut self, bins: impl Int) -> Histc {
         self.attrs.set("bins", bins.to_int());
@@ -25,6 +43,15 @@ impl Histc {
     }
 
     /// Sets `max`: the end of the last, included; the least and greatest element if not above min.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
+    /// let y = x.histc_with(options::Histc::default().bins(2).max(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn max(mut self, max: impl Into<Scalar>) -> Histc {
         self.attrs.set("max", call::number(max));
@@ -32,6 +59,15 @@ impl Histc {
     }
 
     /// Sets `min`: the start of the first bin; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
+    /// let y = x.histc_with(options::Histc::default().bins(2).min(1).max(3))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn min(mut self, min: impl Into<Scalar>) -> Histc {
         self.attrs.set("min", call::number(min));
@@ -40,6 +76,16 @@ impl Histc {
 }
 
 /// Options of [`Tensor::mode_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[2.0f32, 3.0, 3.0, 4.0, 4.0, 5.0], (2, 3), &machine)?;
+/// let (value, _) = x.mode_with(1, options::Mode::default().keepdim(true))?;
+/// assert_eq!(value.shape(), [2, 1]);
+/// assert_eq!(value.to_vec::<f32>()?, [3.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Mode {
     attrs: Attrs,
@@ -47,6 +93,16 @@ pub struct Mode {
 
 impl Mode {
     /// Sets `keepdim`: keep the dimension with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 3.0, 4.0, 4.0, 5.0], (2, 3), &machine)?;
+    /// let (value, _) = x.mode_with(1, options::Mode::default().keepdim(true))?;
+    /// assert_eq!(value.shape(), [2, 1]);
+    /// assert_eq!(value.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Mode {
         self.attrs.set("keepdim", keepdim);
@@ -55,6 +111,16 @@ impl Mode {
 }
 
 /// Options of [`Tensor::nonzero_static_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[0.0f32, 5.0, 6.0], 3, &machine)?;
+/// let y = x.nonzero_static_with(3, options::NonzeroStatic::default().fill_value(-9))?;
+/// assert_eq!(y.shape(), [3, 1]);
+/// assert_eq!(y.to_vec::<i64>()?, [1, 2, -9]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NonzeroStatic {
     attrs: Attrs,
@@ -62,6 +128,16 @@ pub struct NonzeroStatic {
 
 impl NonzeroStatic {
     /// Sets `fill_value`: the elements of rows without an index; default -1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 5.0, 6.0], 3, &machine)?;
+    /// let y = x.nonzero_static_with(3, options::NonzeroStatic::default().fill_value(-9))?;
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 2, -9]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn fill_value(mut self, fill_value: impl Into<Scalar>) -> NonzeroStatic {
         self.attrs.set("fill_value", call::number(fill_value));
@@ -70,6 +146,16 @@ impl NonzeroStatic {
 }
 
 /// Options of [`Tensor::searchsorted_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let sorted = Tensor::from_slice(&[1.0f32, 3.0, 5.0], 3, &machine)?;
+/// let x = Tensor::from_slice(&[0.0f32, 3.0, 9.0], 3, &machine)?;
+/// let y = sorted.searchsorted_with(&x, options::Searchsorted::default().right(true))?;
+/// assert_eq!(y.to_vec::<i64>()?, [0, 2, 3]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Searchsorted {
     attrs: Attrs,
@@ -77,6 +163,16 @@ pub struct Searchsorted {
 
 impl Searchsorted {
     /// Sets `out_int32`: i32 instead of i64; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let sorted = Tensor::from_slice(&[1.0f32, 3.0, 5.0], 3, &machine)?;
+    /// let x = Tensor::from_slice(&[0.0f32, 3.0, 9.0], 3, &machine)?;
+    /// let y = sorted.searchsorted_with(&x, options::Searchsorted::default().out_int32(true))?;
+    /// assert_eq!(y.to_vec::<i32>()?, [0, 1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn out_int32(mut self, out_int32: bool) -> Searchsorted {
         self.attrs.set("out_int32", out_int32);
@@ -84,6 +180,16 @@ impl Searchsorted {
     }
 
     /// Sets `right`: the position after equal elements instead of before; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let sorted = Tensor::from_slice(&[1.0f32, 3.0, 5.0], 3, &machine)?;
+    /// let x = Tensor::from_slice(&[0.0f32, 3.0, 9.0], 3, &machine)?;
+    /// let y = sorted.searchsorted_with(&x, options::Searchsorted::default().right(true))?;
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 2, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn right(mut self, right: bool) -> Searchsorted {
         self.attrs.set("right", right);
@@ -92,6 +198,15 @@ impl Searchsorted {
 }
 
 /// Options of [`Tensor::unique_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
+/// let (values, _, _) = x.unique_with(.., options::Unique::default().consecutive(true))?;
+/// assert_eq!(values.to_vec::<i64>()?, [3, 1, 3]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Unique {
     attrs: Attrs,
@@ -100,6 +215,15 @@ pub struct Unique {
 impl Unique {
     /// Sets `consecutive`: only of neighbours one is dropped, else the result is sorted; default
     /// false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
+    /// let (values, _, _) = x.unique_with(.., options::Unique::default().consecutive(true))?;
+    /// assert_eq!(values.to_vec::<i64>()?, [3, 1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn consecutive(mut self, consecutive: bool) -> Unique {
         self.attrs.set("consecutive", consecutive);
@@ -107,6 +231,17 @@ impl Unique {
     }
 
     /// Sets `return_counts`: whether to return counts, else an empty tensor; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
+    /// let (values, _, counts) =
+    ///     x.unique_with(.., options::Unique::default().return_counts(true))?;
+    /// assert_eq!(values.to_vec::<i64>()?, [1, 3]);
+    /// assert_eq!(counts.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn return_counts(mut self, return_counts: bool) -> Unique {
         self.attrs.set("return_counts", return_counts);
@@ -114,6 +249,17 @@ impl Unique {
     }
 
     /// Sets `return_inverse`: whether to return positions, else an empty tensor; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
+    /// let (values, inverse, _) =
+    ///     x.unique_with(.., options::Unique::default().return_inverse(true))?;
+    /// assert_eq!(values.to_vec::<i64>()?, [1, 3]);
+    /// assert_eq!(inverse.to_vec::<i64>()?, [1, 0, 1, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn return_inverse(mut self, return_inverse: bool) -> Unique {
         self.attrs.set("return_inverse", return_inverse);
@@ -128,6 +274,15 @@ impl Tensor {
     /// - `x`: any shape
     ///
     /// PyTorch: `aten::searchsorted`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let sorted = Tensor::from_slice(&[1.0f32, 3.0, 5.0], 3, &machine)?;
+    /// let x = Tensor::from_slice(&[0.0f32, 3.0, 9.0], 3, &machine)?;
+    /// assert_eq!(sorted.searchsorted(&x)?.to_vec::<i64>()?, [0, 1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -146,6 +301,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::searchsorted`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let sorted = Tensor::from_slice(&[1.0f32, 3.0, 5.0], 3, &machine)?;
+    /// let x = Tensor::from_slice(&[0.0f32, 3.0, 9.0], 3, &machine)?;
+    /// let y = sorted.searchsorted_with(&x, options::Searchsorted::default().right(true))?;
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 2, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -161,6 +326,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::histc`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
+    /// let counts = x.histc()?;
+    /// assert_eq!(counts.shape(), [100]); // bins
+    /// assert_eq!(counts.sum(..)?.item::<f32>()?, 4.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -175,6 +350,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::histc`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
+    /// let y = x.histc_with(options::Histc::default().bins(3))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -188,6 +372,15 @@ impl Tensor {
     /// - `dim`: 0: slices along the first dimension, or `..`
     ///
     /// PyTorch: `aten::unique`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
+    /// let (values, _, _) = x.unique(..)?;
+    /// assert_eq!(values.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -208,6 +401,15 @@ impl Tensor {
     /// - `options`: [`struct@Unique`], which has defaults
     ///
     /// PyTorch: `aten::unique`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
+    /// let (values, _, _) = x.unique_with(.., options::Unique::default().consecutive(true))?;
+    /// assert_eq!(values.to_vec::<i64>()?, [3, 1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -232,6 +434,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mode`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 3.0], 3, &machine)?;
+    /// let (value, _) = x.mode(0)?;
+    /// assert_eq!(value.item::<f32>()?, 3.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -250,6 +461,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mode`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 3.0, 4.0, 4.0, 5.0], (2, 3), &machine)?;
+    /// let (value, _) = x.mode_with(1, options::Mode::default().keepdim(true))?;
+    /// assert_eq!(value.shape(), [2, 1]);
+    /// assert_eq!(value.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -267,6 +488,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::nonzero_static`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 5.0, 6.0], 3, &machine)?;
+    /// let y = x.nonzero_static(2)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -283,6 +514,16 @@ impl Tensor {
     /// - `options`: [`struct@NonzeroStatic`], which has defaults
     ///
     /// PyTorch: `aten::nonzero_static`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 5.0, 6.0], 3, &machine)?;
+    /// let y = x.nonzero_static_with(3, options::NonzeroStatic::default().fill_value(-9))?;
+    /// assert_eq!(y.shape(), [3, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 2, -9]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -10,6 +10,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Real, Seed, call};
 
 /// Options of [`Tensor::dropout_with`] and [`Tensor::native_dropout_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let y = x.dropout_with(0.5, 7, options::Dropout::default().train(false))?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]); // unchanged
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Dropout {
     attrs: Attrs,
@@ -17,6 +26,15 @@ pub struct Dropout {
 
 impl Dropout {
     /// Sets `train`: whether elements are dropped; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.dropout_with(0.5, 7, options::Dropout::default().train(false))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]); // unchanged
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn train(mut self, train: bool) -> Dropout {
         self.attrs.set("train", train);
@@ -32,6 +50,17 @@ impl Tensor {
     /// - `seed`: selects the numbers
     ///
     /// PyTorch: `aten::native_dropout`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::ones(1000, DType::F32, &machine)?;
+    /// let y = x.dropout(0.75, 7)?; // the others are 4
+    /// assert!(y.to_vec::<f32>()?.iter().all(|v| [0.0, 4.0].contains(v)));
+    /// assert!((y.mean(..)?.item::<f32>()? - 1.0).abs() < 0.3);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -51,6 +80,15 @@ impl Tensor {
     /// - `options`: [`struct@Dropout`], which has defaults
     ///
     /// PyTorch: `aten::native_dropout`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.dropout_with(0.5, 7, options::Dropout::default().train(false))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]); // unchanged
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -75,6 +113,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::native_dropout`.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::ones(100, DType::F32, &machine)?;
+    /// let (y, mask) = x.native_dropout(0.5, 7)?;
+    /// assert_eq!(y.to_vec::<f32>()?, mask.cast(DType::F32)?.mul(2)?.to_vec::<f32>()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -94,6 +142,16 @@ impl Tensor {
     /// - `options`: [`struct@Dropout`], which has defaults
     ///
     /// PyTorch: `aten::native_dropout`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let (y, mask) = x.native_dropout_with(0.5, 7, options::Dropout::default().train(false))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(mask.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

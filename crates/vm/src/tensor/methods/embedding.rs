@@ -10,6 +10,18 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Real, call};
 
 /// Options of [`Tensor::embedding_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let table = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?.with_grad()?;
+/// let indices = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+/// let tape = machine.tape();
+/// let rows = table.embedding_with(&indices, options::Embedding::default().padding_idx(1))?;
+/// tape.backward(&rows.sum(..)?)?;
+/// assert_eq!(table.grad().unwrap().to_vec::<f32>()?, [1.0, 0.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Embedding {
     attrs: Attrs,
@@ -17,6 +29,18 @@ pub struct Embedding {
 
 impl Embedding {
     /// Sets `padding_idx`: the row that gets no gradient; -1 for none; default -1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let table = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?.with_grad()?;
+    /// let indices = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let tape = machine.tape();
+    /// let rows = table.embedding_with(&indices, options::Embedding::default().padding_idx(1))?;
+    /// tape.backward(&rows.sum(..)?)?;
+    /// assert_eq!(table.grad().unwrap().to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn padding_idx(mut self, padding_idx: impl Int) -> Embedding {
         self.attrs.set("padding_idx", padding_idx.to_int());
@@ -25,6 +49,18 @@ impl Embedding {
 
     /// Sets `scale_grad_by_freq`: divide the gradient of a row by the number of its uses; default
     /// false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let table = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?.with_grad()?;
+    /// let indices = Tensor::from_slice(&[0i64, 0, 1], 3, &machine)?;
+    /// let tape = machine.tape();
+    /// let by_uses = options::Embedding::default().scale_grad_by_freq(true);
+    /// tape.backward(&table.embedding_with(&indices, by_uses)?.sum(..)?)?;
+    /// assert_eq!(table.grad().unwrap().to_vec::<f32>()?, [1.0, 1.0]); // not 2 of row 0
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn scale_grad_by_freq(mut self, scale_grad_by_freq: bool) -> Embedding {
         self.attrs.set("scale_grad_by_freq", scale_grad_by_freq);
@@ -33,6 +69,19 @@ impl Embedding {
 }
 
 /// Options of [`Tensor::scaled_dot_product_attention`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let q = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2, 1), &machine)?;
+/// let k = Tensor::from_slice(&[0.0f32, 1.0], (1, 1, 2, 1), &machine)?;
+/// let v = Tensor::from_slice(&[0.0f32, 10.0], (1, 1, 2, 1), &machine)?;
+/// let attn_mask = Tensor::from_slice(&[0.0f32, -1.0], (1, 1, 1, 2), &machine)?;
+/// let options = options::ScaledDotProductAttention::default().attn_mask(&attn_mask);
+/// let y = q.scaled_dot_product_attention(&k, &v, options)?;
+/// assert_eq!(y.to_string(), "tensor([[[[5.0000],\n          [7.3106]]]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScaledDotProductAttention<'a> {
     attn_mask: Option<&'a Tensor>,
@@ -41,6 +90,19 @@ pub struct ScaledDotProductAttention<'a> {
 
 impl<'a> ScaledDotProductAttention<'a> {
     /// Gives the tensor `attn_mask`: added to the scores; a shape that broadcasts to \[b,h,s,l\].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let q = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2, 1), &machine)?;
+    /// let k = Tensor::from_slice(&[0.0f32, 1.0], (1, 1, 2, 1), &machine)?;
+    /// let v = Tensor::from_slice(&[0.0f32, 10.0], (1, 1, 2, 1), &machine)?;
+    /// let attn_mask = Tensor::from_slice(&[0.0f32, -1.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::ScaledDotProductAttention::default().attn_mask(&attn_mask);
+    /// let y = q.scaled_dot_product_attention(&k, &v, options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[5.0000],\n          [7.3106]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn attn_mask(mut self, attn_mask: &'a Tensor) -> ScaledDotProductAttention<'a> {
         self.attn_mask = Some(attn_mask);
@@ -48,6 +110,18 @@ impl<'a> ScaledDotProductAttention<'a> {
     }
 
     /// Sets `is_causal`: whether query i attends only to keys 0 to i; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let q = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2, 1), &machine)?;
+    /// let k = Tensor::from_slice(&[0.0f32, 1.0], (1, 1, 2, 1), &machine)?;
+    /// let v = Tensor::from_slice(&[0.0f32, 10.0], (1, 1, 2, 1), &machine)?;
+    /// let options = options::ScaledDotProductAttention::default().causal(true);
+    /// let y = q.scaled_dot_product_attention(&k, &v, options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[0.0000],\n          [8.8080]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn causal(mut self, causal: bool) -> ScaledDotProductAttention<'a> {
         self.attrs.set("is_causal", causal);
@@ -55,6 +129,18 @@ impl<'a> ScaledDotProductAttention<'a> {
     }
 
     /// Sets `scale`: factor of the scores; default 1 / sqrt(d).
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let q = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2, 1), &machine)?;
+    /// let k = Tensor::from_slice(&[0.0f32, 1.0], (1, 1, 2, 1), &machine)?;
+    /// let v = Tensor::from_slice(&[0.0f32, 10.0], (1, 1, 2, 1), &machine)?;
+    /// let options = options::ScaledDotProductAttention::default().scale(0.5);
+    /// let y = q.scaled_dot_product_attention(&k, &v, options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[6.2246],\n          [7.3106]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn scale(mut self, scale: impl Real) -> ScaledDotProductAttention<'a> {
         self.attrs.set("scale", scale.to_real());
@@ -69,6 +155,17 @@ impl Tensor {
     /// - `indices`: any shape, of i64 or i32
     ///
     /// PyTorch: `aten::embedding`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (3, 2), &machine)?;
+    /// let indices = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let y = weight.embedding(&indices)?;
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -87,6 +184,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::embedding`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let table = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?.with_grad()?;
+    /// let indices = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let tape = machine.tape();
+    /// let rows = table.embedding_with(&indices, options::Embedding::default().padding_idx(1))?;
+    /// tape.backward(&rows.sum(..)?)?;
+    /// assert_eq!(table.grad().unwrap().to_vec::<f32>()?, [1.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -104,6 +213,17 @@ impl Tensor {
     /// - `options`: [`struct@ScaledDotProductAttention`], which has defaults
     ///
     /// PyTorch: `aten::_scaled_dot_product_flash_attention_for_cpu`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let q = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2, 1), &machine)?;
+    /// let k = Tensor::from_slice(&[0.0f32, 1.0], (1, 1, 2, 1), &machine)?;
+    /// let v = Tensor::from_slice(&[0.0f32, 10.0], (1, 1, 2, 1), &machine)?;
+    /// let y = q.scaled_dot_product_attention(&k, &v, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor([[[[7.3106],\n          [8.8080]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -11,6 +11,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Dims, Int, Ints, call};
 
 /// Options of [`Tensor::constant_pad_nd_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let y = x.constant_pad_nd_with([1, 2], options::ConstantPadNd::default().value(9))?;
+/// assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0, 9.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ConstantPadNd {
     attrs: Attrs,
@@ -18,6 +27,15 @@ pub struct ConstantPadNd {
 
 impl ConstantPadNd {
     /// Sets `value`: the value; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.constant_pad_nd_with([1, 2], options::ConstantPadNd::default().value(9))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn value(mut self, value: impl Into<Scalar>) -> ConstantPadNd {
         self.attrs.set("value", call::number(value));
@@ -32,6 +50,14 @@ impl Tensor {
     /// - `dims`: the dimensions
     ///
     /// PyTorch: `aten::flip`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.flip(0)?.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -49,6 +75,14 @@ impl Tensor {
     /// - `dims`: the dimensions, or `..`
     ///
     /// PyTorch: `aten::roll`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.roll(1, 0)?.to_vec::<f32>()?, [3.0, 1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -69,6 +103,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::triu`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.triu(0)?.to_vec::<f32>()?, [1.0, 2.0, 0.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -84,6 +126,14 @@ impl Tensor {
     /// - `diagonal`: the offset from the main diagonal, negative below it; default 0
     ///
     /// PyTorch: `aten::tril`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -101,6 +151,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::triu_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.triu_(0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 0.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -117,6 +176,15 @@ impl Tensor {
     /// - `diagonal`: the offset from the main diagonal, negative below it; default 0
     ///
     /// PyTorch: `aten::tril_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.tril_(0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -136,6 +204,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::constant_pad_nd`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(x.constant_pad_nd([1, 2])?.to_vec::<f32>()?, [0.0, 1.0, 2.0, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -153,6 +229,15 @@ impl Tensor {
     /// - `options`: [`struct@ConstantPadNd`], which has defaults
     ///
     /// PyTorch: `aten::constant_pad_nd`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.constant_pad_nd_with([1, 2], options::ConstantPadNd::default().value(9))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

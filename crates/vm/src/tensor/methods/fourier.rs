@@ -10,6 +10,16 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
 /// Options of [`Tensor::_fft_c2c_with`].
+///
+/// ```
+/// # use millstream_types::element::C64;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[C64::new(1.0, 2.0), C64::new(1.0, -2.0)], 2, &machine)?;
+/// let y = x._fft_c2c_with(0, false, options::FftC2c::default().normalization(2))?;
+/// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 0.0), C64::new(0.0, 2.0)]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FftC2c {
     attrs: Attrs,
@@ -18,6 +28,16 @@ pub struct FftC2c {
 impl FftC2c {
     /// Sets `normalization`: 0: none, 1: by the root of the number of elements, 2: by the number;
     /// default 0.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[C64::new(1.0, 2.0), C64::new(1.0, -2.0)], 2, &machine)?;
+    /// let y = x._fft_c2c_with(0, false, options::FftC2c::default().normalization(2))?;
+    /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 0.0), C64::new(0.0, 2.0)]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn normalization(mut self, normalization: impl Int) -> FftC2c {
         self.attrs.set("normalization", normalization.to_int());
@@ -26,6 +46,20 @@ impl FftC2c {
 }
 
 /// Options of [`Tensor::_fft_c2r_with`].
+///
+/// ```
+/// # use millstream_types::element::C64;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(
+///     &[C64::new(10.0, 0.0), C64::new(-2.0, 2.0), C64::new(-2.0, 0.0)],
+///     3,
+///     &machine,
+/// )?;
+/// let y = x._fft_c2r_with(0, 4, options::FftC2r::default().normalization(2))?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FftC2r {
     attrs: Attrs,
@@ -34,6 +68,20 @@ pub struct FftC2r {
 impl FftC2r {
     /// Sets `normalization`: 0: none, 1: by the root of the number of elements, 2: by the number;
     /// default 0.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(
+    ///     &[C64::new(10.0, 0.0), C64::new(-2.0, 2.0), C64::new(-2.0, 0.0)],
+    ///     3,
+    ///     &machine,
+    /// )?;
+    /// let y = x._fft_c2r_with(0, 4, options::FftC2r::default().normalization(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn normalization(mut self, normalization: impl Int) -> FftC2r {
         self.attrs.set("normalization", normalization.to_int());
@@ -42,6 +90,19 @@ impl FftC2r {
 }
 
 /// Options of [`Tensor::_fft_r2c_with`].
+///
+/// ```
+/// # use millstream_types::element::C64;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], 4, &machine)?;
+/// let y = x._fft_r2c_with(0, true, options::FftR2c::default().normalization(1))?;
+/// assert_eq!(
+///     y.to_vec::<C64>()?,
+///     [C64::new(5.5, 0.0), C64::new(-1.0, 1.5), C64::new(-1.5, 0.0)]
+/// );
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FftR2c {
     attrs: Attrs,
@@ -50,6 +111,19 @@ pub struct FftR2c {
 impl FftR2c {
     /// Sets `normalization`: 0: none, 1: by the root of the number of elements, 2: by the number;
     /// default 0.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], 4, &machine)?;
+    /// let y = x._fft_r2c_with(0, true, options::FftR2c::default().normalization(1))?;
+    /// assert_eq!(
+    ///     y.to_vec::<C64>()?,
+    ///     [C64::new(5.5, 0.0), C64::new(-1.0, 1.5), C64::new(-1.5, 0.0)]
+    /// );
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn normalization(mut self, normalization: impl Int) -> FftR2c {
         self.attrs.set("normalization", normalization.to_int());
@@ -65,6 +139,16 @@ impl Tensor {
     /// - `forward`: false: the inverse
     ///
     /// PyTorch: `aten::_fft_c2c`.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[C64::new(1.0, 0.0), C64::new(0.0, 2.0)], 2, &machine)?;
+    /// let y = x._fft_c2c(0, true)?;
+    /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 2.0), C64::new(1.0, -2.0)]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -85,6 +169,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::_fft_c2c`.
     ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[C64::new(1.0, 2.0), C64::new(1.0, -2.0)], 2, &machine)?;
+    /// let y = x._fft_c2c_with(0, false, options::FftC2c::default().normalization(2))?;
+    /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 0.0), C64::new(0.0, 2.0)]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -102,6 +196,19 @@ impl Tensor {
     /// - `onesided`: whether the last dimension keeps the first half alone
     ///
     /// PyTorch: `aten::_fft_r2c`.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], 4, &machine)?;
+    /// let y = x._fft_r2c(0, true)?;
+    /// assert_eq!(
+    ///     y.to_vec::<C64>()?,
+    ///     [C64::new(11.0, 0.0), C64::new(-2.0, 3.0), C64::new(-3.0, 0.0)]
+    /// );
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -122,6 +229,19 @@ impl Tensor {
     ///
     /// PyTorch: `aten::_fft_r2c`.
     ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], 4, &machine)?;
+    /// let y = x._fft_r2c_with(0, true, options::FftR2c::default().normalization(1))?;
+    /// assert_eq!(
+    ///     y.to_vec::<C64>()?,
+    ///     [C64::new(5.5, 0.0), C64::new(-1.0, 1.5), C64::new(-1.5, 0.0)]
+    /// );
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -139,6 +259,19 @@ impl Tensor {
     /// - `last_dim_size`: the length of the last transformed dimension
     ///
     /// PyTorch: `aten::_fft_c2r`.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(
+    ///     &[C64::new(10.0, 0.0), C64::new(-2.0, 2.0), C64::new(-2.0, 0.0)],
+    ///     3,
+    ///     &machine,
+    /// )?;
+    /// assert_eq!(x._fft_c2r(0, 4)?.to_vec::<f32>()?, [4.0, 8.0, 12.0, 16.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -158,6 +291,20 @@ impl Tensor {
     /// - `options`: [`struct@FftC2r`], which has defaults
     ///
     /// PyTorch: `aten::_fft_c2r`.
+    ///
+    /// ```
+    /// # use millstream_types::element::C64;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(
+    ///     &[C64::new(10.0, 0.0), C64::new(-2.0, 2.0), C64::new(-2.0, 0.0)],
+    ///     3,
+    ///     &machine,
+    /// )?;
+    /// let y = x._fft_c2r_with(0, 4, options::FftC2r::default().normalization(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -17,6 +17,16 @@ impl Tensor {
     ///
     /// The op `fused`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let z = Tensor::fused(&[&x, &y], "neg(%0);mul(#0,%1)")?; // -x, and that times y
+    /// assert_eq!(z.to_vec::<f32>()?, [-3.0, -10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]

@@ -10,6 +10,20 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Ints, Real, call};
 
 /// Options of [`Tensor::_ctc_loss_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let log_probs = Tensor::from_slice(&[0.0f32, -1.0, -2.0, -0.5], (2, 1, 2), &machine)?;
+/// let targets = Tensor::from_slice(&[0i64], (1, 1), &machine)?;
+/// let input_lengths = Tensor::from_slice(&[2i64], 1, &machine)?;
+/// let target_lengths = Tensor::from_slice(&[1i64], 1, &machine)?;
+/// let options = options::CtcLoss::default().blank(1);
+/// let (loss, _) =
+///     log_probs._ctc_loss_with(&targets, &input_lengths, &target_lengths, 1, options)?;
+/// assert_eq!(loss.to_string(), "tensor([0.2336])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CtcLoss {
     attrs: Attrs,
@@ -17,6 +31,20 @@ pub struct CtcLoss {
 
 impl CtcLoss {
     /// Sets `blank`: the class of the blank label; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let log_probs = Tensor::from_slice(&[0.0f32, -1.0, -2.0, -0.5], (2, 1, 2), &machine)?;
+    /// let targets = Tensor::from_slice(&[0i64], (1, 1), &machine)?;
+    /// let input_lengths = Tensor::from_slice(&[2i64], 1, &machine)?;
+    /// let target_lengths = Tensor::from_slice(&[1i64], 1, &machine)?;
+    /// let options = options::CtcLoss::default().blank(1);
+    /// let (loss, _) =
+    ///     log_probs._ctc_loss_with(&targets, &input_lengths, &target_lengths, 1, options)?;
+    /// assert_eq!(loss.to_string(), "tensor([0.2336])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn blank(mut self, blank: impl Int) -> CtcLoss {
         self.attrs.set("blank", blank.to_int());
@@ -24,6 +52,22 @@ impl CtcLoss {
     }
 
     /// Sets `zero_infinity`: whether gradients of infinite losses are 0; default false.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros((1, 1, 3), DType::F32, &machine)?.with_grad()?; // one step
+    /// let targets = Tensor::from_slice(&[1i64, 2], (1, 2), &machine)?; // of two labels
+    /// let one = Tensor::full(1, 1, &machine)?;
+    /// let two = Tensor::full(1, 2, &machine)?;
+    /// let tape = machine.tape();
+    /// let zero = options::CtcLoss::default().zero_infinity(true);
+    /// let (loss, _) = x._ctc_loss_with(&targets, &one, &two, 2, zero)?;
+    /// tape.backward(&loss.sum(..)?)?;
+    /// assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [0.0; 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn zero_infinity(mut self, zero_infinity: bool) -> CtcLoss {
         self.attrs.set("zero_infinity", zero_infinity);
@@ -32,6 +76,18 @@ impl CtcLoss {
 }
 
 /// Options of [`Tensor::grid_sampler_2d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
+/// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
+/// let options = options::GridSampler2d::default().interpolation_mode(1);
+/// let y = x.grid_sampler_2d_with(&grid, options)?;
+/// assert_eq!(y.shape(), [1, 1, 1, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GridSampler2d {
     attrs: Attrs,
@@ -39,6 +95,18 @@ pub struct GridSampler2d {
 
 impl GridSampler2d {
     /// Sets `align_corners`: whether -1 and 1 are centres of elements; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
+    /// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
+    /// let options = options::GridSampler2d::default().align_corners(true);
+    /// let y = x.grid_sampler_2d_with(&grid, options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.875]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn align_corners(mut self, align_corners: bool) -> GridSampler2d {
         self.attrs.set("align_corners", align_corners);
@@ -46,6 +114,18 @@ impl GridSampler2d {
     }
 
     /// Sets `interpolation_mode`: 0 linear, 1 nearest, 2 cubic; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
+    /// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
+    /// let options = options::GridSampler2d::default().interpolation_mode(1);
+    /// let y = x.grid_sampler_2d_with(&grid, options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn interpolation_mode(mut self, interpolation_mode: impl Int) -> GridSampler2d {
         self.attrs.set("interpolation_mode", interpolation_mode.to_int());
@@ -53,6 +133,17 @@ impl GridSampler2d {
     }
 
     /// Sets `padding_mode`: 0 zeros, 1 the border, 2 reflections; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
+    /// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
+    /// let y = x.grid_sampler_2d_with(&grid, options::GridSampler2d::default().padding_mode(1))?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn padding_mode(mut self, padding_mode: impl Int) -> GridSampler2d {
         self.attrs.set("padding_mode", padding_mode.to_int());
@@ -61,6 +152,19 @@ impl GridSampler2d {
 }
 
 /// Options of [`Tensor::grid_sampler_3d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
+/// let grid =
+///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
+/// let options = options::GridSampler3d::default().interpolation_mode(1);
+/// let y = x.grid_sampler_3d_with(&grid, options)?;
+/// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GridSampler3d {
     attrs: Attrs,
@@ -68,6 +172,19 @@ pub struct GridSampler3d {
 
 impl GridSampler3d {
     /// Sets `align_corners`: whether -1 and 1 are centres of elements; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
+    /// let grid =
+    ///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
+    /// let options = options::GridSampler3d::default().align_corners(true);
+    /// let y = x.grid_sampler_3d_with(&grid, options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.875]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn align_corners(mut self, align_corners: bool) -> GridSampler3d {
         self.attrs.set("align_corners", align_corners);
@@ -75,6 +192,19 @@ impl GridSampler3d {
     }
 
     /// Sets `interpolation_mode`: 0 linear, 1 nearest, 2 cubic; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
+    /// let grid =
+    ///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
+    /// let options = options::GridSampler3d::default().interpolation_mode(1);
+    /// let y = x.grid_sampler_3d_with(&grid, options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn interpolation_mode(mut self, interpolation_mode: impl Int) -> GridSampler3d {
         self.attrs.set("interpolation_mode", interpolation_mode.to_int());
@@ -82,6 +212,18 @@ impl GridSampler3d {
     }
 
     /// Sets `padding_mode`: 0 zeros, 1 the border, 2 reflections; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
+    /// let grid =
+    ///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
+    /// let y = x.grid_sampler_3d_with(&grid, options::GridSampler3d::default().padding_mode(1))?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn padding_mode(mut self, padding_mode: impl Int) -> GridSampler3d {
         self.attrs.set("padding_mode", padding_mode.to_int());
@@ -90,6 +232,17 @@ impl GridSampler3d {
 }
 
 /// Options of [`Tensor::segment_reduce_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+/// let lengths = Tensor::from_slice(&[1i64, 3], 2, &machine)?;
+/// let options = options::SegmentReduce::default().initial(10.0);
+/// let y = data.segment_reduce_with(&lengths, "sum", options)?;
+/// assert_eq!(y.to_vec::<f32>()?, [11.0, 19.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SegmentReduce {
     attrs: Attrs,
@@ -97,6 +250,18 @@ pub struct SegmentReduce {
 
 impl SegmentReduce {
     /// Sets `axis`: the dimension of the segments; lengths has those up to it; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let lengths = Tensor::from_slice(&[1i64, 2, 2, 1], (2, 2), &machine)?;
+    /// let options = options::SegmentReduce::default().axis(1);
+    /// let y = data.segment_reduce_with(&lengths, "max", options)?;
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 5.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn axis(mut self, axis: impl Int) -> SegmentReduce {
         self.attrs.set("axis", axis.to_int());
@@ -104,6 +269,17 @@ impl SegmentReduce {
     }
 
     /// Sets `initial`: the value to start with.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// let lengths = Tensor::from_slice(&[1i64, 3], 2, &machine)?;
+    /// let options = options::SegmentReduce::default().initial(10.0);
+    /// let y = data.segment_reduce_with(&lengths, "sum", options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [11.0, 19.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn initial(mut self, initial: impl Real) -> SegmentReduce {
         self.attrs.set("initial", initial.to_real());
@@ -118,6 +294,17 @@ impl Tensor {
     /// - `grid`: \[n,..,d\] of d coordinates; x's dtype
     ///
     /// PyTorch: `aten::grid_sampler_2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
+    /// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
+    /// let y = x.grid_sampler_2d(&grid)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -136,6 +323,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::grid_sampler_2d`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
+    /// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
+    /// let options = options::GridSampler2d::default().interpolation_mode(1);
+    /// let y = x.grid_sampler_2d_with(&grid, options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -151,6 +350,18 @@ impl Tensor {
     /// - `grid`: \[n,..,d\] of d coordinates; x's dtype
     ///
     /// PyTorch: `aten::grid_sampler_3d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
+    /// let grid =
+    ///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
+    /// let y = x.grid_sampler_3d(&grid)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -169,6 +380,19 @@ impl Tensor {
     ///
     /// PyTorch: `aten::grid_sampler_3d`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
+    /// let grid =
+    ///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
+    /// let options = options::GridSampler3d::default().interpolation_mode(1);
+    /// let y = x.grid_sampler_3d_with(&grid, options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -185,6 +409,15 @@ impl Tensor {
     /// - `reduce`: "sum", "mean", "max", "min" or "prod"
     ///
     /// PyTorch: `aten::segment_reduce`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// let lengths = Tensor::from_slice(&[1i64, 3], 2, &machine)?;
+    /// assert_eq!(data.segment_reduce(&lengths, "sum")?.to_vec::<f32>()?, [1.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -205,6 +438,17 @@ impl Tensor {
     /// - `options`: [`struct@SegmentReduce`], which has defaults
     ///
     /// PyTorch: `aten::segment_reduce`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// let lengths = Tensor::from_slice(&[1i64, 3], 2, &machine)?;
+    /// let options = options::SegmentReduce::default().initial(10.0);
+    /// let y = data.segment_reduce_with(&lengths, "sum", options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [11.0, 19.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -230,6 +474,19 @@ impl Tensor {
     /// - `output_size`: the lengths of the result
     ///
     /// PyTorch: `aten::fractional_max_pool`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 5.0, 2.0, 4.0], (1, 1, 1, 4), &machine)?;
+    /// let samples = Tensor::from_slice(&[0.5f32, 0.5], (1, 1, 2), &machine)?;
+    /// let (values, indices) = x.fractional_max_pool(&samples, [1, 2], [1, 2])?;
+    /// assert_eq!(values.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(values.to_vec::<f32>()?, [5.0, 4.0]);
+    /// assert_eq!(indices.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -258,6 +515,18 @@ impl Tensor {
     /// - `max_target_length`: the greatest number of labels of a sequence
     ///
     /// PyTorch: `aten::_ctc_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let log_probs = Tensor::from_slice(&[0.0f32, -1.0, -2.0, -0.5], (2, 1, 2), &machine)?;
+    /// let targets = Tensor::from_slice(&[1i64], (1, 1), &machine)?;
+    /// let input_lengths = Tensor::from_slice(&[2i64], 1, &machine)?;
+    /// let target_lengths = Tensor::from_slice(&[1i64], 1, &machine)?;
+    /// let (loss, _) = log_probs._ctc_loss(&targets, &input_lengths, &target_lengths, 1)?;
+    /// assert_eq!(loss.to_string(), "tensor([0.1285])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -289,6 +558,20 @@ impl Tensor {
     /// - `options`: [`struct@CtcLoss`], which has defaults
     ///
     /// PyTorch: `aten::_ctc_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let log_probs = Tensor::from_slice(&[0.0f32, -1.0, -2.0, -0.5], (2, 1, 2), &machine)?;
+    /// let targets = Tensor::from_slice(&[0i64], (1, 1), &machine)?;
+    /// let input_lengths = Tensor::from_slice(&[2i64], 1, &machine)?;
+    /// let target_lengths = Tensor::from_slice(&[1i64], 1, &machine)?;
+    /// let options = options::CtcLoss::default().blank(1);
+    /// let (loss, _) =
+    ///     log_probs._ctc_loss_with(&targets, &input_lengths, &target_lengths, 1, options)?;
+    /// assert_eq!(loss.to_string(), "tensor([0.2336])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -11,6 +11,17 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Operand, call};
 
 /// Options of [`Tensor::index_add_with`] and [`Tensor::index_add_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+/// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+/// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+/// let y = x.index_add_with(&index, &source, 0, options::IndexAdd::default().alpha(2))?;
+/// assert_eq!(y.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct IndexAdd {
     attrs: Attrs,
@@ -18,6 +29,17 @@ pub struct IndexAdd {
 
 impl IndexAdd {
     /// Sets `alpha`: factor of source; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let y = x.index_add_with(&index, &source, 0, options::IndexAdd::default().alpha(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> IndexAdd {
         self.attrs.set("alpha", call::number(alpha));
@@ -26,6 +48,18 @@ impl IndexAdd {
 }
 
 /// Options of [`Tensor::index_put_with`] and [`Tensor::index_put_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+/// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+/// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+/// let options = options::IndexPut::default().accumulate(true);
+/// let y = x.index_put_with(&values, &[&index], options)?;
+/// assert_eq!(y.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct IndexPut {
     attrs: Attrs,
@@ -33,6 +67,18 @@ pub struct IndexPut {
 
 impl IndexPut {
     /// Sets `accumulate`: add instead of setting; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let options = options::IndexPut::default().accumulate(true);
+    /// let y = x.index_put_with(&values, &[&index], options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn accumulate(mut self, accumulate: bool) -> IndexPut {
         self.attrs.set("accumulate", accumulate);
@@ -41,6 +87,18 @@ impl IndexPut {
 }
 
 /// Options of [`Tensor::scatter_reduce_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+/// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+/// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+/// let options = options::ScatterReduce::default().include_self(false);
+/// let y = x.scatter_reduce_with(&index, &src, 0, "prod", options)?;
+/// assert_eq!(y.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScatterReduce {
     attrs: Attrs,
@@ -48,6 +106,18 @@ pub struct ScatterReduce {
 
 impl ScatterReduce {
     /// Sets `include_self`: whether the elements of x at the index are combined, too; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let options = options::ScatterReduce::default().include_self(false);
+    /// let y = x.scatter_reduce_with(&index, &src, 0, "prod", options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn include_self(mut self, include_self: bool) -> ScatterReduce {
         self.attrs.set("include_self", include_self);
@@ -63,6 +133,15 @@ impl Tensor {
     /// - `dim`: the dimension that the index counts along
     ///
     /// PyTorch: `aten::gather`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0, 1, 0], (2, 2), &machine)?;
+    /// assert_eq!(x.gather(&index, 1)?.to_vec::<f32>()?, [1.0, 1.0, 4.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -83,6 +162,16 @@ impl Tensor {
     /// - `dim`: the dimension that the index counts along
     ///
     /// PyTorch: `aten::scatter`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// assert_eq!(x.scatter(&index, &src, 0)?.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -109,6 +198,17 @@ impl Tensor {
     /// - `dim`: the dimension that the index counts along
     ///
     /// PyTorch: `aten::scatter_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// x.scatter_(&index, &src, 0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -137,6 +237,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::scatter_add`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// assert_eq!(x.scatter_add(&index, &src, 0)?.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -157,6 +267,17 @@ impl Tensor {
     /// - `dim`: the dimension that the index counts along
     ///
     /// PyTorch: `aten::scatter_add_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// x.scatter_add_(&index, &src, 0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -180,6 +301,16 @@ impl Tensor {
     /// - `reduce`: "sum", "prod", "amax" or "amin"; the extrema of NaN are NaN
     ///
     /// PyTorch: `aten::scatter_reduce`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// assert_eq!(x.scatter_reduce(&index, &src, 0, "prod")?.to_vec::<f32>()?, [20.0, 2.0, 30.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -211,6 +342,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::scatter_reduce`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let options = options::ScatterReduce::default().include_self(false);
+    /// let y = x.scatter_reduce_with(&index, &src, 0, "prod", options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -239,6 +382,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::index_select`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// assert_eq!(x.index_select(&index, 0)?.to_vec::<f32>()?, [3.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -258,6 +410,16 @@ impl Tensor {
     /// - `dim`: the dimension
     ///
     /// PyTorch: `aten::index_add`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// assert_eq!(x.index_add(&index, &source, 0)?.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -280,6 +442,17 @@ impl Tensor {
     /// - `options`: [`struct@IndexAdd`], which has defaults
     ///
     /// PyTorch: `aten::index_add`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let y = x.index_add_with(&index, &source, 0, options::IndexAdd::default().alpha(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -308,6 +481,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::index_add_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// x.index_add_(&index, &source, 0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -330,6 +514,17 @@ impl Tensor {
     /// - `options`: [`struct@IndexAdd`], which has defaults
     ///
     /// PyTorch: `aten::index_add_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// x.index_add_with_(&index, &source, 0, options::IndexAdd::default().alpha(2))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -358,6 +553,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::index_put`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// assert_eq!(x.index_put(&values, &[&index])?.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -376,6 +581,18 @@ impl Tensor {
     /// - `options`: [`struct@IndexPut`], which has defaults
     ///
     /// PyTorch: `aten::index_put`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let options = options::IndexPut::default().accumulate(true);
+    /// let y = x.index_put_with(&values, &[&index], options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -400,6 +617,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::index_put_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// x.index_put_(&values, &[&index])?;
+    /// assert_eq!(x.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -419,6 +647,18 @@ impl Tensor {
     /// - `options`: [`struct@IndexPut`], which has defaults
     ///
     /// PyTorch: `aten::index_put_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let options = options::IndexPut::default().accumulate(true);
+    /// x.index_put_with_(&values, &[&index], options)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -443,6 +683,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::masked_select`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let mask = Tensor::from_slice(&[true, false, true], 3, &machine)?;
+    /// assert_eq!(x.masked_select(&mask)?.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -457,6 +706,16 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::nonzero`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 5.0, 6.0], 3, &machine)?;
+    /// let y = x.nonzero()?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

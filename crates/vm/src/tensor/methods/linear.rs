@@ -10,6 +10,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Real, call};
 
 /// Options of [`Tensor::linalg_cholesky_ex_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 5.0], (2, 2), &machine)?;
+/// let (u, _) = a.linalg_cholesky_ex_with(options::LinalgCholeskyEx::default().upper(true))?;
+/// assert_eq!(u.to_vec::<f32>()?, [2.0, 1.0, 0.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgCholeskyEx {
     attrs: Attrs,
@@ -17,6 +26,17 @@ pub struct LinalgCholeskyEx {
 
 impl LinalgCholeskyEx {
     /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 1.0], (2, 2), &machine)?; // not definite
+    /// let (_, info) = a.linalg_cholesky_ex()?;
+    /// assert_eq!(info.item::<i32>()?, 2);
+    /// let checked = options::LinalgCholeskyEx::default().check_errors(true);
+    /// assert!(a.linalg_cholesky_ex_with(checked)?.0.to_vec::<f32>().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn check_errors(mut self, check_errors: bool) -> LinalgCholeskyEx {
         self.attrs.set("check_errors", check_errors);
@@ -24,6 +44,15 @@ impl LinalgCholeskyEx {
     }
 
     /// Sets `upper`: the upper factor instead of the lower; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 5.0], (2, 2), &machine)?;
+    /// let (u, _) = a.linalg_cholesky_ex_with(options::LinalgCholeskyEx::default().upper(true))?;
+    /// assert_eq!(u.to_vec::<f32>()?, [2.0, 1.0, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn upper(mut self, upper: bool) -> LinalgCholeskyEx {
         self.attrs.set("upper", upper);
@@ -32,6 +61,17 @@ impl LinalgCholeskyEx {
 }
 
 /// Options of [`Tensor::linalg_eig_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
+/// let (values, vectors) =
+///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
+/// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
+/// assert_eq!(vectors.shape(), [0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgEig {
     attrs: Attrs,
@@ -39,6 +79,17 @@ pub struct LinalgEig {
 
 impl LinalgEig {
     /// Sets `compute_v`: whether to return the eigenvectors; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
+    /// let (values, vectors) =
+    ///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
+    /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
+    /// assert_eq!(vectors.shape(), [0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn compute_v(mut self, compute_v: bool) -> LinalgEig {
         self.attrs.set("compute_v", compute_v);
@@ -47,6 +98,15 @@ impl LinalgEig {
 }
 
 /// Options of [`Tensor::linalg_eigh_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
+/// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
+/// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgEigh {
     attrs: Attrs,
@@ -54,6 +114,17 @@ pub struct LinalgEigh {
 
 impl LinalgEigh {
     /// Sets `compute_v`: whether to return the eigenvectors; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 1.0, 3.0], (2, 2), &machine)?;
+    /// let (values, vectors) =
+    ///     a.linalg_eigh_with(options::LinalgEigh::default().compute_v(false))?;
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
+    /// assert_eq!(vectors.shape(), [0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn compute_v(mut self, compute_v: bool) -> LinalgEigh {
         self.attrs.set("compute_v", compute_v);
@@ -61,6 +132,15 @@ impl LinalgEigh {
     }
 
     /// Sets `UPLO`: the triangle that is read, "L" or "U"; default L.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
+    /// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn uplo(mut self, uplo: &str) -> LinalgEigh {
         self.attrs.set("UPLO", uplo);
@@ -69,6 +149,15 @@ impl LinalgEigh {
 }
 
 /// Options of [`Tensor::linalg_inv_ex_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], (2, 2), &machine)?; // singular
+/// let checked = options::LinalgInvEx::default().check_errors(true);
+/// assert!(a.linalg_inv_ex_with(checked)?.0.to_vec::<f32>().is_err());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgInvEx {
     attrs: Attrs,
@@ -76,6 +165,15 @@ pub struct LinalgInvEx {
 
 impl LinalgInvEx {
     /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], (2, 2), &machine)?; // singular
+    /// let checked = options::LinalgInvEx::default().check_errors(true);
+    /// assert!(a.linalg_inv_ex_with(checked)?.0.to_vec::<f32>().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn check_errors(mut self, check_errors: bool) -> LinalgInvEx {
         self.attrs.set("check_errors", check_errors);
@@ -84,6 +182,17 @@ impl LinalgInvEx {
 }
 
 /// Options of [`Tensor::linalg_ldl_factor_ex_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 3.0], (2, 2), &machine)?;
+/// let (ld, pivots, _) =
+///     a.linalg_ldl_factor_ex_with(options::LinalgLdlFactorEx::default().hermitian(true))?;
+/// assert_eq!(ld.to_vec::<f32>()?, [4.0, 0.0, 0.5, 2.0]);
+/// assert_eq!(pivots.to_vec::<i32>()?, [1, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLdlFactorEx {
     attrs: Attrs,
@@ -91,6 +200,15 @@ pub struct LinalgLdlFactorEx {
 
 impl LinalgLdlFactorEx {
     /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[0.0f32, 0.0, 0.0, 0.0], (2, 2), &machine)?;
+    /// let checked = options::LinalgLdlFactorEx::default().check_errors(true);
+    /// assert!(a.linalg_ldl_factor_ex_with(checked)?.0.to_vec::<f32>().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn check_errors(mut self, check_errors: bool) -> LinalgLdlFactorEx {
         self.attrs.set("check_errors", check_errors);
@@ -98,6 +216,17 @@ impl LinalgLdlFactorEx {
     }
 
     /// Sets `hermitian`: whether A is Hermitian; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 3.0], (2, 2), &machine)?;
+    /// let (ld, pivots, _) =
+    ///     a.linalg_ldl_factor_ex_with(options::LinalgLdlFactorEx::default().hermitian(true))?;
+    /// assert_eq!(ld.to_vec::<f32>()?, [4.0, 0.0, 0.5, 2.0]);
+    /// assert_eq!(pivots.to_vec::<i32>()?, [1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn hermitian(mut self, hermitian: bool) -> LinalgLdlFactorEx {
         self.attrs.set("hermitian", hermitian);
@@ -106,6 +235,19 @@ impl LinalgLdlFactorEx {
 }
 
 /// Options of [`Tensor::linalg_ldl_solve_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let ld = Tensor::from_slice(&[4.0f32, 0.0, 0.5, 2.0], (2, 2), &machine)?;
+/// let pivots = Tensor::from_slice(&[1i32, 2], 2, &machine)?;
+/// let b = Tensor::from_slice(&[8.0f32, 8.0], (2, 1), &machine)?;
+/// let options = options::LinalgLdlSolve::default().hermitian(true);
+/// let y = ld.linalg_ldl_solve_with(&pivots, &b, options)?;
+/// assert_eq!(y.shape(), [2, 1]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLdlSolve {
     attrs: Attrs,
@@ -113,6 +255,19 @@ pub struct LinalgLdlSolve {
 
 impl LinalgLdlSolve {
     /// Sets `hermitian`: whether A is Hermitian; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let ld = Tensor::from_slice(&[4.0f32, 0.0, 0.5, 2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[1i32, 2], 2, &machine)?;
+    /// let b = Tensor::from_slice(&[8.0f32, 8.0], (2, 1), &machine)?;
+    /// let options = options::LinalgLdlSolve::default().hermitian(true);
+    /// let y = ld.linalg_ldl_solve_with(&pivots, &b, options)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn hermitian(mut self, hermitian: bool) -> LinalgLdlSolve {
         self.attrs.set("hermitian", hermitian);
@@ -121,6 +276,18 @@ impl LinalgLdlSolve {
 }
 
 /// Options of [`Tensor::linalg_lstsq_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 1.0, 1.0, 2.0], (3, 2), &machine)?;
+/// let b = Tensor::from_slice(&[1.0f32, 2.0, 6.0], (3, 1), &machine)?;
+/// let (x, _, _, s) =
+///     a.linalg_lstsq_with(&b, options::LinalgLstsq::default().driver("gelsd"))?;
+/// assert_eq!(x.to_string(), "tensor([[0.5000],\n        [2.5000]])");
+/// assert_eq!(s.to_string(), "tensor([2.6762, 0.9153])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLstsq {
     attrs: Attrs,
@@ -129,6 +296,18 @@ pub struct LinalgLstsq {
 impl LinalgLstsq {
     /// Sets `driver`: "gelsy", "gels", "gelsd" or "gelss", which differ in the results returned;
     /// default gelsy.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 1.0, 1.0, 2.0], (3, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[1.0f32, 2.0, 6.0], (3, 1), &machine)?;
+    /// let (x, _, _, s) =
+    ///     a.linalg_lstsq_with(&b, options::LinalgLstsq::default().driver("gelsd"))?;
+    /// assert_eq!(x.to_string(), "tensor([[0.5000],\n        [2.5000]])");
+    /// assert_eq!(s.to_string(), "tensor([2.6762, 0.9153])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn driver(mut self, driver: &str) -> LinalgLstsq {
         self.attrs.set("driver", driver);
@@ -136,6 +315,17 @@ impl LinalgLstsq {
     }
 
     /// Sets `rcond`: the least singular value that counts, relative to the greatest.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 0.125], (2, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[4.0f32, 1.0], (2, 1), &machine)?;
+    /// let (_, _, rank, _) =
+    ///     a.linalg_lstsq_with(&b, options::LinalgLstsq::default().rcond(0.5))?;
+    /// assert_eq!(rank.item::<i64>()?, 1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn rcond(mut self, rcond: impl Real) -> LinalgLstsq {
         self.attrs.set("rcond", rcond.to_real());
@@ -144,6 +334,17 @@ impl LinalgLstsq {
 }
 
 /// Options of [`Tensor::linalg_lu_factor_ex_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[2.0f32, 1.0, 4.0, 6.0], (2, 2), &machine)?;
+/// let (lu, pivots, _) =
+///     a.linalg_lu_factor_ex_with(options::LinalgLuFactorEx::default().pivot(true))?;
+/// assert_eq!(lu.to_vec::<f32>()?, [4.0, 6.0, 0.5, -2.0]);
+/// assert_eq!(pivots.to_vec::<i32>()?, [2, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLuFactorEx {
     attrs: Attrs,
@@ -151,6 +352,17 @@ pub struct LinalgLuFactorEx {
 
 impl LinalgLuFactorEx {
     /// Sets `check_errors`: whether the call fails where info is not 0; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], (2, 2), &machine)?; // singular
+    /// let (_, _, info) = a.linalg_lu_factor_ex()?;
+    /// assert_eq!(info.item::<i32>()?, 2);
+    /// let checked = options::LinalgLuFactorEx::default().check_errors(true);
+    /// assert!(a.linalg_lu_factor_ex_with(checked)?.0.to_vec::<f32>().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn check_errors(mut self, check_errors: bool) -> LinalgLuFactorEx {
         self.attrs.set("check_errors", check_errors);
@@ -158,6 +370,17 @@ impl LinalgLuFactorEx {
     }
 
     /// Sets `pivot`: true: rows are exchanged; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 4.0, 6.0], (2, 2), &machine)?;
+    /// let (lu, pivots, _) =
+    ///     a.linalg_lu_factor_ex_with(options::LinalgLuFactorEx::default().pivot(true))?;
+    /// assert_eq!(lu.to_vec::<f32>()?, [4.0, 6.0, 0.5, -2.0]);
+    /// assert_eq!(pivots.to_vec::<i32>()?, [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn pivot(mut self, pivot: bool) -> LinalgLuFactorEx {
         self.attrs.set("pivot", pivot);
@@ -166,6 +389,19 @@ impl LinalgLuFactorEx {
 }
 
 /// Options of [`Tensor::linalg_lu_solve_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+/// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+/// let b = Tensor::from_slice(&[4.0f32, 16.0], (2, 1), &machine)?;
+/// let options = options::LinalgLuSolve::default().adjoint(true);
+/// let y = lu.linalg_lu_solve_with(&pivots, &b, options)?;
+/// assert_eq!(y.shape(), [2, 1]);
+/// assert_eq!(y.to_vec::<f32>()?, [-5.0, 3.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLuSolve {
     attrs: Attrs,
@@ -173,6 +409,19 @@ pub struct LinalgLuSolve {
 
 impl LinalgLuSolve {
     /// Sets `adjoint`: whether the adjoint of A stands in its place; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let b = Tensor::from_slice(&[4.0f32, 16.0], (2, 1), &machine)?;
+    /// let options = options::LinalgLuSolve::default().adjoint(true);
+    /// let y = lu.linalg_lu_solve_with(&pivots, &b, options)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.0, 3.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn adjoint(mut self, adjoint: bool) -> LinalgLuSolve {
         self.attrs.set("adjoint", adjoint);
@@ -180,6 +429,19 @@ impl LinalgLuSolve {
     }
 
     /// Sets `left`: whether A stands left of the unknown matrix; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let b = Tensor::from_slice(&[4.0f32, 16.0], (1, 2), &machine)?;
+    /// let options = options::LinalgLuSolve::default().left(false);
+    /// let y = lu.linalg_lu_solve_with(&pivots, &b, options)?;
+    /// assert_eq!(y.shape(), [1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.0, 3.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn left(mut self, left: bool) -> LinalgLuSolve {
         self.attrs.set("left", left);
@@ -188,6 +450,15 @@ impl LinalgLuSolve {
 }
 
 /// Options of [`Tensor::linalg_qr_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[3.0f32, 1.0, 4.0, 2.0], (2, 2), &machine)?;
+/// let (_, r) = a.linalg_qr_with(options::LinalgQr::default().mode("r"))?;
+/// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgQr {
     attrs: Attrs,
@@ -195,6 +466,15 @@ pub struct LinalgQr {
 
 impl LinalgQr {
     /// Sets `mode`: "reduced", "complete", or "r" without Q; default reduced.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 1.0, 4.0, 2.0], (2, 2), &machine)?;
+    /// let (_, r) = a.linalg_qr_with(options::LinalgQr::default().mode("r"))?;
+    /// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn mode(mut self, mode: &str) -> LinalgQr {
         self.attrs.set("mode", mode);
@@ -203,6 +483,18 @@ impl LinalgQr {
 }
 
 /// Options of [`Tensor::linalg_solve_triangular_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 4.0], (2, 2), &machine)?;
+/// let b = Tensor::from_slice(&[4.0f32, 8.0], (2, 1), &machine)?;
+/// let options = options::LinalgSolveTriangular::default().upper(true);
+/// let y = a.linalg_solve_triangular_with(&b, options)?;
+/// assert_eq!(y.shape(), [2, 1]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgSolveTriangular {
     attrs: Attrs,
@@ -210,6 +502,18 @@ pub struct LinalgSolveTriangular {
 
 impl LinalgSolveTriangular {
     /// Sets `left`: whether A stands left of the unknown matrix; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 0.0, 1.0, 4.0], (2, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[3.0f32, 4.0], (1, 2), &machine)?;
+    /// let options = options::LinalgSolveTriangular::default().left(false);
+    /// let y = a.linalg_solve_triangular_with(&b, options)?;
+    /// assert_eq!(y.shape(), [1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn left(mut self, left: bool) -> LinalgSolveTriangular {
         self.attrs.set("left", left);
@@ -217,6 +521,18 @@ impl LinalgSolveTriangular {
     }
 
     /// Sets `unitriangular`: whether the diagonal counts as ones; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 0.0, 1.0, 4.0], (2, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[2.0f32, 9.0], (2, 1), &machine)?;
+    /// let options = options::LinalgSolveTriangular::default().unitriangular(true);
+    /// let y = a.linalg_solve_triangular_with(&b, options)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn unitriangular(mut self, unitriangular: bool) -> LinalgSolveTriangular {
         self.attrs.set("unitriangular", unitriangular);
@@ -224,6 +540,18 @@ impl LinalgSolveTriangular {
     }
 
     /// Sets `upper`: whether it is the upper triangle; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 4.0], (2, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[4.0f32, 8.0], (2, 1), &machine)?;
+    /// let options = options::LinalgSolveTriangular::default().upper(true);
+    /// let y = a.linalg_solve_triangular_with(&b, options)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn upper(mut self, upper: bool) -> LinalgSolveTriangular {
         self.attrs.set("upper", upper);
@@ -232,6 +560,16 @@ impl LinalgSolveTriangular {
 }
 
 /// Options of [`Tensor::linalg_svd_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[3.0f32, 0.0, 4.0, 5.0], (2, 2), &machine)?;
+/// let (u, s, _) = a.linalg_svd_with(options::LinalgSvd::default().compute_uv(false))?;
+/// assert_eq!(u.shape(), [0]);
+/// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgSvd {
     attrs: Attrs,
@@ -239,6 +577,16 @@ pub struct LinalgSvd {
 
 impl LinalgSvd {
     /// Sets `compute_uv`: whether to return U and V; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 0.0, 4.0, 5.0], (2, 2), &machine)?;
+    /// let (u, s, _) = a.linalg_svd_with(options::LinalgSvd::default().compute_uv(false))?;
+    /// assert_eq!(u.shape(), [0]);
+    /// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn compute_uv(mut self, compute_uv: bool) -> LinalgSvd {
         self.attrs.set("compute_uv", compute_uv);
@@ -246,6 +594,17 @@ impl LinalgSvd {
     }
 
     /// Sets `full_matrices`: whether U and V are square; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 4.0], (2, 1), &machine)?;
+    /// let full = options::LinalgSvd::default().full_matrices(true);
+    /// let (u, s, _) = a.linalg_svd_with(full)?;
+    /// assert_eq!(u.shape(), [2, 2]);
+    /// assert!((s.item::<f32>()? - 5.0).abs() < 1e-5);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn full_matrices(mut self, full_matrices: bool) -> LinalgSvd {
         self.attrs.set("full_matrices", full_matrices);
@@ -254,6 +613,18 @@ impl LinalgSvd {
 }
 
 /// Options of [`Tensor::lu_unpack_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+/// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+/// let (p, l, _) =
+///     lu.lu_unpack_with(&pivots, options::LuUnpack::default().unpack_data(false))?;
+/// assert_eq!(p.to_vec::<f32>()?, [0.0, 1.0, 1.0, 0.0]);
+/// assert_eq!(l.shape(), [0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LuUnpack {
     attrs: Attrs,
@@ -261,6 +632,18 @@ pub struct LuUnpack {
 
 impl LuUnpack {
     /// Sets `unpack_data`: whether to return L and U; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let (p, l, _) =
+    ///     lu.lu_unpack_with(&pivots, options::LuUnpack::default().unpack_data(false))?;
+    /// assert_eq!(p.to_vec::<f32>()?, [0.0, 1.0, 1.0, 0.0]);
+    /// assert_eq!(l.shape(), [0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn unpack_data(mut self, unpack_data: bool) -> LuUnpack {
         self.attrs.set("unpack_data", unpack_data);
@@ -268,6 +651,19 @@ impl LuUnpack {
     }
 
     /// Sets `unpack_pivots`: whether to return the permutation; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let (p, l, u) =
+    ///     lu.lu_unpack_with(&pivots, options::LuUnpack::default().unpack_pivots(false))?;
+    /// assert_eq!(p.shape(), [0]);
+    /// assert_eq!(l.to_vec::<f32>()?, [1.0, 0.0, 0.5, 1.0]);
+    /// assert_eq!(u.to_vec::<f32>()?, [4.0, 6.0, 0.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn unpack_pivots(mut self, unpack_pivots: bool) -> LuUnpack {
         self.attrs.set("unpack_pivots", unpack_pivots);
@@ -276,6 +672,17 @@ impl LuUnpack {
 }
 
 /// Options of [`Tensor::ormqr_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
+/// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
+/// let other = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
+/// let y = a.ormqr_with(&tau, &other, options::Ormqr::default().left(false))?;
+/// assert_eq!(y.to_string(), "tensor([[-2.2000,  0.4000]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Ormqr {
     attrs: Attrs,
@@ -283,6 +690,17 @@ pub struct Ormqr {
 
 impl Ormqr {
     /// Sets `left`: whether A stands left of the unknown matrix; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
+    /// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
+    /// let other = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
+    /// let y = a.ormqr_with(&tau, &other, options::Ormqr::default().left(false))?;
+    /// assert_eq!(y.to_string(), "tensor([[-2.2000,  0.4000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn left(mut self, left: bool) -> Ormqr {
         self.attrs.set("left", left);
@@ -290,6 +708,17 @@ impl Ormqr {
     }
 
     /// Sets `transpose`: whether the adjoint of Q stands in its place; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
+    /// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
+    /// let other = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?;
+    /// let y = a.ormqr_with(&tau, &other, options::Ormqr::default().transpose(true))?;
+    /// assert_eq!(y.to_string(), "tensor([[-2.2000],\n        [ 0.4000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn transpose(mut self, transpose: bool) -> Ormqr {
         self.attrs.set("transpose", transpose);
@@ -303,6 +732,16 @@ impl Tensor {
     /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_cholesky_ex`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 5.0], (2, 2), &machine)?;
+    /// let (l, info) = a.linalg_cholesky_ex()?;
+    /// assert_eq!(l.to_vec::<f32>()?, [2.0, 0.0, 1.0, 2.0]);
+    /// assert_eq!(info.item::<i32>()?, 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -319,6 +758,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_cholesky_ex`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 5.0], (2, 2), &machine)?;
+    /// let (u, _) = a.linalg_cholesky_ex_with(options::LinalgCholeskyEx::default().upper(true))?;
+    /// assert_eq!(u.to_vec::<f32>()?, [2.0, 1.0, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -332,6 +780,17 @@ impl Tensor {
     /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_lu_factor_ex`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 4.0, 6.0], (2, 2), &machine)?;
+    /// let (lu, pivots, info) = a.linalg_lu_factor_ex()?;
+    /// assert_eq!(lu.to_vec::<f32>()?, [4.0, 6.0, 0.5, -2.0]);
+    /// assert_eq!(pivots.to_vec::<i32>()?, [2, 2]);
+    /// assert_eq!(info.item::<i32>()?, 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -347,6 +806,17 @@ impl Tensor {
     /// - `options`: [`struct@LinalgLuFactorEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_lu_factor_ex`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 4.0, 6.0], (2, 2), &machine)?;
+    /// let (lu, pivots, _) =
+    ///     a.linalg_lu_factor_ex_with(options::LinalgLuFactorEx::default().pivot(true))?;
+    /// assert_eq!(lu.to_vec::<f32>()?, [4.0, 6.0, 0.5, -2.0]);
+    /// assert_eq!(pivots.to_vec::<i32>()?, [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -366,6 +836,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::lu_unpack`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let (p, l, u) = lu.lu_unpack(&pivots)?;
+    /// assert_eq!(p.to_vec::<f32>()?, [0.0, 1.0, 1.0, 0.0]);
+    /// assert_eq!(l.to_vec::<f32>()?, [1.0, 0.0, 0.5, 1.0]);
+    /// assert_eq!(u.to_vec::<f32>()?, [4.0, 6.0, 0.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -383,6 +865,18 @@ impl Tensor {
     /// - `options`: [`struct@LuUnpack`], which has defaults
     ///
     /// PyTorch: `aten::lu_unpack`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let (p, l, _) =
+    ///     lu.lu_unpack_with(&pivots, options::LuUnpack::default().unpack_data(false))?;
+    /// assert_eq!(p.to_vec::<f32>()?, [0.0, 1.0, 1.0, 0.0]);
+    /// assert_eq!(l.shape(), [0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -406,6 +900,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_lu_solve`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let b = Tensor::from_slice(&[4.0f32, 16.0], (2, 1), &machine)?;
+    /// let y = lu.linalg_lu_solve(&pivots, &b)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -424,6 +930,19 @@ impl Tensor {
     /// - `options`: [`struct@LinalgLuSolve`], which has defaults
     ///
     /// PyTorch: `aten::linalg_lu_solve`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
+    /// let b = Tensor::from_slice(&[4.0f32, 16.0], (2, 1), &machine)?;
+    /// let options = options::LinalgLuSolve::default().adjoint(true);
+    /// let y = lu.linalg_lu_solve_with(&pivots, &b, options)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-5.0, 3.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -447,6 +966,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_solve_triangular`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 0.0, 1.0, 4.0], (2, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[2.0f32, 9.0], (2, 1), &machine)?;
+    /// let y = a.linalg_solve_triangular(&b)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -463,6 +993,18 @@ impl Tensor {
     /// - `options`: [`struct@LinalgSolveTriangular`], which has defaults
     ///
     /// PyTorch: `aten::linalg_solve_triangular`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 4.0], (2, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[4.0f32, 8.0], (2, 1), &machine)?;
+    /// let options = options::LinalgSolveTriangular::default().upper(true);
+    /// let y = a.linalg_solve_triangular_with(&b, options)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -483,6 +1025,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_inv_ex`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 0.0, 1.0, 4.0], (2, 2), &machine)?;
+    /// let (inverse, info) = a.linalg_inv_ex()?;
+    /// assert_eq!(inverse.to_vec::<f32>()?, [0.5, 0.0, -0.125, 0.25]);
+    /// assert_eq!(info.item::<i32>()?, 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -498,6 +1050,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_inv_ex`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], (2, 2), &machine)?; // singular
+    /// let checked = options::LinalgInvEx::default().check_errors(true);
+    /// assert!(a.linalg_inv_ex_with(checked)?.0.to_vec::<f32>().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -511,6 +1072,16 @@ impl Tensor {
     /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_qr`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 1.0, 4.0, 2.0], (2, 2), &machine)?;
+    /// let (q, r) = a.linalg_qr()?;
+    /// assert_eq!(q.to_string(), "tensor([[-0.6000, -0.8000],\n        [-0.8000,  0.6000]])");
+    /// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -527,6 +1098,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_qr`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 1.0, 4.0, 2.0], (2, 2), &machine)?;
+    /// let (_, r) = a.linalg_qr_with(options::LinalgQr::default().mode("r"))?;
+    /// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -540,6 +1120,16 @@ impl Tensor {
     /// - `A`, this tensor: \[..,m,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::geqrf`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 1.0, 4.0, 2.0], (2, 2), &machine)?;
+    /// let (packed, tau) = a.geqrf()?;
+    /// assert_eq!(packed.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.5000,  0.4000]])");
+    /// assert_eq!(tau.to_string(), "tensor([1.6000, 0.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -555,6 +1145,16 @@ impl Tensor {
     /// - `tau`: \[..,k\]
     ///
     /// PyTorch: `aten::linalg_householder_product`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
+    /// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
+    /// let y = a.linalg_householder_product(&tau)?;
+    /// assert_eq!(y.to_string(), "tensor([[-0.6000, -0.8000],\n        [-0.8000,  0.6000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -572,6 +1172,16 @@ impl Tensor {
     /// - `other`: \[..,m,k\]
     ///
     /// PyTorch: `aten::ormqr`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
+    /// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
+    /// let other = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?;
+    /// assert_eq!(a.ormqr(&tau, &other)?.to_string(), "tensor([[-2.2000],\n        [ 0.4000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -592,6 +1202,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::ormqr`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
+    /// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
+    /// let other = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
+    /// let y = a.ormqr_with(&tau, &other, options::Ormqr::default().left(false))?;
+    /// assert_eq!(y.to_string(), "tensor([[-2.2000,  0.4000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -608,6 +1229,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::_linalg_svd`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 0.0, 4.0, 5.0], (2, 2), &machine)?;
+    /// let (_, s, _) = a.linalg_svd()?;
+    /// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -623,6 +1253,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::_linalg_svd`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[3.0f32, 0.0, 4.0, 5.0], (2, 2), &machine)?;
+    /// let (u, s, _) = a.linalg_svd_with(options::LinalgSvd::default().compute_uv(false))?;
+    /// assert_eq!(u.shape(), [0]);
+    /// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -636,6 +1276,15 @@ impl Tensor {
     /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::_linalg_eigh`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 1.0, 3.0], (2, 2), &machine)?;
+    /// let (values, _) = a.linalg_eigh()?;
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -652,6 +1301,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::_linalg_eigh`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
+    /// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
+    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -665,6 +1323,15 @@ impl Tensor {
     /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_eig`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
+    /// let (values, _) = a.linalg_eig()?;
+    /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -681,6 +1348,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_eig`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
+    /// let (values, vectors) =
+    ///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
+    /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
+    /// assert_eq!(vectors.shape(), [0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -695,6 +1373,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_matrix_exp`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[0.0f32, 1.0, -1.0, 0.0], (2, 2), &machine)?;
+    /// let y = a.linalg_matrix_exp()?;
+    /// assert_eq!(y.to_string(), "tensor([[ 0.5403,  0.8415],\n        [-0.8415,  0.5403]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -707,6 +1394,17 @@ impl Tensor {
     /// - `A`, this tensor: \[..,n,n\]; f32, f64, c64 or c128
     ///
     /// PyTorch: `aten::linalg_ldl_factor_ex`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 3.0], (2, 2), &machine)?;
+    /// let (ld, pivots, info) = a.linalg_ldl_factor_ex()?;
+    /// assert_eq!(ld.to_vec::<f32>()?, [4.0, 0.0, 0.5, 2.0]);
+    /// assert_eq!(pivots.to_vec::<i32>()?, [1, 2]);
+    /// assert_eq!(info.item::<i32>()?, 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -722,6 +1420,17 @@ impl Tensor {
     /// - `options`: [`struct@LinalgLdlFactorEx`], which has defaults
     ///
     /// PyTorch: `aten::linalg_ldl_factor_ex`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 3.0], (2, 2), &machine)?;
+    /// let (ld, pivots, _) =
+    ///     a.linalg_ldl_factor_ex_with(options::LinalgLdlFactorEx::default().hermitian(true))?;
+    /// assert_eq!(ld.to_vec::<f32>()?, [4.0, 0.0, 0.5, 2.0]);
+    /// assert_eq!(pivots.to_vec::<i32>()?, [1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -742,6 +1451,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_ldl_solve`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let ld = Tensor::from_slice(&[4.0f32, 0.0, 0.5, 2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[1i32, 2], 2, &machine)?;
+    /// let b = Tensor::from_slice(&[8.0f32, 8.0], (2, 1), &machine)?;
+    /// let y = ld.linalg_ldl_solve(&pivots, &b)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -760,6 +1481,19 @@ impl Tensor {
     /// - `options`: [`struct@LinalgLdlSolve`], which has defaults
     ///
     /// PyTorch: `aten::linalg_ldl_solve`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let ld = Tensor::from_slice(&[4.0f32, 0.0, 0.5, 2.0], (2, 2), &machine)?;
+    /// let pivots = Tensor::from_slice(&[1i32, 2], 2, &machine)?;
+    /// let b = Tensor::from_slice(&[8.0f32, 8.0], (2, 1), &machine)?;
+    /// let options = options::LinalgLdlSolve::default().hermitian(true);
+    /// let y = ld.linalg_ldl_solve_with(&pivots, &b, options)?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -783,6 +1517,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::linalg_lstsq`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 1.0, 1.0, 2.0], (3, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[1.0f32, 2.0, 6.0], (3, 1), &machine)?;
+    /// let (x, _, rank, _) = a.linalg_lstsq(&b)?;
+    /// assert_eq!(x.to_string(), "tensor([[0.5000],\n        [2.5000]])");
+    /// assert_eq!(rank.item::<i64>()?, 2);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -800,6 +1545,18 @@ impl Tensor {
     /// - `options`: [`struct@LinalgLstsq`], which has defaults
     ///
     /// PyTorch: `aten::linalg_lstsq`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 1.0, 1.0, 2.0], (3, 2), &machine)?;
+    /// let b = Tensor::from_slice(&[1.0f32, 2.0, 6.0], (3, 1), &machine)?;
+    /// let (x, _, _, s) =
+    ///     a.linalg_lstsq_with(&b, options::LinalgLstsq::default().driver("gelsd"))?;
+    /// assert_eq!(x.to_string(), "tensor([[0.5000],\n        [2.5000]])");
+    /// assert_eq!(s.to_string(), "tensor([2.6762, 0.9153])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -11,6 +11,18 @@ use crate::api::handle::Tensor;
 use crate::tensor::call;
 
 /// Options of [`Tensor::addmm_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let bias = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
+/// let z = bias.addmm_with(&x, &y, options::Addmm::default().beta(2))?;
+/// assert_eq!(z.shape(), [2, 2]);
+/// assert_eq!(z.to_vec::<f32>()?, [39.0, 62.0, 63.0, 90.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addmm {
     attrs: Attrs,
@@ -18,6 +30,18 @@ pub struct Addmm {
 
 impl Addmm {
     /// Sets `alpha`: factor of the product, whole for integers; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
+    /// let z = bias.addmm_with(&x, &y, options::Addmm::default().alpha(2))?;
+    /// assert_eq!(z.shape(), [2, 2]);
+    /// assert_eq!(z.to_vec::<f32>()?, [48.0, 64.0, 96.0, 120.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addmm {
         self.attrs.set("alpha", call::number(alpha));
@@ -25,6 +49,18 @@ impl Addmm {
     }
 
     /// Sets `beta`: factor of the bias, whole for integers; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
+    /// let z = bias.addmm_with(&x, &y, options::Addmm::default().beta(2))?;
+    /// assert_eq!(z.shape(), [2, 2]);
+    /// assert_eq!(z.to_vec::<f32>()?, [39.0, 62.0, 63.0, 90.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Scalar>) -> Addmm {
         self.attrs.set("beta", call::number(beta));
@@ -33,6 +69,17 @@ impl Addmm {
 }
 
 /// Options of [`Tensor::baddbmm_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let bias = Tensor::from_slice(&[10.0f32, 20.0], (2, 1, 1), &machine)?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
+/// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2, 1), &machine)?;
+/// let z = bias.baddbmm_with(&x, &y, options::Baddbmm::default().beta(2))?;
+/// assert_eq!(z.to_vec::<f32>()?, [37.0, 93.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Baddbmm {
     attrs: Attrs,
@@ -40,6 +87,17 @@ pub struct Baddbmm {
 
 impl Baddbmm {
     /// Sets `alpha`: factor of the product, whole for integers; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], (2, 1, 1), &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2, 1), &machine)?;
+    /// let z = bias.baddbmm_with(&x, &y, options::Baddbmm::default().alpha(2))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [44.0, 126.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Baddbmm {
         self.attrs.set("alpha", call::number(alpha));
@@ -47,6 +105,17 @@ impl Baddbmm {
     }
 
     /// Sets `beta`: factor of the bias, whole for integers; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], (2, 1, 1), &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2, 1), &machine)?;
+    /// let z = bias.baddbmm_with(&x, &y, options::Baddbmm::default().beta(2))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [37.0, 93.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Scalar>) -> Baddbmm {
         self.attrs.set("beta", call::number(beta));
@@ -61,6 +130,15 @@ impl Tensor {
     /// - `y`: \[k\] or \[..,k,n\], of x's dtype
     ///
     /// PyTorch: `aten::matmul`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
+    /// assert_eq!(x.matmul(&y)?.to_vec::<f32>()?, [19.0, 22.0, 43.0, 50.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -78,6 +156,18 @@ impl Tensor {
     /// - `y`: \[k,n\]
     ///
     /// PyTorch: `aten::addmm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
+    /// let z = bias.addmm(&x, &y)?;
+    /// assert_eq!(z.shape(), [2, 2]);
+    /// assert_eq!(z.to_vec::<f32>()?, [29.0, 42.0, 53.0, 70.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -98,6 +188,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::addmm`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
+    /// let z = bias.addmm_with(&x, &y, options::Addmm::default().beta(2))?;
+    /// assert_eq!(z.shape(), [2, 2]);
+    /// assert_eq!(z.to_vec::<f32>()?, [39.0, 62.0, 63.0, 90.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -115,6 +217,16 @@ impl Tensor {
     /// - `y`: \[b,k,n\]
     ///
     /// PyTorch: `aten::baddbmm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], (2, 1, 1), &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2, 1), &machine)?;
+    /// assert_eq!(bias.baddbmm(&x, &y)?.to_vec::<f32>()?, [27.0, 73.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -134,6 +246,17 @@ impl Tensor {
     /// - `options`: [`struct@Baddbmm`], which has defaults
     ///
     /// PyTorch: `aten::baddbmm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], (2, 1, 1), &machine)?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
+    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2, 1), &machine)?;
+    /// let z = bias.baddbmm_with(&x, &y, options::Baddbmm::default().beta(2))?;
+    /// assert_eq!(z.to_vec::<f32>()?, [37.0, 93.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

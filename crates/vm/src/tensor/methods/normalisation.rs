@@ -10,6 +10,16 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Ints, Real, call};
 
 /// Options of [`Tensor::batch_norm`] and [`Tensor::native_batch_norm`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+/// let weight = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let y = x.batch_norm(true, options::BatchNorm::default().weight(&weight))?;
+/// assert_eq!(y.to_string(), "tensor([[-1.0000, -2.0000],\n        [ 1.0000,  2.0000]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct BatchNorm<'a> {
     weight: Option<&'a Tensor>,
@@ -21,6 +31,16 @@ pub struct BatchNorm<'a> {
 
 impl<'a> BatchNorm<'a> {
     /// Gives the tensor `bias`: \[c\]: added to the result; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+    /// let bias = Tensor::from_slice(&[5.0f32, 5.0], 2, &machine)?;
+    /// let y = x.batch_norm(true, options::BatchNorm::default().bias(&bias))?;
+    /// assert_eq!(y.to_string(), "tensor([[4.0000, 4.0000],\n        [6.0000, 6.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn bias(mut self, bias: &'a Tensor) -> BatchNorm<'a> {
         self.bias = Some(bias);
@@ -28,6 +48,15 @@ impl<'a> BatchNorm<'a> {
     }
 
     /// Sets `eps`: added to the variance; default 1e-5.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+    /// let y = x.batch_norm(true, options::BatchNorm::default().eps(3.0))?;
+    /// assert_eq!(y.to_string(), "tensor([[-0.5000, -0.8660],\n        [ 0.5000,  0.8660]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn eps(mut self, eps: impl Real) -> BatchNorm<'a> {
         self.attrs.set("eps", eps.to_real());
@@ -35,6 +64,20 @@ impl<'a> BatchNorm<'a> {
     }
 
     /// Sets `momentum`: the weight of the new statistics in the running ones; default 0.1.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0], (2, 1), &machine)?;
+    /// let mean = Tensor::zeros(1, DType::F32, &machine)?;
+    /// let var = Tensor::ones(1, DType::F32, &machine)?;
+    /// let half =
+    ///     options::BatchNorm::default().running_mean(&mean).running_var(&var).momentum(0.5);
+    /// x.batch_norm(true, half)?;
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.0]); // half way from 0 to 2
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn momentum(mut self, momentum: impl Real) -> BatchNorm<'a> {
         self.attrs.set("momentum", momentum.to_real());
@@ -42,6 +85,19 @@ impl<'a> BatchNorm<'a> {
     }
 
     /// Gives the tensor `running_mean`: \[c\]; updated in place in training.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+    /// let running_mean = Tensor::from_slice(&[1.0f32, 4.0], 2, &machine)?;
+    /// let running_var = Tensor::from_slice(&[4.0f32, 16.0], 2, &machine)?;
+    /// let options =
+    ///     options::BatchNorm::default().running_mean(&running_mean).running_var(&running_var);
+    /// let y = x.batch_norm(false, options)?;
+    /// assert_eq!(y.to_string(), "tensor([[ 0.0000, -0.5000],\n        [ 1.0000,  1.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn running_mean(mut self, running_mean: &'a Tensor) -> BatchNorm<'a> {
         self.running_mean = Some(running_mean);
@@ -49,6 +105,19 @@ impl<'a> BatchNorm<'a> {
     }
 
     /// Gives the tensor `running_var`: \[c\]; updated in place in training.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+    /// let running_mean = Tensor::from_slice(&[1.0f32, 4.0], 2, &machine)?;
+    /// let running_var = Tensor::from_slice(&[4.0f32, 16.0], 2, &machine)?;
+    /// let options =
+    ///     options::BatchNorm::default().running_mean(&running_mean).running_var(&running_var);
+    /// let y = x.batch_norm(false, options)?;
+    /// assert_eq!(y.to_string(), "tensor([[ 0.0000, -0.5000],\n        [ 1.0000,  1.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn running_var(mut self, running_var: &'a Tensor) -> BatchNorm<'a> {
         self.running_var = Some(running_var);
@@ -56,6 +125,16 @@ impl<'a> BatchNorm<'a> {
     }
 
     /// Gives the tensor `weight`: \[c\]: scale; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.batch_norm(true, options::BatchNorm::default().weight(&weight))?;
+    /// assert_eq!(y.to_string(), "tensor([[-1.0000, -2.0000],\n        [ 1.0000,  2.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn weight(mut self, weight: &'a Tensor) -> BatchNorm<'a> {
         self.weight = Some(weight);
@@ -64,6 +143,16 @@ impl<'a> BatchNorm<'a> {
 }
 
 /// Options of [`Tensor::layer_norm`] and [`Tensor::native_layer_norm`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 8.0], (2, 2), &machine)?;
+/// let weight = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let y = x.layer_norm(2, options::LayerNorm::default().weight(&weight))?;
+/// assert_eq!(y.to_string(), "tensor([[-1.0000,  2.0000],\n        [-1.0000,  2.0000]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LayerNorm<'a> {
     weight: Option<&'a Tensor>,
@@ -73,6 +162,16 @@ pub struct LayerNorm<'a> {
 
 impl<'a> LayerNorm<'a> {
     /// Gives the tensor `bias`: added to the result; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 8.0], (2, 2), &machine)?;
+    /// let bias = Tensor::from_slice(&[5.0f32, 5.0], 2, &machine)?;
+    /// let y = x.layer_norm(2, options::LayerNorm::default().bias(&bias))?;
+    /// assert_eq!(y.to_string(), "tensor([[4.0000, 6.0000],\n        [4.0000, 6.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn bias(mut self, bias: &'a Tensor) -> LayerNorm<'a> {
         self.bias = Some(bias);
@@ -80,6 +179,15 @@ impl<'a> LayerNorm<'a> {
     }
 
     /// Sets `eps`: added to the variance; default 1e-5.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 8.0], (2, 2), &machine)?;
+    /// let y = x.layer_norm(2, options::LayerNorm::default().eps(3.0))?;
+    /// assert_eq!(y.to_string(), "tensor([[-0.5000,  0.5000],\n        [-0.8660,  0.8660]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn eps(mut self, eps: impl Real) -> LayerNorm<'a> {
         self.attrs.set("eps", eps.to_real());
@@ -87,6 +195,16 @@ impl<'a> LayerNorm<'a> {
     }
 
     /// Gives the tensor `weight`: scale; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 8.0], (2, 2), &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.layer_norm(2, options::LayerNorm::default().weight(&weight))?;
+    /// assert_eq!(y.to_string(), "tensor([[-1.0000,  2.0000],\n        [-1.0000,  2.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn weight(mut self, weight: &'a Tensor) -> LayerNorm<'a> {
         self.weight = Some(weight);
@@ -102,6 +220,15 @@ impl Tensor {
     /// - `options`: [`struct@LayerNorm`], which has defaults
     ///
     /// PyTorch: `aten::native_layer_norm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 8.0], (2, 2), &machine)?;
+    /// let y = x.layer_norm(2, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor([[-1.0000,  1.0000],\n        [-1.0000,  1.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -125,6 +252,18 @@ impl Tensor {
     /// - `options`: [`struct@LayerNorm`], which has defaults
     ///
     /// PyTorch: `aten::native_layer_norm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 8.0], (2, 2), &machine)?;
+    /// let (y, mean, rstd) = x.native_layer_norm(2, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor([[-1.0000,  1.0000],\n        [-1.0000,  1.0000]])");
+    /// assert_eq!(mean.shape(), [2, 1]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [2.0, 5.0]);
+    /// assert_eq!(rstd.to_string(), "tensor([[1.0000],\n        [0.3333]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -150,6 +289,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::native_batch_norm`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+    /// let y = x.batch_norm(true, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor([[-1.0000, -1.0000],\n        [ 1.0000,  1.0000]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -172,6 +320,17 @@ impl Tensor {
     /// - `options`: [`struct@BatchNorm`], which has defaults
     ///
     /// PyTorch: `aten::native_batch_norm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
+    /// let (y, mean, rstd) = x.native_batch_norm(true, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor([[-1.0000, -1.0000],\n        [ 1.0000,  1.0000]])");
+    /// assert_eq!(mean.to_vec::<f32>()?, [2.0, 5.0]);
+    /// assert_eq!(rstd.to_string(), "tensor([1.0000, 0.3333])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -10,6 +10,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Real, call};
 
 /// Options of [`Tensor::elu_with`] and [`Tensor::elu_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+/// let y = x.elu_with(options::Elu::default().alpha(2.0))?;
+/// assert_eq!(y.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Elu {
     attrs: Attrs,
@@ -17,6 +26,15 @@ pub struct Elu {
 
 impl Elu {
     /// Sets `alpha`: the result tends to -alpha * scale for negative x; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.elu_with(options::Elu::default().alpha(2.0))?;
+    /// assert_eq!(y.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Real) -> Elu {
         self.attrs.set("alpha", alpha.to_real());
@@ -24,6 +42,15 @@ impl Elu {
     }
 
     /// Sets `input_scale`: factor of x where it is negative; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.elu_with(options::Elu::default().input_scale(0.5))?;
+    /// assert_eq!(y.to_string(), "tensor([-0.3935,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn input_scale(mut self, input_scale: impl Real) -> Elu {
         self.attrs.set("input_scale", input_scale.to_real());
@@ -31,6 +58,15 @@ impl Elu {
     }
 
     /// Sets `scale`: factor of the result; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.elu_with(options::Elu::default().scale(2.0))?;
+    /// assert_eq!(y.to_string(), "tensor([-1.2642,  0.0000,  4.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn scale(mut self, scale: impl Real) -> Elu {
         self.attrs.set("scale", scale.to_real());
@@ -39,6 +75,15 @@ impl Elu {
 }
 
 /// Options of [`Tensor::gelu_with`] and [`Tensor::gelu_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+/// let y = x.gelu_with(options::Gelu::default().approximate("tanh"))?;
+/// assert_eq!(y.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Gelu {
     attrs: Attrs,
@@ -46,6 +91,15 @@ pub struct Gelu {
 
 impl Gelu {
     /// Sets `approximate`: "none" or "tanh"; default "none".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.gelu_with(options::Gelu::default().approximate("tanh"))?;
+    /// assert_eq!(y.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn approximate(mut self, approximate: &str) -> Gelu {
         self.attrs.set("approximate", approximate);
@@ -54,6 +108,15 @@ impl Gelu {
 }
 
 /// Options of [`Tensor::hardshrink_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+/// let y = x.hardshrink_with(options::Hardshrink::default().lambd(1.5))?;
+/// assert_eq!(y.to_vec::<f32>()?, [-2.0, 0.0, 0.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Hardshrink {
     attrs: Attrs,
@@ -61,6 +124,15 @@ pub struct Hardshrink {
 
 impl Hardshrink {
     /// Sets `lambd`: the distance from 0; default 0.5.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+    /// let y = x.hardshrink_with(options::Hardshrink::default().lambd(1.5))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-2.0, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn lambd(mut self, lambd: impl Real) -> Hardshrink {
         self.attrs.set("lambd", lambd.to_real());
@@ -69,6 +141,15 @@ impl Hardshrink {
 }
 
 /// Options of [`Tensor::hardtanh_with`] and [`Tensor::hardtanh_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
+/// let y = x.hardtanh_with(options::Hardtanh::default().min_val(0.0))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Hardtanh {
     attrs: Attrs,
@@ -76,6 +157,15 @@ pub struct Hardtanh {
 
 impl Hardtanh {
     /// Sets `max_val`: the upper bound; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
+    /// let y = x.hardtanh_with(options::Hardtanh::default().max_val(2.0))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, 0.5, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn max_val(mut self, max_val: impl Real) -> Hardtanh {
         self.attrs.set("max_val", max_val.to_real());
@@ -83,6 +173,15 @@ impl Hardtanh {
     }
 
     /// Sets `min_val`: the lower bound; default -1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
+    /// let y = x.hardtanh_with(options::Hardtanh::default().min_val(0.0))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn min_val(mut self, min_val: impl Real) -> Hardtanh {
         self.attrs.set("min_val", min_val.to_real());
@@ -91,6 +190,15 @@ impl Hardtanh {
 }
 
 /// Options of [`Tensor::leaky_relu_with`] and [`Tensor::leaky_relu_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+/// let y = x.leaky_relu_with(options::LeakyRelu::default().negative_slope(0.5))?;
+/// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LeakyRelu {
     attrs: Attrs,
@@ -98,6 +206,15 @@ pub struct LeakyRelu {
 
 impl LeakyRelu {
     /// Sets `negative_slope`: the slope for negative x; default 0.01.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.leaky_relu_with(options::LeakyRelu::default().negative_slope(0.5))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn negative_slope(mut self, negative_slope: impl Real) -> LeakyRelu {
         self.attrs.set("negative_slope", negative_slope.to_real());
@@ -106,6 +223,15 @@ impl LeakyRelu {
 }
 
 /// Options of [`Tensor::logit_with`] and [`Tensor::logit_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+/// let y = x.logit_with(options::Logit::default().eps(0.25))?;
+/// assert_eq!(y.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Logit {
     attrs: Attrs,
@@ -113,6 +239,15 @@ pub struct Logit {
 
 impl Logit {
     /// Sets `eps`: x is clamped to eps and 1 - eps, if that is not negative; default -1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// let y = x.logit_with(options::Logit::default().eps(0.25))?;
+    /// assert_eq!(y.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn eps(mut self, eps: impl Real) -> Logit {
         self.attrs.set("eps", eps.to_real());
@@ -121,6 +256,15 @@ impl Logit {
 }
 
 /// Options of [`Tensor::nan_to_num_with`] and [`Tensor::nan_to_num_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
+/// let y = x.nan_to_num_with(options::NanToNum::default().nan(7.0))?;
+/// assert_eq!(y.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NanToNum {
     attrs: Attrs,
@@ -128,6 +272,15 @@ pub struct NanToNum {
 
 impl NanToNum {
     /// Sets `nan`: replaces NaN; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
+    /// let y = x.nan_to_num_with(options::NanToNum::default().nan(7.0))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn nan(mut self, nan: impl Real) -> NanToNum {
         self.attrs.set("nan", nan.to_real());
@@ -135,6 +288,15 @@ impl NanToNum {
     }
 
     /// Sets `neginf`: replaces minus infinity; default the dtype's least number.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[f32::NEG_INFINITY, 1.0, -2.0], 3, &machine)?;
+    /// let y = x.nan_to_num_with(options::NanToNum::default().neginf(-9.0))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-9.0, 1.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn neginf(mut self, neginf: impl Real) -> NanToNum {
         self.attrs.set("neginf", neginf.to_real());
@@ -142,6 +304,15 @@ impl NanToNum {
     }
 
     /// Sets `posinf`: replaces infinity; default the dtype's greatest number.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[f32::INFINITY, 1.0, -2.0], 3, &machine)?;
+    /// let y = x.nan_to_num_with(options::NanToNum::default().posinf(9.0))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn posinf(mut self, posinf: impl Real) -> NanToNum {
         self.attrs.set("posinf", posinf.to_real());
@@ -150,6 +321,15 @@ impl NanToNum {
 }
 
 /// Options of [`Tensor::softplus_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+/// let y = x.softplus_with(options::Softplus::default().beta(2.0))?;
+/// assert_eq!(y.to_string(), "tensor([0.0635, 0.3466, 2.0091])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Softplus {
     attrs: Attrs,
@@ -157,6 +337,15 @@ pub struct Softplus {
 
 impl Softplus {
     /// Sets `beta`: the sharpness; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.softplus_with(options::Softplus::default().beta(2.0))?;
+    /// assert_eq!(y.to_string(), "tensor([0.0635, 0.3466, 2.0091])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Real) -> Softplus {
         self.attrs.set("beta", beta.to_real());
@@ -164,6 +353,15 @@ impl Softplus {
     }
 
     /// Sets `threshold`: where beta * x is greater, the result is x; default 20.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.softplus_with(options::Softplus::default().threshold(1.0))?;
+    /// assert_eq!(y.to_string(), "tensor([0.3133, 0.6931, 2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn threshold(mut self, threshold: impl Real) -> Softplus {
         self.attrs.set("threshold", threshold.to_real());
@@ -172,6 +370,15 @@ impl Softplus {
 }
 
 /// Options of [`Tensor::softshrink_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+/// let y = x.softshrink_with(options::Softshrink::default().lambd(1.5))?;
+/// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Softshrink {
     attrs: Attrs,
@@ -179,6 +386,15 @@ pub struct Softshrink {
 
 impl Softshrink {
     /// Sets `lambd`: the distance from 0; default 0.5.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+    /// let y = x.softshrink_with(options::Softshrink::default().lambd(1.5))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn lambd(mut self, lambd: impl Real) -> Softshrink {
         self.attrs.set("lambd", lambd.to_real());
@@ -193,6 +409,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::abs`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.5f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.abs()?.to_vec::<f32>()?, [1.5, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -205,6 +429,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::sign`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.5f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.sign()?.to_vec::<f32>()?, [-1.0, 0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -219,6 +451,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::round`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.5, -2.75], 3, &machine)?;
+    /// assert_eq!(x.round()?.to_vec::<f32>()?, [0.0, 2.0, -3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -231,6 +471,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::trunc`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.75f32, 1.75], 2, &machine)?;
+    /// assert_eq!(x.trunc()?.to_vec::<f32>()?, [-1.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -245,6 +493,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::floor`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.75f32, 1.75], 2, &machine)?;
+    /// assert_eq!(x.floor()?.to_vec::<f32>()?, [-2.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -257,6 +513,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::ceil`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.75f32, 1.75], 2, &machine)?;
+    /// assert_eq!(x.ceil()?.to_vec::<f32>()?, [-1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -271,6 +535,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::relu`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.relu()?.to_vec::<f32>()?, [0.0, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -283,6 +555,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::exp`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.exp()?.to_string(), "tensor([1.0000, 2.7183, 7.3891])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -297,6 +577,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::expm1`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// assert_eq!(x.expm1()?.to_string(), "tensor([0.0000, 0.6487, 1.7183])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -309,6 +597,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::log`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 10.0], 3, &machine)?;
+    /// assert_eq!(x.log()?.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -323,6 +619,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::log2`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 10.0], 3, &machine)?;
+    /// assert_eq!(x.log2()?.to_string(), "tensor([-1.0000,  0.0000,  3.3219])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -335,6 +639,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::log1p`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0, 9.0], 3, &machine)?;
+    /// assert_eq!(x.log1p()?.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -349,6 +661,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sqrt`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 9.0], 3, &machine)?;
+    /// assert_eq!(x.sqrt()?.to_string(), "tensor([1.0000, 1.4142, 3.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -361,6 +681,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::rsqrt`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 2.0, 16.0], 3, &machine)?;
+    /// assert_eq!(x.rsqrt()?.to_string(), "tensor([2.0000, 0.7071, 0.2500])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -375,6 +703,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::reciprocal`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, -4.0], 3, &machine)?;
+    /// assert_eq!(x.reciprocal()?.to_vec::<f32>()?, [1.0, 0.5, -0.25]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -387,6 +723,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::sin`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// assert_eq!(x.sin()?.to_string(), "tensor([0.0000, 0.4794, 0.8415])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -401,6 +745,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::cos`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// assert_eq!(x.cos()?.to_string(), "tensor([1.0000, 0.8776, 0.5403])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -413,6 +765,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::tanh`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.tanh()?.to_string(), "tensor([-0.7616,  0.0000,  0.9640])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -427,6 +787,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sigmoid`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.sigmoid()?.to_string(), "tensor([0.2689, 0.5000, 0.8808])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -439,6 +807,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::erf`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 0.5], 3, &machine)?;
+    /// assert_eq!(x.erf()?.to_string(), "tensor([-0.8427,  0.0000,  0.5205])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -453,6 +829,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::erfc`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 0.5], 3, &machine)?;
+    /// assert_eq!(x.erfc()?.to_string(), "tensor([1.8427, 1.0000, 0.4795])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -465,6 +849,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::lgamma`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 3.0, 4.5], 3, &machine)?;
+    /// assert_eq!(x.lgamma()?.to_string(), "tensor([0.5724, 0.6931, 2.4537])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -479,6 +871,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::digamma`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.digamma()?.to_string(), "tensor([-1.9635, -0.5772,  0.4228])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -491,6 +891,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::erfinv`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 0.25], 3, &machine)?;
+    /// assert_eq!(x.erfinv()?.to_string(), "tensor([-0.4769,  0.0000,  0.2253])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -505,6 +913,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::exp2`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 0.5], 3, &machine)?;
+    /// assert_eq!(x.exp2()?.to_string(), "tensor([0.5000, 1.0000, 1.4142])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -517,6 +933,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::log10`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 100.0], 3, &machine)?;
+    /// assert_eq!(x.log10()?.to_string(), "tensor([0.0000, 0.3010, 2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -531,6 +955,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::tan`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// assert_eq!(x.tan()?.to_string(), "tensor([0.0000, 0.5463, 1.5574])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -543,6 +975,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::asin`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 1.0], 3, &machine)?;
+    /// assert_eq!(x.asin()?.to_string(), "tensor([-0.5236,  0.0000,  1.5708])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -557,6 +997,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::acos`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 1.0], 3, &machine)?;
+    /// assert_eq!(x.acos()?.to_string(), "tensor([2.0944, 1.5708, 0.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -569,6 +1017,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::atan`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 1.0], 3, &machine)?;
+    /// assert_eq!(x.atan()?.to_string(), "tensor([-0.4636,  0.0000,  0.7854])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -583,6 +1039,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sinh`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.sinh()?.to_string(), "tensor([-1.1752,  0.0000,  3.6269])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -595,6 +1059,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::cosh`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.cosh()?.to_string(), "tensor([1.5431, 1.0000, 3.7622])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -609,6 +1081,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::asinh`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.asinh()?.to_string(), "tensor([-0.8814,  0.0000,  1.4436])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -621,6 +1101,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::acosh`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.acosh()?.to_string(), "tensor([0.0000, 1.3170, 1.7627])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -635,6 +1123,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::atanh`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 0.25], 3, &machine)?;
+    /// assert_eq!(x.atanh()?.to_string(), "tensor([-0.5493,  0.0000,  0.2554])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -647,6 +1143,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::sinc`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.25, 0.5], 3, &machine)?;
+    /// assert_eq!(x.sinc()?.to_string(), "tensor([1.0000, 0.9003, 0.6366])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -661,6 +1165,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::deg2rad`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[90.0f32, 180.0], 2, &machine)?;
+    /// assert_eq!(x.deg2rad()?.to_string(), "tensor([1.5708, 3.1416])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -674,6 +1186,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::rad2deg`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.1f32, 0.3], 2, &machine)?;
+    /// assert_eq!(x.rad2deg()?.to_string(), "tensor([ 5.7296, 17.1887])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -686,6 +1206,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::logit`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 0.5, 0.9], 3, &machine)?;
+    /// assert_eq!(x.logit()?.to_string(), "tensor([-1.0986,  0.0000,  2.1972])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -701,6 +1229,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logit`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// let y = x.logit_with(options::Logit::default().eps(0.25))?;
+    /// assert_eq!(y.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -713,6 +1250,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::frac`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.25f32, 2.5], 2, &machine)?;
+    /// assert_eq!(x.frac()?.to_vec::<f32>()?, [-0.25, 0.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -727,6 +1272,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::hardsigmoid`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-4.0f32, 0.0, 1.5], 3, &machine)?;
+    /// assert_eq!(x.hardsigmoid()?.to_vec::<f32>()?, [0.0, 0.5, 0.75]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -739,6 +1292,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::hardswish`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-4.0f32, 1.5, 3.0], 3, &machine)?;
+    /// assert_eq!(x.hardswish()?.to_vec::<f32>()?, [-0.0, 1.125, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -753,6 +1314,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mish`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.mish()?.to_string(), "tensor([-0.3034,  0.0000,  1.9440])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -765,6 +1334,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::gelu`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.gelu()?.to_string(), "tensor([-0.1587,  0.0000,  1.9545])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -780,6 +1357,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::gelu`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.gelu_with(options::Gelu::default().approximate("tanh"))?;
+    /// assert_eq!(y.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -793,6 +1379,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::silu`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.silu()?.to_string(), "tensor([-0.2689,  0.0000,  1.7616])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -805,6 +1399,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::elu`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.elu()?.to_string(), "tensor([-0.6321,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -820,6 +1422,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::elu`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.elu_with(options::Elu::default().alpha(2.0))?;
+    /// assert_eq!(y.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -832,6 +1443,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::leaky_relu`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.leaky_relu()?.to_string(), "tensor([-0.0100,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -847,6 +1466,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::leaky_relu`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.leaky_relu_with(options::LeakyRelu::default().negative_slope(0.5))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -859,6 +1487,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::hardtanh`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
+    /// assert_eq!(x.hardtanh()?.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -874,6 +1510,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::hardtanh`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
+    /// let y = x.hardtanh_with(options::Hardtanh::default().min_val(0.0))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -886,6 +1531,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::nan_to_num`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
+    /// assert_eq!(x.nan_to_num()?.to_vec::<f32>()?, [0.0, 1.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -901,6 +1554,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::nan_to_num`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
+    /// let y = x.nan_to_num_with(options::NanToNum::default().nan(7.0))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -913,6 +1575,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::abs_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.5f32, 0.0, 2.0], 3, &machine)?;
+    /// x.abs_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.5, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -929,6 +1600,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sign_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.5f32, 0.0, 2.0], 3, &machine)?;
+    /// x.sign_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -942,6 +1622,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::round_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.5, -2.75], 3, &machine)?;
+    /// x.round_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 2.0, -3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -957,6 +1646,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::trunc_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.75f32, 1.75], 2, &machine)?;
+    /// x.trunc_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -970,6 +1668,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::floor_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.75f32, 1.75], 2, &machine)?;
+    /// x.floor_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-2.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -985,6 +1692,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::ceil_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.75f32, 1.75], 2, &machine)?;
+    /// x.ceil_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -998,6 +1714,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::relu_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.relu_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1013,6 +1738,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::exp_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0, 2.0], 3, &machine)?;
+    /// x.exp_()?;
+    /// assert_eq!(x.to_string(), "tensor([1.0000, 2.7183, 7.3891])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1026,6 +1760,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::expm1_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// x.expm1_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.0000, 0.6487, 1.7183])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1041,6 +1784,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::log_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 10.0], 3, &machine)?;
+    /// x.log_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1054,6 +1806,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::log2_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 10.0], 3, &machine)?;
+    /// x.log2_()?;
+    /// assert_eq!(x.to_string(), "tensor([-1.0000,  0.0000,  3.3219])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1069,6 +1830,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::log1p_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0, 9.0], 3, &machine)?;
+    /// x.log1p_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1082,6 +1852,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::sqrt_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 9.0], 3, &machine)?;
+    /// x.sqrt_()?;
+    /// assert_eq!(x.to_string(), "tensor([1.0000, 1.4142, 3.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1097,6 +1876,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::rsqrt_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 2.0, 16.0], 3, &machine)?;
+    /// x.rsqrt_()?;
+    /// assert_eq!(x.to_string(), "tensor([2.0000, 0.7071, 0.2500])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1110,6 +1898,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::reciprocal_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, -4.0], 3, &machine)?;
+    /// x.reciprocal_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.5, -0.25]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1125,6 +1922,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sin_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// x.sin_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.0000, 0.4794, 0.8415])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1138,6 +1944,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::cos_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// x.cos_()?;
+    /// assert_eq!(x.to_string(), "tensor([1.0000, 0.8776, 0.5403])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1153,6 +1968,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::tanh_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.tanh_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.7616,  0.0000,  0.9640])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1166,6 +1990,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::sigmoid_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.sigmoid_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.2689, 0.5000, 0.8808])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1181,6 +2014,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::erf_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 0.5], 3, &machine)?;
+    /// x.erf_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.8427,  0.0000,  0.5205])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1194,6 +2036,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::erfc_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 0.5], 3, &machine)?;
+    /// x.erfc_()?;
+    /// assert_eq!(x.to_string(), "tensor([1.8427, 1.0000, 0.4795])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1209,6 +2060,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::lgamma_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 3.0, 4.5], 3, &machine)?;
+    /// x.lgamma_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.5724, 0.6931, 2.4537])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1222,6 +2082,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::digamma_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// x.digamma_()?;
+    /// assert_eq!(x.to_string(), "tensor([-1.9635, -0.5772,  0.4228])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1237,6 +2106,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::erfinv_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 0.25], 3, &machine)?;
+    /// x.erfinv_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.4769,  0.0000,  0.2253])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1250,6 +2128,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::exp2_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 0.5], 3, &machine)?;
+    /// x.exp2_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.5000, 1.0000, 1.4142])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1265,6 +2152,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::log10_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 100.0], 3, &machine)?;
+    /// x.log10_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.0000, 0.3010, 2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1278,6 +2174,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::tan_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// x.tan_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.0000, 0.5463, 1.5574])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1293,6 +2198,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::asin_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 1.0], 3, &machine)?;
+    /// x.asin_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.5236,  0.0000,  1.5708])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1306,6 +2220,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::acos_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 1.0], 3, &machine)?;
+    /// x.acos_()?;
+    /// assert_eq!(x.to_string(), "tensor([2.0944, 1.5708, 0.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1321,6 +2244,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::atan_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 1.0], 3, &machine)?;
+    /// x.atan_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.4636,  0.0000,  0.7854])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1334,6 +2266,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::sinh_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.sinh_()?;
+    /// assert_eq!(x.to_string(), "tensor([-1.1752,  0.0000,  3.6269])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1349,6 +2290,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::cosh_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.cosh_()?;
+    /// assert_eq!(x.to_string(), "tensor([1.5431, 1.0000, 3.7622])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1362,6 +2312,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::asinh_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.asinh_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.8814,  0.0000,  1.4436])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1377,6 +2336,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::acosh_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// x.acosh_()?;
+    /// assert_eq!(x.to_string(), "tensor([0.0000, 1.3170, 1.7627])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1390,6 +2358,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::atanh_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, 0.0, 0.25], 3, &machine)?;
+    /// x.atanh_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.5493,  0.0000,  0.2554])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1405,6 +2382,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sinc_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.25, 0.5], 3, &machine)?;
+    /// x.sinc_()?;
+    /// assert_eq!(x.to_string(), "tensor([1.0000, 0.9003, 0.6366])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1418,6 +2404,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::deg2rad_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[90.0f32, 180.0], 2, &machine)?;
+    /// x.deg2rad_()?;
+    /// assert_eq!(x.to_string(), "tensor([1.5708, 3.1416])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1433,6 +2428,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::rad2deg_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.1f32, 0.3], 2, &machine)?;
+    /// x.rad2deg_()?;
+    /// assert_eq!(x.to_string(), "tensor([ 5.7296, 17.1887])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1446,6 +2450,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::logit_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 0.5, 0.9], 3, &machine)?;
+    /// x.logit_()?;
+    /// assert_eq!(x.to_string(), "tensor([-1.0986,  0.0000,  2.1972])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1462,6 +2475,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logit_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
+    /// x.logit_with_(options::Logit::default().eps(0.25))?;
+    /// assert_eq!(x.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1475,6 +2497,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::frac_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.25f32, 2.5], 2, &machine)?;
+    /// x.frac_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-0.25, 0.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1490,6 +2521,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::hardsigmoid_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-4.0f32, 0.0, 1.5], 3, &machine)?;
+    /// x.hardsigmoid_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.5, 0.75]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1503,6 +2543,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::hardswish_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-4.0f32, 1.5, 3.0], 3, &machine)?;
+    /// x.hardswish_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-0.0, 1.125, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1518,6 +2567,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mish_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.mish_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.3034,  0.0000,  1.9440])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1531,6 +2589,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::gelu_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.gelu_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.1587,  0.0000,  1.9545])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1547,6 +2614,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::gelu_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.gelu_with_(options::Gelu::default().approximate("tanh"))?;
+    /// assert_eq!(x.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1560,6 +2636,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::silu_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.silu_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.2689,  0.0000,  1.7616])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1575,6 +2660,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::elu_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.elu_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.6321,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1592,6 +2686,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::elu_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.elu_with_(options::Elu::default().alpha(2.0))?;
+    /// assert_eq!(x.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1605,6 +2708,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::leaky_relu_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.leaky_relu_()?;
+    /// assert_eq!(x.to_string(), "tensor([-0.0100,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1621,6 +2733,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::leaky_relu_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// x.leaky_relu_with_(options::LeakyRelu::default().negative_slope(0.5))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1634,6 +2755,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::hardtanh_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
+    /// x.hardtanh_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1650,6 +2780,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::hardtanh_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
+    /// x.hardtanh_with_(options::Hardtanh::default().min_val(0.0))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1663,6 +2802,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::nan_to_num_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
+    /// x.nan_to_num_()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 1.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1679,6 +2827,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::nan_to_num_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
+    /// x.nan_to_num_with_(options::NanToNum::default().nan(7.0))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1692,6 +2849,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::softplus`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.softplus()?.to_string(), "tensor([0.3133, 0.6931, 2.1269])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1707,6 +2872,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::softplus`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.softplus_with(options::Softplus::default().beta(2.0))?;
+    /// assert_eq!(y.to_string(), "tensor([0.0635, 0.3466, 2.0091])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1719,6 +2893,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::isnan`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x =
+    ///     Tensor::from_slice(&[1.0f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN], 4, &machine)?;
+    /// assert_eq!(x.isnan()?.to_vec::<bool>()?, [false, false, false, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1733,6 +2916,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::isinf`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x =
+    ///     Tensor::from_slice(&[1.0f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN], 4, &machine)?;
+    /// assert_eq!(x.isinf()?.to_vec::<bool>()?, [false, true, true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1745,6 +2937,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::isposinf`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x =
+    ///     Tensor::from_slice(&[1.0f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN], 4, &machine)?;
+    /// assert_eq!(x.isposinf()?.to_vec::<bool>()?, [false, true, false, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1759,6 +2960,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::isneginf`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x =
+    ///     Tensor::from_slice(&[1.0f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN], 4, &machine)?;
+    /// assert_eq!(x.isneginf()?.to_vec::<bool>()?, [false, false, true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1771,6 +2981,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::signbit`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 0.0, -2.0], 3, &machine)?;
+    /// assert_eq!(x.signbit()?.to_vec::<bool>()?, [false, false, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1785,6 +3003,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::log_sigmoid`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.log_sigmoid()?.to_string(), "tensor([-1.3133, -0.6931, -0.1269])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1797,6 +3023,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::softshrink`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+    /// assert_eq!(x.softshrink()?.to_vec::<f32>()?, [-1.5, 0.0, 0.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1812,6 +3046,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::softshrink`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+    /// let y = x.softshrink_with(options::Softshrink::default().lambd(1.5))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -1824,6 +3067,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::hardshrink`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+    /// assert_eq!(x.hardshrink()?.to_vec::<f32>()?, [-2.0, 0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -1838,6 +3089,15 @@ impl Tensor {
     /// - `options`: [`struct@Hardshrink`], which has defaults
     ///
     /// PyTorch: `aten::hardshrink`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
+    /// let y = x.hardshrink_with(options::Hardshrink::default().lambd(1.5))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-2.0, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -10,13 +10,33 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Real, Seed, call};
 
 /// Options of [`Tensor::bernoulli_with`] and [`Tensor::bernoulli_with_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+/// let y = x.bernoulli_with(7, options::Bernoulli::default().p(0.25))?;
+/// assert!((y.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Bernoulli {
     attrs: Attrs,
 }
 
 impl Bernoulli {
-    /// Sets `p`: the probability; default 0.5.
+    /// Sets `p`: the probability; default the elements of x.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// let y = x.bernoulli_with(7, options::Bernoulli::default().p(0.25))?;
+    /// assert!((y.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn p(mut self, p: impl Real) -> Bernoulli {
         self.attrs.set("p", p.to_real());
@@ -25,6 +45,16 @@ impl Bernoulli {
 }
 
 /// Options of [`Tensor::exponential_with_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+/// x.exponential_with_(7, options::Exponential::default().lambd(4))?;
+/// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1); // 1 / lambd
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Exponential {
     attrs: Attrs,
@@ -32,6 +62,16 @@ pub struct Exponential {
 
 impl Exponential {
     /// Sets `lambd`: the rate, above 0; default 1.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.exponential_with_(7, options::Exponential::default().lambd(4))?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1); // 1 / lambd
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn lambd(mut self, lambd: impl Real) -> Exponential {
         self.attrs.set("lambd", lambd.to_real());
@@ -40,6 +80,16 @@ impl Exponential {
 }
 
 /// Options of [`Tensor::normal_with_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+/// x.normal_with_(7, options::Normal::default().mean(100).std(0.5))?;
+/// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Normal {
     attrs: Attrs,
@@ -47,6 +97,16 @@ pub struct Normal {
 
 impl Normal {
     /// Sets `mean`: the mean; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.normal_with_(7, options::Normal::default().mean(100).std(0.5))?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn mean(mut self, mean: impl Real) -> Normal {
         self.attrs.set("mean", mean.to_real());
@@ -54,6 +114,16 @@ impl Normal {
     }
 
     /// Sets `std`: the standard deviation, 0 or more; default 1.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.normal_with_(7, options::Normal::default().mean(100).std(0.5))?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn std(mut self, std: impl Real) -> Normal {
         self.attrs.set("std", std.to_real());
@@ -62,6 +132,16 @@ impl Normal {
 }
 
 /// Options of [`Tensor::randint_with_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::zeros(100, DType::I64, &machine)?;
+/// x.randint_with_(7, 7, options::Randint::default().low(1))?;
+/// assert!(x.to_vec::<i64>()?.iter().all(|v| (1..7).contains(v)));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Randint {
     attrs: Attrs,
@@ -69,6 +149,16 @@ pub struct Randint {
 
 impl Randint {
     /// Sets `low`: the least number; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(100, DType::I64, &machine)?;
+    /// x.randint_with_(7, 7, options::Randint::default().low(1))?;
+    /// assert!(x.to_vec::<i64>()?.iter().all(|v| (1..7).contains(v)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn low(mut self, low: impl Int) -> Randint {
         self.attrs.set("low", low.to_int());
@@ -77,6 +167,16 @@ impl Randint {
 }
 
 /// Options of [`Tensor::uniform_with_`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::zeros(4, DType::F32, &machine)?;
+/// x.uniform_with_(7, options::Uniform::default().from(5).to(6))?;
+/// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Uniform {
     attrs: Attrs,
@@ -84,6 +184,16 @@ pub struct Uniform {
 
 impl Uniform {
     /// Sets `from`: the lower bound; default 0.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(4, DType::F32, &machine)?;
+    /// x.uniform_with_(7, options::Uniform::default().from(5).to(6))?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn from(mut self, from: impl Real) -> Uniform {
         self.attrs.set("from", from.to_real());
@@ -91,6 +201,16 @@ impl Uniform {
     }
 
     /// Sets `to`: the upper bound, reached only by rounding; default 1.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(4, DType::F32, &machine)?;
+    /// x.uniform_with_(7, options::Uniform::default().from(5).to(6))?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn to(mut self, to: impl Real) -> Uniform {
         self.attrs.set("to", to.to_real());
@@ -105,6 +225,16 @@ impl Tensor {
     /// - `seed`: selects the numbers
     ///
     /// PyTorch: `aten::uniform_`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(4, DType::F32, &machine)?;
+    /// x.uniform_(7)?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (0.0..1.0).contains(v)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -124,6 +254,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::uniform_`.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(4, DType::F32, &machine)?;
+    /// x.uniform_with_(7, options::Uniform::default().from(5).to(6))?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -140,6 +280,18 @@ impl Tensor {
     /// - `seed`: selects the numbers
     ///
     /// PyTorch: `aten::normal_`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(4, DType::F32, &machine)?;
+    /// let y = Tensor::zeros(4, DType::F32, &machine)?;
+    /// x.normal_(7)?;
+    /// y.normal_(7)?;
+    /// assert_eq!(x.to_vec::<f32>()?, y.to_vec::<f32>()?); // equal seeds, equal numbers
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -159,6 +311,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::normal_`.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.normal_with_(7, options::Normal::default().mean(100).std(0.5))?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -175,6 +337,16 @@ impl Tensor {
     /// - `seed`: selects the numbers
     ///
     /// PyTorch: `aten::exponential_`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.exponential_(7)?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 1.0).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -193,6 +365,16 @@ impl Tensor {
     /// - `options`: [`struct@Exponential`], which has defaults
     ///
     /// PyTorch: `aten::exponential_`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.exponential_with_(7, options::Exponential::default().lambd(4))?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1); // 1 / lambd
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -216,6 +398,16 @@ impl Tensor {
     ///
     /// The op `randint_`, which PyTorch has under another name or not at all.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(100, DType::I64, &machine)?;
+    /// x.randint_(6, 7)?; // numbers below 6, of seed 7
+    /// assert!(x.to_vec::<i64>()?.iter().all(|v| (0..6).contains(v)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -235,6 +427,16 @@ impl Tensor {
     /// - `options`: [`struct@Randint`], which has defaults
     ///
     /// The op `randint_`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(100, DType::I64, &machine)?;
+    /// x.randint_with_(7, 7, options::Randint::default().low(1))?;
+    /// assert!(x.to_vec::<i64>()?.iter().all(|v| (1..7).contains(v)));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -259,6 +461,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::bernoulli`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let p = Tensor::from_slice(&[0.0f32, 1.0, 0.0], 3, &machine)?;
+    /// assert_eq!(p.bernoulli(7)?.to_vec::<f32>()?, [0.0, 1.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -276,6 +486,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::bernoulli`.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// let y = x.bernoulli_with(7, options::Bernoulli::default().p(0.25))?;
+    /// assert!((y.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -291,6 +511,16 @@ impl Tensor {
     /// - `seed`: selects the numbers
     ///
     /// PyTorch: `aten::bernoulli_`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.bernoulli_(7)?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 0.5).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -309,6 +539,16 @@ impl Tensor {
     /// - `options`: [`struct@Bernoulli`], which has defaults
     ///
     /// PyTorch: `aten::bernoulli_`.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
+    /// x.bernoulli_with_(7, options::Bernoulli::default().p(0.25))?;
+    /// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

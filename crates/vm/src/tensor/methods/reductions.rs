@@ -11,6 +11,16 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Dims, Int, OneDim, call};
 
 /// Options of [`Tensor::all_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+/// let y = x.all_with(1, options::All::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [2, 1]);
+/// assert_eq!(y.to_vec::<bool>()?, [true, false]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct All {
     attrs: Attrs,
@@ -18,6 +28,16 @@ pub struct All {
 
 impl All {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+    /// let y = x.all_with(1, options::All::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> All {
         self.attrs.set("keepdim", keepdim);
@@ -26,6 +46,16 @@ impl All {
 }
 
 /// Options of [`Tensor::amax_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let y = x.amax_with(0, options::Amax::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 3]);
+/// assert_eq!(y.to_vec::<f32>()?, [4.0, 5.0, 9.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Amax {
     attrs: Attrs,
@@ -33,6 +63,16 @@ pub struct Amax {
 
 impl Amax {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.amax_with(0, options::Amax::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 5.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Amax {
         self.attrs.set("keepdim", keepdim);
@@ -41,6 +81,16 @@ impl Amax {
 }
 
 /// Options of [`Tensor::amin_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let y = x.amin_with(0, options::Amin::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 3]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Amin {
     attrs: Attrs,
@@ -48,6 +98,16 @@ pub struct Amin {
 
 impl Amin {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.amin_with(0, options::Amin::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Amin {
         self.attrs.set("keepdim", keepdim);
@@ -56,6 +116,16 @@ impl Amin {
 }
 
 /// Options of [`Tensor::any_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+/// let y = x.any_with(1, options::Any::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [2, 1]);
+/// assert_eq!(y.to_vec::<bool>()?, [true, true]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Any {
     attrs: Attrs,
@@ -63,6 +133,16 @@ pub struct Any {
 
 impl Any {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+    /// let y = x.any_with(1, options::Any::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Any {
         self.attrs.set("keepdim", keepdim);
@@ -71,6 +151,16 @@ impl Any {
 }
 
 /// Options of [`Tensor::argmax_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let y = x.argmax_with(0, options::Argmax::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 3]);
+/// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Argmax {
     attrs: Attrs,
@@ -78,6 +168,16 @@ pub struct Argmax {
 
 impl Argmax {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.argmax_with(0, options::Argmax::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Argmax {
         self.attrs.set("keepdim", keepdim);
@@ -86,6 +186,16 @@ impl Argmax {
 }
 
 /// Options of [`Tensor::argmin_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let y = x.argmin_with(0, options::Argmin::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 3]);
+/// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Argmin {
     attrs: Attrs,
@@ -93,6 +203,16 @@ pub struct Argmin {
 
 impl Argmin {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.argmin_with(0, options::Argmin::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Argmin {
         self.attrs.set("keepdim", keepdim);
@@ -101,6 +221,16 @@ impl Argmin {
 }
 
 /// Options of [`Tensor::cumprod_with`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+/// let y = x.cumprod_with(0, options::Cumprod::default().dtype(DType::F64))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cumprod {
     attrs: Attrs,
@@ -108,6 +238,16 @@ pub struct Cumprod {
 
 impl Cumprod {
     /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = x.cumprod_with(0, options::Cumprod::default().dtype(DType::F64))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Cumprod {
         self.attrs.set("dtype", dtype);
@@ -116,6 +256,16 @@ impl Cumprod {
 }
 
 /// Options of [`Tensor::cumsum_with`].
+///
+/// ```
+/// # use millstream_types::DType;
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+/// let y = x.cumsum_with(0, options::Cumsum::default().dtype(DType::F64))?;
+/// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.0, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cumsum {
     attrs: Attrs,
@@ -123,6 +273,16 @@ pub struct Cumsum {
 
 impl Cumsum {
     /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = x.cumsum_with(0, options::Cumsum::default().dtype(DType::F64))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Cumsum {
         self.attrs.set("dtype", dtype);
@@ -131,6 +291,15 @@ impl Cumsum {
 }
 
 /// Options of [`Tensor::linalg_vector_norm_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[3.0f32, -4.0], 2, &machine)?;
+/// let y = x.linalg_vector_norm_with(.., options::LinalgVectorNorm::default().ord(1))?;
+/// assert_eq!(y.item::<f32>()?, 7.0);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgVectorNorm {
     attrs: Attrs,
@@ -138,6 +307,16 @@ pub struct LinalgVectorNorm {
 
 impl LinalgVectorNorm {
     /// Sets `dtype`: convert to this float dtype first.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let options = options::LinalgVectorNorm::default().dtype(DType::F64);
+    /// assert_eq!(x.linalg_vector_norm_with(.., options)?.item::<f64>()?, 5.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> LinalgVectorNorm {
         self.attrs.set("dtype", dtype);
@@ -145,6 +324,16 @@ impl LinalgVectorNorm {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 4.0, 6.0, 8.0], (2, 2), &machine)?;
+    /// let y = x.linalg_vector_norm_with(1, options::LinalgVectorNorm::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> LinalgVectorNorm {
         self.attrs.set("keepdim", keepdim);
@@ -152,6 +341,15 @@ impl LinalgVectorNorm {
     }
 
     /// Sets `ord`: the order of the norm, or an infinity for the maximum or minimum; default 2.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, -4.0], 2, &machine)?;
+    /// let y = x.linalg_vector_norm_with(.., options::LinalgVectorNorm::default().ord(1))?;
+    /// assert_eq!(y.item::<f32>()?, 7.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn ord(mut self, ord: impl Into<Scalar>) -> LinalgVectorNorm {
         self.attrs.set("ord", call::number(ord));
@@ -160,6 +358,15 @@ impl LinalgVectorNorm {
 }
 
 /// Options of [`Tensor::logsumexp_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], (2, 2), &machine)?;
+/// let y = x.logsumexp_with(0, options::Logsumexp::default().keepdim(true))?;
+/// assert_eq!(y.to_string(), "tensor([[3.1269, 5.0486]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Logsumexp {
     attrs: Attrs,
@@ -167,6 +374,15 @@ pub struct Logsumexp {
 
 impl Logsumexp {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], (2, 2), &machine)?;
+    /// let y = x.logsumexp_with(0, options::Logsumexp::default().keepdim(true))?;
+    /// assert_eq!(y.to_string(), "tensor([[3.1269, 5.0486]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Logsumexp {
         self.attrs.set("keepdim", keepdim);
@@ -175,6 +391,18 @@ impl Logsumexp {
 }
 
 /// Options of [`Tensor::max_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let (values, indices) = x.max_with(1, options::Max::default().keepdim(true))?;
+/// assert_eq!(values.shape(), [2, 1]);
+/// assert_eq!(values.to_vec::<f32>()?, [3.0, 9.0]);
+/// assert_eq!(indices.shape(), [2, 1]);
+/// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Max {
     attrs: Attrs,
@@ -182,6 +410,18 @@ pub struct Max {
 
 impl Max {
     /// Sets `keepdim`: with dim alone: keep it with length 1; default false, and none without dim.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let (values, indices) = x.max_with(1, options::Max::default().keepdim(true))?;
+    /// assert_eq!(values.shape(), [2, 1]);
+    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 9.0]);
+    /// assert_eq!(indices.shape(), [2, 1]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Max {
         self.attrs.set("keepdim", keepdim);
@@ -190,6 +430,16 @@ impl Max {
 }
 
 /// Options of [`Tensor::mean_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let y = x.mean_with(0, options::Mean::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 3]);
+/// assert_eq!(y.to_vec::<f32>()?, [2.5, 3.5, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Mean {
     attrs: Attrs,
@@ -197,6 +447,16 @@ pub struct Mean {
 
 impl Mean {
     /// Sets `dtype`: convert to this float dtype first.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 9.0], 4, &machine)?;
+    /// let y = x.mean_with(0, options::Mean::default().dtype(DType::F64))?;
+    /// assert_eq!(y.item::<f64>()?, 4.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Mean {
         self.attrs.set("dtype", dtype);
@@ -204,6 +464,16 @@ impl Mean {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.mean_with(0, options::Mean::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.5, 3.5, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Mean {
         self.attrs.set("keepdim", keepdim);
@@ -212,6 +482,18 @@ impl Mean {
 }
 
 /// Options of [`Tensor::min_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let (values, indices) = x.min_with(1, options::Min::default().keepdim(true))?;
+/// assert_eq!(values.shape(), [2, 1]);
+/// assert_eq!(values.to_vec::<f32>()?, [1.0, 4.0]);
+/// assert_eq!(indices.shape(), [2, 1]);
+/// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Min {
     attrs: Attrs,
@@ -219,6 +501,18 @@ pub struct Min {
 
 impl Min {
     /// Sets `keepdim`: with dim alone: keep it with length 1; default false, and none without dim.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let (values, indices) = x.min_with(1, options::Min::default().keepdim(true))?;
+    /// assert_eq!(values.shape(), [2, 1]);
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 4.0]);
+    /// assert_eq!(indices.shape(), [2, 1]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Min {
         self.attrs.set("keepdim", keepdim);
@@ -227,6 +521,16 @@ impl Min {
 }
 
 /// Options of [`Tensor::prod_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let y = x.prod_with(0, options::Prod::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 3]);
+/// assert_eq!(y.to_vec::<f32>()?, [4.0, 10.0, 27.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Prod {
     attrs: Attrs,
@@ -234,6 +538,16 @@ pub struct Prod {
 
 impl Prod {
     /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 9.0], 4, &machine)?;
+    /// let y = x.prod_with(0, options::Prod::default().dtype(DType::F64))?;
+    /// assert_eq!(y.item::<f64>()?, 72.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Prod {
         self.attrs.set("dtype", dtype);
@@ -241,6 +555,16 @@ impl Prod {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.prod_with(0, options::Prod::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 10.0, 27.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Prod {
         self.attrs.set("keepdim", keepdim);
@@ -249,6 +573,15 @@ impl Prod {
 }
 
 /// Options of [`Tensor::std_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+/// let y = x.std_with(0, options::Std::default().correction(0))?;
+/// assert_eq!(y.to_string(), "tensor(1.6997)");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Std {
     attrs: Attrs,
@@ -256,6 +589,15 @@ pub struct Std {
 
 impl Std {
     /// Sets `correction`: subtracted from the number of elements in the divisor; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let y = x.std_with(0, options::Std::default().correction(0))?;
+    /// assert_eq!(y.to_string(), "tensor(1.6997)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn correction(mut self, correction: impl Into<Scalar>) -> Std {
         self.attrs.set("correction", call::number(correction));
@@ -263,6 +605,15 @@ impl Std {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let y = x.std_with(1, options::Std::default().keepdim(true))?;
+    /// assert_eq!(y.to_string(), "tensor([[1.4142],\n        [2.8284]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Std {
         self.attrs.set("keepdim", keepdim);
@@ -271,6 +622,16 @@ impl Std {
 }
 
 /// Options of [`Tensor::sum_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+/// let y = x.sum_with(0, options::Sum::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 3]);
+/// assert_eq!(y.to_vec::<f32>()?, [5.0, 7.0, 12.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     attrs: Attrs,
@@ -278,6 +639,15 @@ pub struct Sum {
 
 impl Sum {
     /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 9.0], 4, &machine)?;
+    /// assert_eq!(x.sum_with(0, options::Sum::default().dtype(DType::F64))?.item::<f64>()?, 16.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Sum {
         self.attrs.set("dtype", dtype);
@@ -285,6 +655,16 @@ impl Sum {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.sum_with(0, options::Sum::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 7.0, 12.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Sum {
         self.attrs.set("keepdim", keepdim);
@@ -293,6 +673,15 @@ impl Sum {
 }
 
 /// Options of [`Tensor::var_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+/// let y = x.var_with(0, options::Var::default().correction(0))?;
+/// assert_eq!(y.to_string(), "tensor(2.8889)");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Var {
     attrs: Attrs,
@@ -300,6 +689,15 @@ pub struct Var {
 
 impl Var {
     /// Sets `correction`: subtracted from the number of elements in the divisor; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let y = x.var_with(0, options::Var::default().correction(0))?;
+    /// assert_eq!(y.to_string(), "tensor(2.8889)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn correction(mut self, correction: impl Into<Scalar>) -> Var {
         self.attrs.set("correction", call::number(correction));
@@ -307,6 +705,16 @@ impl Var {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let y = x.var_with(1, options::Var::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 8.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Var {
         self.attrs.set("keepdim", keepdim);
@@ -321,6 +729,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::sum`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// assert_eq!(x.sum(1)?.to_vec::<f32>()?, [6.0, 18.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -341,6 +757,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sum`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.sum_with(0, options::Sum::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 7.0, 12.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -358,6 +784,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::prod`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// assert_eq!(x.prod(1)?.to_vec::<f32>()?, [6.0, 180.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -378,6 +812,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::prod`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.prod_with(0, options::Prod::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 10.0, 27.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -395,6 +839,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::mean`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// assert_eq!(x.mean(1)?.to_vec::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -415,6 +867,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mean`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.mean_with(0, options::Mean::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.5, 3.5, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -432,6 +894,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::any`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+    /// assert_eq!(x.any(0)?.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -452,6 +922,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::any`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+    /// let y = x.any_with(1, options::Any::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -469,6 +949,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::all`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+    /// assert_eq!(x.all(0)?.to_vec::<bool>()?, [false, true]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -489,6 +977,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::all`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
+    /// let y = x.all_with(1, options::All::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -507,6 +1005,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::count_nonzero`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 0.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.count_nonzero(0)?.to_vec::<i64>()?, [2, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -524,6 +1030,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::std`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// assert_eq!(x.std(0)?.to_string(), "tensor(2.0817)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -544,6 +1058,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::std`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let y = x.std_with(0, options::Std::default().correction(0))?;
+    /// assert_eq!(y.to_string(), "tensor(1.6997)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -561,6 +1084,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::var`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// assert_eq!(x.var(0)?.to_string(), "tensor(4.3333)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -581,6 +1112,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::var`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let y = x.var_with(0, options::Var::default().correction(0))?;
+    /// assert_eq!(y.to_string(), "tensor(2.8889)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -598,6 +1138,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::linalg_vector_norm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// assert_eq!(x.linalg_vector_norm(..)?.item::<f32>()?, 5.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -617,6 +1165,15 @@ impl Tensor {
     /// - `options`: [`struct@LinalgVectorNorm`], which has defaults
     ///
     /// PyTorch: `aten::linalg_vector_norm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, -4.0], 2, &machine)?;
+    /// let y = x.linalg_vector_norm_with(.., options::LinalgVectorNorm::default().ord(1))?;
+    /// assert_eq!(y.item::<f32>()?, 7.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -640,6 +1197,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logsumexp`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.logsumexp(0)?.to_string(), "tensor(3.4076)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -659,6 +1224,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::logsumexp`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], (2, 2), &machine)?;
+    /// let y = x.logsumexp_with(0, options::Logsumexp::default().keepdim(true))?;
+    /// assert_eq!(y.to_string(), "tensor([[3.1269, 5.0486]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -676,6 +1250,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::amax`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// assert_eq!(x.amax(1)?.to_vec::<f32>()?, [3.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -696,6 +1278,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::amax`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.amax_with(0, options::Amax::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 5.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -713,6 +1305,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions, negative from the end, or `..`
     ///
     /// PyTorch: `aten::amin`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// assert_eq!(x.amin(1)?.to_vec::<f32>()?, [1.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -733,6 +1333,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::amin`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.amin_with(0, options::Amin::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -750,6 +1360,16 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end; default all
     ///
     /// PyTorch: `aten::max`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let (values, indices) = x.max(1)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 9.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -769,6 +1389,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::max`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let (values, indices) = x.max_with(1, options::Max::default().keepdim(true))?;
+    /// assert_eq!(values.shape(), [2, 1]);
+    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 9.0]);
+    /// assert_eq!(indices.shape(), [2, 1]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -785,6 +1417,16 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end; default all
     ///
     /// PyTorch: `aten::min`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let (values, indices) = x.min(1)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 4.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -804,6 +1446,18 @@ impl Tensor {
     ///
     /// PyTorch: `aten::min`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let (values, indices) = x.min_with(1, options::Min::default().keepdim(true))?;
+    /// assert_eq!(values.shape(), [2, 1]);
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 4.0]);
+    /// assert_eq!(indices.shape(), [2, 1]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -820,6 +1474,14 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end, or `..`
     ///
     /// PyTorch: `aten::argmax`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// assert_eq!(x.argmax(1)?.to_vec::<i64>()?, [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -840,6 +1502,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::argmax`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.argmax_with(0, options::Argmax::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -857,6 +1529,14 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end, or `..`
     ///
     /// PyTorch: `aten::argmin`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// assert_eq!(x.argmin(1)?.to_vec::<i64>()?, [0, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -877,6 +1557,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::argmin`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
+    /// let y = x.argmin_with(0, options::Argmin::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 3]);
+    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -895,6 +1585,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::cumsum`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.cumsum(0)?.to_vec::<f32>()?, [1.0, 3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -912,6 +1610,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::cumsum`.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = x.cumsum_with(0, options::Cumsum::default().dtype(DType::F64))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -927,6 +1635,14 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end
     ///
     /// PyTorch: `aten::cumprod`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.cumprod(0)?.to_vec::<f32>()?, [1.0, 2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -945,6 +1661,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::cumprod`.
     ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
+    /// let y = x.cumprod_with(0, options::Cumprod::default().dtype(DType::F64))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -960,6 +1686,14 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end
     ///
     /// PyTorch: `aten::logcumsumexp`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.logcumsumexp(0)?.to_string(), "tensor([1.0000, 2.3133, 3.4076])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -977,6 +1711,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::cummax`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 1.0, 5.0], 3, &machine)?;
+    /// let (values, indices) = x.cummax(0)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0, 2.0, 5.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 0, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -993,6 +1737,16 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end
     ///
     /// PyTorch: `aten::cummin`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 1.0, 5.0], 3, &machine)?;
+    /// let (values, indices) = x.cummin(0)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0, 1.0, 1.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [0, 1, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -10,6 +10,16 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, Real, call};
 
 /// Options of [`Tensor::binary_cross_entropy`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[0.25f32, 0.75], 2, &machine)?;
+/// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+/// let options = options::BinaryCrossEntropy::default().reduction("sum");
+/// assert_eq!(x.binary_cross_entropy(&target, options)?.to_string(), "tensor(0.5754)");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct BinaryCrossEntropy<'a> {
     weight: Option<&'a Tensor>,
@@ -18,6 +28,16 @@ pub struct BinaryCrossEntropy<'a> {
 
 impl<'a> BinaryCrossEntropy<'a> {
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 0.75], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let options = options::BinaryCrossEntropy::default().reduction("sum");
+    /// assert_eq!(x.binary_cross_entropy(&target, options)?.to_string(), "tensor(0.5754)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> BinaryCrossEntropy<'a> {
         self.attrs.set("reduction", reduction);
@@ -25,6 +45,17 @@ impl<'a> BinaryCrossEntropy<'a> {
     }
 
     /// Gives the tensor `weight`: factor of the losses; a shape that broadcasts to x's.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 0.75], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 4.0], 2, &machine)?;
+    /// let options = options::BinaryCrossEntropy::default().weight(&weight);
+    /// assert_eq!(x.binary_cross_entropy(&target, options)?.to_string(), "tensor(0.7192)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn weight(mut self, weight: &'a Tensor) -> BinaryCrossEntropy<'a> {
         self.weight = Some(weight);
@@ -33,6 +64,17 @@ impl<'a> BinaryCrossEntropy<'a> {
 }
 
 /// Options of [`Tensor::binary_cross_entropy_with_logits`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+/// let options = options::BinaryCrossEntropyWithLogits::default().reduction("sum");
+/// let y = x.binary_cross_entropy_with_logits(&target, options)?;
+/// assert_eq!(y.to_string(), "tensor(0.4402)");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct BinaryCrossEntropyWithLogits<'a> {
     weight: Option<&'a Tensor>,
@@ -43,6 +85,18 @@ pub struct BinaryCrossEntropyWithLogits<'a> {
 impl<'a> BinaryCrossEntropyWithLogits<'a> {
     /// Gives the tensor `pos_weight`: factor of the loss of positive targets; a shape that
     /// broadcasts to x's.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let pos_weight = Tensor::from_slice(&[4.0f32], 1, &machine)?;
+    /// let options = options::BinaryCrossEntropyWithLogits::default().pos_weight(&pos_weight);
+    /// let y = x.binary_cross_entropy_with_logits(&target, options)?;
+    /// assert_eq!(y.to_string(), "tensor(0.4105)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn pos_weight(mut self, pos_weight: &'a Tensor) -> BinaryCrossEntropyWithLogits<'a> {
         self.pos_weight = Some(pos_weight);
@@ -50,6 +104,17 @@ impl<'a> BinaryCrossEntropyWithLogits<'a> {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let options = options::BinaryCrossEntropyWithLogits::default().reduction("sum");
+    /// let y = x.binary_cross_entropy_with_logits(&target, options)?;
+    /// assert_eq!(y.to_string(), "tensor(0.4402)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> BinaryCrossEntropyWithLogits<'a> {
         self.attrs.set("reduction", reduction);
@@ -57,6 +122,18 @@ impl<'a> BinaryCrossEntropyWithLogits<'a> {
     }
 
     /// Gives the tensor `weight`: factor of the losses; a shape that broadcasts to x's.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 4.0], 2, &machine)?;
+    /// let options = options::BinaryCrossEntropyWithLogits::default().weight(&weight);
+    /// let y = x.binary_cross_entropy_with_logits(&target, options)?;
+    /// assert_eq!(y.to_string(), "tensor(0.4105)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn weight(mut self, weight: &'a Tensor) -> BinaryCrossEntropyWithLogits<'a> {
         self.weight = Some(weight);
@@ -65,6 +142,16 @@ impl<'a> BinaryCrossEntropyWithLogits<'a> {
 }
 
 /// Options of [`Tensor::huber_loss_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+/// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+/// let y = x.huber_loss_with(&target, options::HuberLoss::default().reduction("none"))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HuberLoss {
     attrs: Attrs,
@@ -72,6 +159,16 @@ pub struct HuberLoss {
 
 impl HuberLoss {
     /// Sets `delta`: the distance at which the loss becomes linear, positive; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y = x.huber_loss_with(&target, options::HuberLoss::default().delta(2.0))?;
+    /// assert_eq!(y.item::<f32>()?, 2.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn delta(mut self, delta: impl Real) -> HuberLoss {
         self.attrs.set("delta", delta.to_real());
@@ -79,6 +176,16 @@ impl HuberLoss {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y = x.huber_loss_with(&target, options::HuberLoss::default().reduction("none"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> HuberLoss {
         self.attrs.set("reduction", reduction);
@@ -87,6 +194,16 @@ impl HuberLoss {
 }
 
 /// Options of [`Tensor::mse_loss_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+/// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+/// let y = x.mse_loss_with(&target, options::MseLoss::default().reduction("none"))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 9.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MseLoss {
     attrs: Attrs,
@@ -94,6 +211,16 @@ pub struct MseLoss {
 
 impl MseLoss {
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y = x.mse_loss_with(&target, options::MseLoss::default().reduction("none"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> MseLoss {
         self.attrs.set("reduction", reduction);
@@ -102,6 +229,16 @@ impl MseLoss {
 }
 
 /// Options of [`Tensor::nll_loss`] and [`Tensor::nll_loss2d`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-0.5f32, -1.0, -2.0, -0.25], (2, 2), &machine)?;
+/// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+/// let y = x.nll_loss(&target, options::NllLoss::default().reduction("none"))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.25]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NllLoss<'a> {
     weight: Option<&'a Tensor>,
@@ -110,6 +247,16 @@ pub struct NllLoss<'a> {
 
 impl<'a> NllLoss<'a> {
     /// Sets `ignore_index`: the class whose targets are ignored; default -100.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, -1.0, -2.0, -0.25], (2, 2), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let y = x.nll_loss(&target, options::NllLoss::default().ignore_index(1))?;
+    /// assert_eq!(y.item::<f32>()?, 0.5);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn ignore_index(mut self, ignore_index: impl Int) -> NllLoss<'a> {
         self.attrs.set("ignore_index", ignore_index.to_int());
@@ -117,6 +264,16 @@ impl<'a> NllLoss<'a> {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, -1.0, -2.0, -0.25], (2, 2), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let y = x.nll_loss(&target, options::NllLoss::default().reduction("none"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.25]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> NllLoss<'a> {
         self.attrs.set("reduction", reduction);
@@ -124,6 +281,17 @@ impl<'a> NllLoss<'a> {
     }
 
     /// Gives the tensor `weight`: the weights of the classes, of x's dtype.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, -1.0, -2.0, -0.25], (2, 2), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let weight = Tensor::from_slice(&[1.0f32, 3.0], 2, &machine)?;
+    /// let y = x.nll_loss(&target, options::NllLoss::default().weight(&weight))?;
+    /// assert_eq!(y.item::<f32>()?, 0.3125);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn weight(mut self, weight: &'a Tensor) -> NllLoss<'a> {
         self.weight = Some(weight);
@@ -132,6 +300,17 @@ impl<'a> NllLoss<'a> {
 }
 
 /// Options of [`Tensor::smooth_l1_loss_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+/// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+/// let y =
+///     x.smooth_l1_loss_with(&target, options::SmoothL1Loss::default().reduction("none"))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SmoothL1Loss {
     attrs: Attrs,
@@ -139,6 +318,16 @@ pub struct SmoothL1Loss {
 
 impl SmoothL1Loss {
     /// Sets `beta`: the distance at which the loss becomes linear, 0 or more; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y = x.smooth_l1_loss_with(&target, options::SmoothL1Loss::default().beta(2.0))?;
+    /// assert_eq!(y.item::<f32>()?, 1.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Real) -> SmoothL1Loss {
         self.attrs.set("beta", beta.to_real());
@@ -146,6 +335,17 @@ impl SmoothL1Loss {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y =
+    ///     x.smooth_l1_loss_with(&target, options::SmoothL1Loss::default().reduction("none"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> SmoothL1Loss {
         self.attrs.set("reduction", reduction);
@@ -160,6 +360,14 @@ impl Tensor {
     /// - `dim`: the dimension, negative from the end
     ///
     /// PyTorch: `aten::_softmax`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.softmax(0)?.to_string(), "tensor([0.0900, 0.2447, 0.6652])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -177,6 +385,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::_log_softmax`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.log_softmax(0)?.to_string(), "tensor([-2.4076, -1.4076, -0.4076])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -192,6 +408,15 @@ impl Tensor {
     /// - `target`: x's dtype; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::mse_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.mse_loss(&target)?.to_string(), "tensor(4.3333)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -210,6 +435,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::mse_loss`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y = x.mse_loss_with(&target, options::MseLoss::default().reduction("none"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -225,6 +460,15 @@ impl Tensor {
     /// - `target`: x's dtype; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::smooth_l1_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.smooth_l1_loss(&target)?.to_string(), "tensor(1.3333)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -243,6 +487,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::smooth_l1_loss`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y =
+    ///     x.smooth_l1_loss_with(&target, options::SmoothL1Loss::default().reduction("none"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -258,6 +513,15 @@ impl Tensor {
     /// - `target`: x's dtype; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::huber_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.huber_loss(&target)?.to_string(), "tensor(1.3333)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -276,6 +540,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::huber_loss`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
+    /// let y = x.huber_loss_with(&target, options::HuberLoss::default().reduction("none"))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -292,6 +566,16 @@ impl Tensor {
     /// - `options`: [`struct@BinaryCrossEntropy`], which has defaults
     ///
     /// PyTorch: `aten::binary_cross_entropy`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 0.75], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let y = x.binary_cross_entropy(&target, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor(0.2877)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -316,6 +600,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::binary_cross_entropy_with_logits`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let y = x.binary_cross_entropy_with_logits(&target, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor(0.2201)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -339,6 +633,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::nll_loss_forward`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, -1.0, -2.0, -0.25], (2, 2), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// assert_eq!(x.nll_loss(&target, Default::default())?.item::<f32>()?, 0.375);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -357,6 +660,15 @@ impl Tensor {
     /// - `options`: [`struct@NllLoss`], which has defaults
     ///
     /// PyTorch: `aten::nll_loss2d_forward`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-0.5f32, -1.0, -2.0, -0.25], (1, 2, 1, 2), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], (1, 1, 2), &machine)?;
+    /// assert_eq!(x.nll_loss2d(&target, Default::default())?.item::<f32>()?, 0.375);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

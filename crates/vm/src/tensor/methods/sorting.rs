@@ -10,6 +10,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, call};
 
 /// Options of [`Tensor::argsort_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+/// let y = x.argsort_with(0, options::Argsort::default().descending(true))?;
+/// assert_eq!(y.to_vec::<i64>()?, [1, 0, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Argsort {
     attrs: Attrs,
@@ -17,6 +26,15 @@ pub struct Argsort {
 
 impl Argsort {
     /// Sets `descending`: greatest first; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let y = x.argsort_with(0, options::Argsort::default().descending(true))?;
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn descending(mut self, descending: bool) -> Argsort {
         self.attrs.set("descending", descending);
@@ -25,6 +43,16 @@ impl Argsort {
 }
 
 /// Options of [`Tensor::sort_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+/// let (values, indices) = x.sort_with(0, options::Sort::default().descending(true))?;
+/// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
+/// assert_eq!(indices.to_vec::<i64>()?, [1, 0, 2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Sort {
     attrs: Attrs,
@@ -32,6 +60,16 @@ pub struct Sort {
 
 impl Sort {
     /// Sets `descending`: greatest first; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let (values, indices) = x.sort_with(0, options::Sort::default().descending(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn descending(mut self, descending: bool) -> Sort {
         self.attrs.set("descending", descending);
@@ -40,6 +78,16 @@ impl Sort {
 }
 
 /// Options of [`Tensor::topk_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+/// let (values, indices) = x.topk_with(2, 0, options::Topk::default().largest(false))?;
+/// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0]);
+/// assert_eq!(indices.to_vec::<i64>()?, [2, 0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Topk {
     attrs: Attrs,
@@ -47,6 +95,16 @@ pub struct Topk {
 
 impl Topk {
     /// Sets `largest`: the greatest instead of the least; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let (values, indices) = x.topk_with(2, 0, options::Topk::default().largest(false))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn largest(mut self, largest: bool) -> Topk {
         self.attrs.set("largest", largest);
@@ -61,6 +119,16 @@ impl Tensor {
     /// - `dim`: the dimension to sort along; default the last
     ///
     /// PyTorch: `aten::sort`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let (values, indices) = x.sort(0)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2, 0, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -80,6 +148,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::sort`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let (values, indices) = x.sort_with(0, options::Sort::default().descending(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -96,6 +174,14 @@ impl Tensor {
     /// - `dim`: the dimension to sort along; default the last
     ///
     /// PyTorch: `aten::argsort`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// assert_eq!(x.argsort(0)?.to_vec::<i64>()?, [2, 0, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -114,6 +200,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::argsort`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let y = x.argsort_with(0, options::Argsort::default().descending(true))?;
+    /// assert_eq!(y.to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -130,6 +225,16 @@ impl Tensor {
     /// - `dim`: the dimension to sort along; default the last
     ///
     /// PyTorch: `aten::topk`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let (values, indices) = x.topk(2, 0)?;
+    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [1, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -150,6 +255,16 @@ impl Tensor {
     /// - `options`: [`struct@Topk`], which has defaults
     ///
     /// PyTorch: `aten::topk`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
+    /// let (values, indices) = x.topk_with(2, 0, options::Topk::default().largest(false))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -10,6 +10,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Int, call};
 
 /// Options of [`Tensor::polygamma_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+/// let y = x.polygamma_with(options::Polygamma::default().n(1))?;
+/// assert_eq!(y.to_string(), "tensor([4.9348, 1.6449, 0.6449])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Polygamma {
     attrs: Attrs,
@@ -17,6 +26,15 @@ pub struct Polygamma {
 
 impl Polygamma {
     /// Sets `n`: the order, 0 or more; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.polygamma_with(options::Polygamma::default().n(1))?;
+    /// assert_eq!(y.to_string(), "tensor([4.9348, 1.6449, 0.6449])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn n(mut self, n: impl Int) -> Polygamma {
         self.attrs.set("n", n.to_int());
@@ -31,6 +49,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::i0`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.i0()?.to_string(), "tensor([1.0635, 1.2661, 2.2796])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -43,6 +69,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_i0e`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_i0e()?.to_string(), "tensor([0.6450, 0.4658, 0.3085])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -57,6 +91,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_i1`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_i1()?.to_string(), "tensor([0.2579, 0.5652, 1.5906])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -69,6 +111,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_i1e`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_i1e()?.to_string(), "tensor([0.1564, 0.2079, 0.2153])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -83,6 +133,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_bessel_j0`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_bessel_j0()?.to_string(), "tensor([0.9385, 0.7652, 0.2239])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -95,6 +153,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_bessel_j1`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_bessel_j1()?.to_string(), "tensor([0.2423, 0.4401, 0.5767])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -109,6 +175,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_bessel_y0`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_bessel_y0()?.to_string(), "tensor([-0.4445,  0.0883,  0.5104])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -121,6 +195,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_bessel_y1`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_bessel_y1()?.to_string(), "tensor([-1.4715, -0.7812, -0.1070])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -135,6 +217,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_modified_bessel_i0`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.special_modified_bessel_i0()?;
+    /// assert_eq!(y.to_string(), "tensor([1.0635, 1.2661, 2.2796])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -147,6 +238,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_modified_bessel_i1`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.special_modified_bessel_i1()?;
+    /// assert_eq!(y.to_string(), "tensor([0.2579, 0.5652, 1.5906])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -161,6 +261,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_modified_bessel_k0`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.special_modified_bessel_k0()?;
+    /// assert_eq!(y.to_string(), "tensor([0.9244, 0.4210, 0.1139])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -173,6 +282,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_modified_bessel_k1`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.special_modified_bessel_k1()?;
+    /// assert_eq!(y.to_string(), "tensor([1.6564, 0.6019, 0.1399])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -187,6 +305,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_scaled_modified_bessel_k0`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.special_scaled_modified_bessel_k0()?;
+    /// assert_eq!(y.to_string(), "tensor([1.5241, 1.1445, 0.8416])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -199,6 +326,15 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_scaled_modified_bessel_k1`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.special_scaled_modified_bessel_k1()?;
+    /// assert_eq!(y.to_string(), "tensor([2.7310, 1.6362, 1.0335])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -213,6 +349,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_spherical_bessel_j0`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.special_spherical_bessel_j0()?;
+    /// assert_eq!(y.to_string(), "tensor([0.9589, 0.8415, 0.4546])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -225,6 +370,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_airy_ai`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_airy_ai()?.to_string(), "tensor([0.2317, 0.1353, 0.0349])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -239,6 +392,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_erfcx`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_erfcx()?.to_string(), "tensor([0.6157, 0.4276, 0.2554])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -251,6 +412,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::special_log_ndtr`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_log_ndtr()?.to_string(), "tensor([-0.3689, -0.1728, -0.0230])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -265,6 +434,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_ndtri`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.25f32, 0.5, 0.9], 3, &machine)?;
+    /// assert_eq!(x.special_ndtri()?.to_string(), "tensor([-0.6745,  0.0000,  1.2816])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -277,6 +454,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::polygamma`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.polygamma()?.to_string(), "tensor([-1.9635, -0.5772,  0.4228])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -292,6 +477,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::polygamma`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.polygamma_with(options::Polygamma::default().n(1))?;
+    /// assert_eq!(y.to_string(), "tensor([4.9348, 1.6449, 0.6449])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -305,6 +499,15 @@ impl Tensor {
     /// - `q`: a shape that broadcasts with x
     ///
     /// PyTorch: `aten::special_zeta`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 4.0], 2, &machine)?;
+    /// let q = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(x.special_zeta(&q)?.to_string(), "tensor([1.6449, 0.0823])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -322,6 +525,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::igamma`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let x = Tensor::from_slice(&[0.5f32, 3.0], 2, &machine)?;
+    /// assert_eq!(a.igamma(&x)?.to_string(), "tensor([0.3935, 0.8009])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -337,6 +549,15 @@ impl Tensor {
     /// - `x`: a shape that broadcasts with a
     ///
     /// PyTorch: `aten::igammac`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let a = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let x = Tensor::from_slice(&[0.5f32, 3.0], 2, &machine)?;
+    /// assert_eq!(a.igammac(&x)?.to_string(), "tensor([0.6065, 0.1991])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -354,6 +575,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_chebyshev_polynomial_t`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_chebyshev_polynomial_t(&n)?.to_vec::<f32>()?, [-0.5, 26.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -369,6 +599,15 @@ impl Tensor {
     /// - `n`: the degree; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::special_chebyshev_polynomial_u`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_chebyshev_polynomial_u(&n)?.to_vec::<f32>()?, [0.0, 56.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -386,6 +625,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_chebyshev_polynomial_v`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_chebyshev_polynomial_v(&n)?.to_vec::<f32>()?, [-1.0, 41.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -401,6 +649,15 @@ impl Tensor {
     /// - `n`: the degree; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::special_chebyshev_polynomial_w`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_chebyshev_polynomial_w(&n)?.to_vec::<f32>()?, [1.0, 71.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -418,6 +675,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_shifted_chebyshev_polynomial_t`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_shifted_chebyshev_polynomial_t(&n)?.to_vec::<f32>()?, [-1.0, 99.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -433,6 +699,15 @@ impl Tensor {
     /// - `n`: the degree; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::special_shifted_chebyshev_polynomial_u`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_shifted_chebyshev_polynomial_u(&n)?.to_vec::<f32>()?, [-1.0, 204.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -450,6 +725,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_shifted_chebyshev_polynomial_v`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_shifted_chebyshev_polynomial_v(&n)?.to_vec::<f32>()?, [-1.0, 169.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -465,6 +749,15 @@ impl Tensor {
     /// - `n`: the degree; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::special_shifted_chebyshev_polynomial_w`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_shifted_chebyshev_polynomial_w(&n)?.to_vec::<f32>()?, [-1.0, 239.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -482,6 +775,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_hermite_polynomial_h`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_hermite_polynomial_h(&n)?.to_vec::<f32>()?, [-1.0, 40.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -497,6 +799,15 @@ impl Tensor {
     /// - `n`: the degree; a shape that broadcasts with x
     ///
     /// PyTorch: `aten::special_hermite_polynomial_he`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_hermite_polynomial_he(&n)?.to_vec::<f32>()?, [-0.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -514,6 +825,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_laguerre_polynomial_l`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_laguerre_polynomial_l(&n)?.to_string(), "tensor([ 0.1250, -0.3333])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -530,6 +850,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::special_legendre_polynomial_p`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 2.0], 2, &machine)?;
+    /// let n = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.special_legendre_polynomial_p(&n)?.to_vec::<f32>()?, [-0.125, 17.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -544,6 +873,16 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::frexp`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 6.0, -0.75], 3, &machine)?;
+    /// let (mantissa, exponent) = x.frexp()?;
+    /// assert_eq!(mantissa.to_vec::<f32>()?, [0.5, 0.75, -0.75]);
+    /// assert_eq!(exponent.to_vec::<i32>()?, [1, 3, 0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -11,6 +11,17 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Operand, call};
 
 /// Options of [`Tensor::addcdiv_with`] and [`Tensor::addcdiv_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+/// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+/// let y = x.addcdiv_with(&tensor1, &tensor2, options::Addcdiv::default().value(2))?;
+/// assert_eq!(y.to_vec::<f32>()?, [4.0, 3.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addcdiv {
     attrs: Attrs,
@@ -18,6 +29,17 @@ pub struct Addcdiv {
 
 impl Addcdiv {
     /// Sets `value`: a factor; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// let y = x.addcdiv_with(&tensor1, &tensor2, options::Addcdiv::default().value(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn value(mut self, value: impl Into<Scalar>) -> Addcdiv {
         self.attrs.set("value", call::number(value));
@@ -26,6 +48,17 @@ impl Addcdiv {
 }
 
 /// Options of [`Tensor::addcmul_with`] and [`Tensor::addcmul_with_`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+/// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+/// let y = x.addcmul_with(&tensor1, &tensor2, options::Addcmul::default().value(10))?;
+/// assert_eq!(y.to_vec::<f32>()?, [61.0, 322.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addcmul {
     attrs: Attrs,
@@ -33,6 +66,17 @@ pub struct Addcmul {
 
 impl Addcmul {
     /// Sets `value`: a factor; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// let y = x.addcmul_with(&tensor1, &tensor2, options::Addcmul::default().value(10))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [61.0, 322.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn value(mut self, value: impl Into<Scalar>) -> Addcmul {
         self.attrs.set("value", call::number(value));
@@ -47,6 +91,14 @@ impl Tensor {
     /// - `min`: the least value
     ///
     /// PyTorch: `aten::clamp_min`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.5, 2.0], 3, &machine)?;
+    /// assert_eq!(x.clamp_min(0)?.to_vec::<f32>()?, [0.0, 0.5, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -64,6 +116,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::clamp_max`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.5, 2.0], 3, &machine)?;
+    /// assert_eq!(x.clamp_max(1)?.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -80,6 +140,15 @@ impl Tensor {
     /// - `weight`: x's dtype; a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::lerp`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let end = Tensor::from_slice(&[5.0f32, 10.0], 2, &machine)?;
+    /// assert_eq!(x.lerp(&end, 0.25)?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -100,6 +169,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::addcmul`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// assert_eq!(x.addcmul(&tensor1, &tensor2)?.to_vec::<f32>()?, [7.0, 34.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -118,6 +197,17 @@ impl Tensor {
     /// - `options`: [`struct@Addcmul`], which has defaults
     ///
     /// PyTorch: `aten::addcmul`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// let y = x.addcmul_with(&tensor1, &tensor2, options::Addcmul::default().value(10))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [61.0, 322.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -142,6 +232,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::addcdiv`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// assert_eq!(x.addcdiv(&tensor1, &tensor2)?.to_vec::<f32>()?, [2.5, 2.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -160,6 +260,17 @@ impl Tensor {
     /// - `options`: [`struct@Addcdiv`], which has defaults
     ///
     /// PyTorch: `aten::addcdiv`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// let y = x.addcdiv_with(&tensor1, &tensor2, options::Addcdiv::default().value(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -184,6 +295,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::masked_fill`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let mask = Tensor::from_slice(&[false, true, true], 3, &machine)?;
+    /// assert_eq!(x.masked_fill(&mask, 0)?.to_vec::<f32>()?, [1.0, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -202,6 +322,16 @@ impl Tensor {
     /// - `value`: a tensor of no dimensions; or a number
     ///
     /// PyTorch: `aten::masked_fill_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let mask = Tensor::from_slice(&[false, true, true], 3, &machine)?;
+    /// x.masked_fill_(&mask, 0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -226,6 +356,15 @@ impl Tensor {
     ///
     /// PyTorch: `aten::clamp_min_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.5, 2.0], 3, &machine)?;
+    /// x.clamp_min_(0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.5, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -242,6 +381,15 @@ impl Tensor {
     /// - `max`: the greatest value
     ///
     /// PyTorch: `aten::clamp_max_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.5, 2.0], 3, &machine)?;
+    /// x.clamp_max_(1)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -260,6 +408,16 @@ impl Tensor {
     /// - `weight`: x's dtype; a shape that broadcasts with x; or a number
     ///
     /// PyTorch: `aten::lerp_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let end = Tensor::from_slice(&[5.0f32, 10.0], 2, &machine)?;
+    /// x.lerp_(&end, 0.25)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -281,6 +439,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::addcmul_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// x.addcmul_(&tensor1, &tensor2)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [7.0, 34.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -300,6 +469,17 @@ impl Tensor {
     /// - `options`: [`struct@Addcmul`], which has defaults
     ///
     /// PyTorch: `aten::addcmul_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// x.addcmul_with_(&tensor1, &tensor2, options::Addcmul::default().value(10))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [61.0, 322.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -325,6 +505,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::addcdiv_`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// x.addcdiv_(&tensor1, &tensor2)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [2.5, 2.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -344,6 +535,17 @@ impl Tensor {
     /// - `options`: [`struct@Addcdiv`], which has defaults
     ///
     /// PyTorch: `aten::addcdiv_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
+    /// x.addcdiv_with_(&tensor1, &tensor2, options::Addcdiv::default().value(2))?;
+    /// assert_eq!(x.to_vec::<f32>()?, [4.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

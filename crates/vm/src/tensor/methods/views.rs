@@ -10,6 +10,15 @@ use crate::api::handle::Tensor;
 use crate::tensor::{Dims, Int, Ints, call};
 
 /// Options of [`Tensor::as_strided_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+/// let y = x.as_strided_with(2, 2, options::AsStrided::default().storage_offset(1))?;
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AsStrided {
     attrs: Attrs,
@@ -17,6 +26,15 @@ pub struct AsStrided {
 
 impl AsStrided {
     /// Sets `storage_offset`: the position of the first element in the storage; default that of x.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// let y = x.as_strided_with(2, 2, options::AsStrided::default().storage_offset(1))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn storage_offset(mut self, storage_offset: impl Int) -> AsStrided {
         self.attrs.set("storage_offset", storage_offset.to_int());
@@ -25,6 +43,15 @@ impl AsStrided {
 }
 
 /// Options of [`Tensor::diagonal_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+/// let y = x.diagonal_with(options::Diagonal::default().offset(1))?;
+/// assert_eq!(y.to_vec::<f32>()?, [2.0, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Diagonal {
     attrs: Attrs,
@@ -32,6 +59,16 @@ pub struct Diagonal {
 
 impl Diagonal {
     /// Sets `dim1`: the dimension of rows; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
+    /// let y = x.diagonal_with(options::Diagonal::default().dim1(2))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dim1(mut self, dim1: impl Int) -> Diagonal {
         self.attrs.set("dim1", dim1.to_int());
@@ -39,6 +76,16 @@ impl Diagonal {
     }
 
     /// Sets `dim2`: the dimension of columns; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
+    /// let y = x.diagonal_with(options::Diagonal::default().dim2(2))?;
+    /// assert_eq!(y.shape(), [1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn dim2(mut self, dim2: impl Int) -> Diagonal {
         self.attrs.set("dim2", dim2.to_int());
@@ -46,6 +93,15 @@ impl Diagonal {
     }
 
     /// Sets `offset`: the offset from the main diagonal, negative below it; default 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let y = x.diagonal_with(options::Diagonal::default().offset(1))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     #[must_use]
     pub fn offset(mut self, offset: impl Int) -> Diagonal {
         self.attrs.set("offset", offset.to_int());
@@ -61,6 +117,16 @@ impl Tensor {
     /// - `dim1`: the dimension to exchange it with
     ///
     /// PyTorch: `aten::transpose`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let y = x.transpose(0, 1)?;
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -78,6 +144,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::t`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let y = x.t()?;
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -91,6 +167,16 @@ impl Tensor {
     /// - `dims`: all dimensions, in the new order
     ///
     /// PyTorch: `aten::permute`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let y = x.permute([1, 0])?;
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -107,6 +193,14 @@ impl Tensor {
     /// - `dim`: the dimension or dimensions to remove if of length 1, or `..`
     ///
     /// PyTorch: `aten::squeeze`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?;
+    /// assert_eq!(x.squeeze(1)?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -126,6 +220,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::unsqueeze`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.unsqueeze(0)?;
+    /// assert_eq!(y.shape(), [1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -142,6 +246,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::expand`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?;
+    /// let y = x.expand([2, 3])?;
+    /// assert_eq!(y.shape(), [2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -157,6 +271,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::alias`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(x.alias()?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -169,6 +291,14 @@ impl Tensor {
     /// - `x`, this tensor: any shape
     ///
     /// PyTorch: `aten::detach`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(x.detach()?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -185,6 +315,14 @@ impl Tensor {
     /// - `length`: the number of elements
     ///
     /// PyTorch: `aten::narrow`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// assert_eq!(x.narrow(0, 1, 2)?.to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -205,6 +343,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::select`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// assert_eq!(x.select(0, 1)?.to_vec::<f32>()?, [4.0, 5.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -221,6 +367,14 @@ impl Tensor {
     ///
     /// PyTorch: `aten::diagonal`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// assert_eq!(x.diagonal()?.to_vec::<f32>()?, [1.0, 5.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -234,6 +388,15 @@ impl Tensor {
     /// - `options`: [`struct@Diagonal`], which has defaults
     ///
     /// PyTorch: `aten::diagonal`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let y = x.diagonal_with(options::Diagonal::default().offset(1))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -250,6 +413,16 @@ impl Tensor {
     /// - `step`: the step between windows, 1 or more
     ///
     /// PyTorch: `aten::unfold`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// let y = x.unfold(0, 2, 1)?;
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 2.0, 3.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -270,6 +443,16 @@ impl Tensor {
     ///
     /// PyTorch: `aten::reshape`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
+    /// let y = x.reshape([3, 2])?;
+    /// assert_eq!(y.shape(), [3, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -286,6 +469,16 @@ impl Tensor {
     /// - `stride`: the strides in elements, one for each length, 0 or more
     ///
     /// PyTorch: `aten::as_strided`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// let y = x.as_strided([2, 2], [1, 1])?;
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -305,6 +498,15 @@ impl Tensor {
     /// - `options`: [`struct@AsStrided`], which has defaults
     ///
     /// PyTorch: `aten::as_strided`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
+    /// let y = x.as_strided_with(2, 2, options::AsStrided::default().storage_offset(1))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -329,6 +531,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::split`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let parts = x.split(2, 0)?;
+    /// assert_eq!(parts.len(), 2);
+    /// assert_eq!(parts[0].to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(parts[1].to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -346,6 +559,17 @@ impl Tensor {
     /// - `dim`: the dimension; default 0
     ///
     /// PyTorch: `aten::chunk`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let parts = x.chunk(2, 0)?;
+    /// assert_eq!(parts.len(), 2);
+    /// assert_eq!(parts[0].to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(parts[1].to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
@@ -365,6 +589,17 @@ impl Tensor {
     ///
     /// PyTorch: `aten::split_with_sizes`.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let parts = x.split_with_sizes([1, 2], 0)?;
+    /// assert_eq!(parts.len(), 2);
+    /// assert_eq!(parts[0].to_vec::<f32>()?, [1.0]);
+    /// assert_eq!(parts[1].to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
@@ -381,6 +616,17 @@ impl Tensor {
     /// - `dim`: the dimension; default 0
     ///
     /// PyTorch: `aten::unbind`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let parts = x.unbind(0)?;
+    /// assert_eq!(parts.len(), 2);
+    /// assert_eq!(parts[0].to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(parts[1].to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.

@@ -1,0 +1,12 @@
+x, y = i(1, 2, 3), i(3, 2, 1)
+for op in ["eq", "ne", "lt", "le", "gt", "ge"]:
+    e(op, x=x, y=y)
+e("__lshift__", x=i(1, 2, 3), other=2)
+e("__rshift__", x=i(4, 9, -8), other=2)
+both("logical_and", x=b(1, 1, 0), y=b(1, 0, 0))
+both("logical_or", x=b(1, 1, 0), y=b(1, 0, 0))
+both("logical_not", x=b(1, 0))
+both("bitwise_and", x=i(6, 5), y=i(3, 4))
+both("bitwise_or", x=i(6, 5), y=i(3, 4))
+both("bitwise_xor", x=i(6, 5), y=i(3, 4))
+both("bitwise_not", x=i(0, 5, -1))

@@ -1,0 +1,5 @@
+e("complex", real=f(1, 2), imag=f(3, -4))
+e("polar", abs=f(1, 2), angle=f(0, 1))
+e("conj_physical", x=c(1 + 2j, -3j))
+e("view_as_real", x=c(1 + 2j, -3j))
+e("view_as_complex", x=f([1, 2], [0, -3]))

@@ -1,0 +1,7 @@
+x = f([1, 2], [3, 4])
+e("flip", x=f(1, 2, 3), dims=(0,))
+e("roll", x=f(1, 2, 3), shifts=(1,), dims=(0,))
+both("triu", x=x, diagonal=0)
+both("tril", x=x, diagonal=0)
+e("constant_pad_nd", x=f(1, 2), pad=(1, 2))
+e("constant_pad_nd", x=f(1, 2), pad=(1, 2), value=9)

@@ -1,0 +1,7 @@
+x = f(2, 3, 1)
+e("sort", names="values indices", x=x, dim=0)
+e("sort", names="values indices", x=x, dim=0, descending=True)
+e("argsort", x=x, dim=0)
+e("argsort", x=x, dim=0, descending=True)
+e("topk", names="values indices", x=x, k=2, dim=0)
+e("topk", names="values indices", x=x, k=2, dim=0, largest=False)
