@@ -13,6 +13,14 @@ use crate::table::{Body, Instruction};
 use crate::text::OpNames;
 
 /// A stream that a list uses.
+///
+/// ```
+/// # use millstream_instructions::*;
+/// # use millstream_types::*;
+/// let key = StreamKey::compute(DeviceId::cpu(0), 0);
+/// let stream = StreamDecl::new(key, StreamMode::InOrder);
+/// assert!(!stream.work.is_order_only());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamDecl {
     /// Which stream.
@@ -27,12 +35,28 @@ pub struct StreamDecl {
 impl StreamDecl {
     /// Returns the declaration of a stream of a built-in type. A stream of any other type accepts
     /// nothing until [`StreamDecl::accepting`] says more.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// let key = StreamKey::compute(DeviceId::cpu(0), 0);
+    /// assert!(!StreamDecl::new(key, StreamMode::Pool).work.is_order_only());
+    /// ```
     pub fn new(key: StreamKey, mode: StreamMode) -> StreamDecl {
         let work = key.ty.built_in_work().unwrap_or_default();
         StreamDecl { key, mode, work }
     }
 
     /// Returns the declaration of a stream that accepts this work.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// let key = StreamKey::new(DeviceId::cpu(0), StreamType::new("filter"), 0);
+    /// let stream = StreamDecl::new(key, StreamMode::InOrder);
+    /// let stream = stream.accepting(WorkSet::of(&[WorkKind::Compute]));
+    /// assert!(!stream.work.is_order_only());
+    /// ```
     #[must_use]
     pub fn accepting(self, work: WorkSet) -> StreamDecl {
         StreamDecl { work, ..self }
@@ -40,6 +64,20 @@ impl StreamDecl {
 }
 
 /// A tensor that exists before the list and after it.
+///
+/// ```
+/// # use millstream_instructions::*;
+/// # use millstream_types::*;
+/// let list = text::parse_list(
+///     "millstream-list 1
+///      stream s0 cpu:0 compute 0 in-order
+///      arena a0 cpu:0
+///      external %0 \"x\" f32[4] in 16 bytes of a0
+///      OpCall s0:1 fill (%0 write)",
+/// )?;
+/// assert_eq!((list.externals[0].name.as_str(), list.externals[0].bytes), ("x", 16));
+/// # Ok::<(), text::TextError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct External {
     /// Its id within the list.
@@ -59,6 +97,21 @@ pub struct External {
 ///
 /// Two lists are equal if their texts are: ops are compared by name, because the text form does not
 /// state the order of their ids.
+///
+/// ```
+/// # use millstream_instructions::*;
+/// # use millstream_types::*;
+/// let list = text::parse_list(
+///     "millstream-list 1
+///      stream s0 cpu:0 compute 0 in-order
+///      arena a0 cpu:0
+///      external %0 \"x\" f32[4] in 16 bytes of a0
+///      OpCall s0:1 fill (%0 write)",
+/// )?;
+/// assert_eq!((list.streams.len(), list.instructions.len()), (1, 1));
+/// assert_eq!(text::parse_list(&text::print_list(&list))?, list);
+/// # Ok::<(), text::TextError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct InstructionList {
     /// The streams, by id.
@@ -92,6 +145,20 @@ impl InstructionList {
     /// Returns how the list uses the storage of each external; none if it does not. A storage that
     /// is overwritten in full before it is read counts as written: its content before the list does
     /// not matter.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// let list = text::parse_list(
+    ///     "millstream-list 1
+    ///      stream s0 cpu:0 compute 0 in-order
+    ///      arena a0 cpu:0
+    ///      external %0 \"x\" f32[4] in 16 bytes of a0
+    ///      OpCall s0:1 fill (%0 write)",
+    /// )?;
+    /// assert_eq!(list.external_uses(), [Some(Access::Write)]);
+    /// # Ok::<(), text::TextError>(())
+    /// ```
     pub fn external_uses(&self) -> Vec<Option<Access>> {
         let externals = self.externals.iter().enumerate();
         let mut external_of: HashMap<TensorId, usize> =
@@ -157,11 +224,44 @@ impl Remap for OpsOf<'_> {
 
 /// A list that has been shown to order conflicting uses, to use memory only while its owner is
 /// live, and to have a record for every wait.
+///
+/// ```
+/// # use millstream_instructions::*;
+/// # use millstream_types::*;
+/// # // Only the verifier makes one safely.
+/// let list = text::parse_list(
+///     "millstream-list 1
+///      stream s0 cpu:0 compute 0 in-order
+///      arena a0 cpu:0
+///      external %0 \"x\" f32[4] in 16 bytes of a0
+///      OpCall s0:1 fill (%0 write)",
+/// )?;
+/// // SAFETY: one call writes one tensor, so nothing conflicts.
+/// let checked = unsafe { CheckedList::assume_checked(list) };
+/// assert_eq!(checked.list().instructions.len(), 1);
+/// # Ok::<(), text::TextError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CheckedList(InstructionList);
 
 impl CheckedList {
     /// Takes the list's soundness on trust. Only the checker of `millstream_verify` knows it.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// let list = text::parse_list(
+    ///     "millstream-list 1
+    ///      stream s0 cpu:0 compute 0 in-order
+    ///      arena a0 cpu:0
+    ///      external %0 \"x\" f32[4] in 16 bytes of a0
+    ///      OpCall s0:1 fill (%0 write)",
+    /// )?;
+    /// // SAFETY: one call writes one tensor, so nothing conflicts.
+    /// let checked = unsafe { CheckedList::assume_checked(list) };
+    /// assert_eq!(checked.list().instructions.len(), 1);
+    /// # Ok::<(), text::TextError>(())
+    /// ```
     ///
     /// # Safety
     /// Every two conflicting uses of a storage, as the list writes them down, are ordered by it;
@@ -174,6 +274,22 @@ impl CheckedList {
     }
 
     /// Returns the list.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// let list = text::parse_list(
+    ///     "millstream-list 1
+    ///      stream s0 cpu:0 compute 0 in-order
+    ///      arena a0 cpu:0
+    ///      external %0 \"x\" f32[4] in 16 bytes of a0
+    ///      OpCall s0:1 fill (%0 write)",
+    /// )?;
+    /// // SAFETY: as the list has one instruction.
+    /// let checked = unsafe { CheckedList::assume_checked(list.clone()) };
+    /// assert_eq!(checked.list(), &list);
+    /// # Ok::<(), text::TextError>(())
+    /// ```
     pub const fn list(&self) -> &InstructionList {
         &self.0
     }

@@ -8,6 +8,12 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 /// The value of one attribute.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!(AttrValue::from(2), AttrValue::Int(2));
+/// assert_eq!(AttrValue::from(vec![1i64, 2]).to_string(), "[1, 2]");
+/// ```
 #[derive(Clone, Debug)]
 pub enum AttrValue {
     /// An integer.
@@ -116,16 +122,34 @@ impl fmt::Display for AttrValue {
 
 /// The attributes of one call, sorted by name, with unique names. A name that stands in the
 /// program's text is not copied.
+///
+/// ```
+/// # use millstream_types::*;
+/// let attrs = Attrs::new().with("dim", 1).with("keepdim", true);
+/// assert_eq!(attrs.to_string(), "{dim=1, keepdim=true}");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attrs(Vec<(Cow<'static, str>, AttrValue)>);
 
 impl Attrs {
     /// Returns the empty set of attributes.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(Attrs::new().is_empty());
+    /// ```
     pub const fn new() -> Attrs {
         Attrs(Vec::new())
     }
 
     /// Returns these attributes with `name` set to `value`; replaces an earlier value.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("alpha", 2.5).with("alpha", 3.0);
+    /// assert_eq!(attrs.float("alpha")?, Some(3.0));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn with(
         mut self,
@@ -137,6 +161,14 @@ impl Attrs {
     }
 
     /// Sets `name` to `value`; replaces an earlier value.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let mut attrs = Attrs::new();
+    /// attrs.set("dim", 1);
+    /// attrs.set(format!("dim{}", 2), 0); // a name made at run time
+    /// assert_eq!(attrs.iter().count(), 2);
+    /// ```
     pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<AttrValue>) {
         let (name, value) = (name.into(), value.into());
         match self.0.binary_search_by(|(n, _)| (**n).cmp(&*name)) {
@@ -146,22 +178,49 @@ impl Attrs {
     }
 
     /// Returns the value of `name`, if it is set.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("dim", 1);
+    /// assert_eq!(attrs.get("dim"), Some(&AttrValue::Int(1)));
+    /// assert_eq!(attrs.get("dims"), None);
+    /// ```
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
         let index = self.0.binary_search_by(|(n, _)| (**n).cmp(name)).ok()?;
         Some(&self.0[index].1)
     }
 
     /// Iterates over all attributes in the order of their names.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("dim", 1).with("alpha", 2.5);
+    /// let names: Vec<&str> = attrs.iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["alpha", "dim"]);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &AttrValue)> {
         self.0.iter().map(|(n, v)| (&**n, v))
     }
 
     /// Returns whether there are no attributes.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(!Attrs::new().with("dim", 1).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns an integer.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("dim", 1);
+    /// assert_eq!(attrs.int("dim")?, Some(1));
+    /// assert_eq!(attrs.int("other")?, None);
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     /// The attribute is set and has another type.
@@ -174,6 +233,13 @@ impl Attrs {
     }
 
     /// Returns a floating-point number; converts an integer.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("alpha", 2);
+    /// assert_eq!(attrs.float("alpha")?, Some(2.0));
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     /// The attribute is set and has another type.
@@ -188,6 +254,12 @@ impl Attrs {
 
     /// Returns a boolean.
     ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("keepdim", 1);
+    /// assert!(attrs.bool("keepdim").is_err()); // a number is no boolean
+    /// ```
+    ///
     /// # Errors
     /// The attribute is set and has another type.
     pub fn bool(&self, name: &str) -> Result<Option<bool>> {
@@ -199,6 +271,13 @@ impl Attrs {
     }
 
     /// Returns a list of integers; a single integer counts as a list of one.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("dim", 1);
+    /// assert_eq!(attrs.ints("dim")?, Some(vec![1]));
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     /// The attribute is set and has another type.
@@ -213,6 +292,13 @@ impl Attrs {
 
     /// Returns a dtype; parses a string as a dtype's name.
     ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("dtype", "f16");
+    /// assert_eq!(attrs.dtype("dtype")?, Some(DType::F16));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The attribute is set and has another type.
     pub fn dtype(&self, name: &str) -> Result<Option<DType>> {
@@ -225,6 +311,12 @@ impl Attrs {
     }
 
     /// Refuses every attribute that is not among `known`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let error = Attrs::new().with("dims", 1).only(&["dim", "keepdim"]).unwrap_err();
+    /// assert!(error.to_string().contains("did you mean 'dim'"), "{error}");
+    /// ```
     ///
     /// # Errors
     /// [`Error::Unknown`] with the first unknown attribute and the nearest known name.

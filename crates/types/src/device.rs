@@ -7,6 +7,14 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 
 /// A device: a kind, which names a backend, and an index within the backend. Written `cpu:0`.
+///
+/// ```
+/// # use millstream_types::*;
+/// let device: DeviceId = "cuda:1".parse()?;
+/// assert_eq!(device, DeviceId::cuda(1));
+/// assert_eq!("cpu".parse(), Ok(DeviceId::cpu(0)));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId {
     kind: Cow<'static, str>,
@@ -15,6 +23,13 @@ pub struct DeviceId {
 
 impl DeviceId {
     /// Returns the id of device `index` of the backend `kind`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let device = DeviceId::new("npu", 3)?; // of a backend of the program
+    /// assert_eq!(device.to_string(), "npu:3");
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     /// `kind` is empty or has a character other than lower-case letters, digits, `_` and `-`.
@@ -33,37 +48,72 @@ impl DeviceId {
     }
 
     /// Returns the id of the host's device `index`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DeviceId::cpu(0).to_string(), "cpu:0");
+    /// ```
     pub const fn cpu(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("cpu"), index }
     }
 
     /// Returns the id of pinned host memory `index`. The host computes in pinned memory, and
     /// devices copy to and from it at full speed; it has no streams of its own.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DeviceId::pinned(0).is_host());
+    /// ```
     pub const fn pinned(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("pinned"), index }
     }
 
     /// Returns whether this is host memory, pinned or not. Streams of the host work on both kinds.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DeviceId::cpu(1).is_host() && !DeviceId::cuda(0).is_host());
+    /// ```
     pub fn is_host(&self) -> bool {
         self.kind == "cpu" || self.kind == "pinned"
     }
 
     /// Returns the id of the simulated device `index`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DeviceId::sim(0).to_string(), "sim:0");
+    /// ```
     pub const fn sim(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("sim"), index }
     }
 
     /// Returns the id of the NVIDIA device `index`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DeviceId::cuda(1).to_string(), "cuda:1");
+    /// ```
     pub const fn cuda(index: u32) -> DeviceId {
         DeviceId { kind: Cow::Borrowed("cuda"), index }
     }
 
     /// Returns the backend's name.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DeviceId::cuda(1).kind(), "cuda");
+    /// ```
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
     /// Returns the index among the backend's devices.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DeviceId::cuda(1).index(), 1);
+    /// ```
     pub const fn index(&self) -> u32 {
         self.index
     }

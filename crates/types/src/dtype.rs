@@ -7,6 +7,12 @@ use crate::error::{Error, Result};
 use crate::nearest::did_you_mean;
 
 /// The type of a tensor's elements.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!("bf16".parse(), Ok(DType::BF16));
+/// assert_eq!((DType::BF16.size(), DType::BF16.to_string()), (2, "bf16".to_owned()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
     /// IEEE 754 binary32.
@@ -37,6 +43,11 @@ pub enum DType {
 
 impl DType {
     /// Every dtype, in the order of the documentation.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DType::ALL.iter().filter(|dtype| dtype.is_complex()).count(), 2);
+    /// ```
     pub const ALL: [DType; 12] = [
         DType::F32,
         DType::F64,
@@ -53,6 +64,11 @@ impl DType {
     ];
 
     /// The dtypes of real numbers and of bool, in the same order.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DType::REAL.contains(&DType::Bool) && !DType::REAL.contains(&DType::C64));
+    /// ```
     pub const REAL: [DType; 10] = [
         DType::F32,
         DType::F64,
@@ -67,6 +83,11 @@ impl DType {
     ];
 
     /// Returns the size of one element in bytes, which is also the alignment of its storage.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!((DType::F16.size(), DType::C128.size()), (2, 16));
+    /// ```
     #[inline]
     pub const fn size(self) -> usize {
         match self {
@@ -79,24 +100,44 @@ impl DType {
     }
 
     /// Returns whether elements are floating-point numbers.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DType::BF16.is_float() && !DType::C64.is_float());
+    /// ```
     #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
     }
 
     /// Returns whether elements are complex numbers.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DType::C64.is_complex());
+    /// ```
     #[inline]
     pub const fn is_complex(self) -> bool {
         matches!(self, DType::C64 | DType::C128)
     }
 
     /// Returns whether elements are rounded: floats and complex numbers.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DType::F32.is_inexact() && DType::C64.is_inexact() && !DType::I64.is_inexact());
+    /// ```
     #[inline]
     pub const fn is_inexact(self) -> bool {
         self.is_float() || self.is_complex()
     }
 
     /// Returns the dtype of the two parts of a complex number; any other dtype itself.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!((DType::C128.part(), DType::I64.part()), (DType::F64, DType::I64));
+    /// ```
     pub const fn part(self) -> DType {
         match self {
             DType::C64 => DType::F32,
@@ -107,6 +148,11 @@ impl DType {
 
     /// Returns the complex dtype that holds the values of this one without loss of precision beyond
     /// that of c64: c128 for f64 and c128, else c64.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!((DType::F32.complex(), DType::F64.complex()), (DType::C64, DType::C128));
+    /// ```
     pub const fn complex(self) -> DType {
         match self {
             DType::F64 | DType::C128 => DType::C128,
@@ -115,12 +161,22 @@ impl DType {
     }
 
     /// Returns whether elements are integers; booleans are not integers.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DType::U8.is_int() && !DType::Bool.is_int());
+    /// ```
     #[inline]
     pub const fn is_int(self) -> bool {
         matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8)
     }
 
     /// Returns the name used in text forms and files.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DType::F32.name(), "f32");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -143,6 +199,12 @@ impl DType {
     /// next wider signed integer; f16 with bf16 gives f32.
     ///
     /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(DType::U8.promote(DType::I8), DType::I16);
+    /// assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
+    /// ```
     pub fn promote(self, other: DType) -> DType {
         use DType::*;
         if self == other {

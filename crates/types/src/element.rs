@@ -11,6 +11,14 @@ mod sealed {
 
 /// A Rust type of elements: `f32`, `f64`, `half::f16`, `half::bf16`, `i64`, `i32`, `i16`, `i8`,
 /// `u8`, `bool`, `Complex<f32>`, `Complex<f64>`.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!(f32::DTYPE, DType::F32);
+/// let mut bytes = Vec::new();
+/// f32::append(&[1.0, 2.0], &mut bytes);
+/// assert_eq!(f32::from_bytes(&bytes), [1.0, 2.0]);
+/// ```
 pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The dtype of tensors with these elements.
     const DTYPE: DType;
@@ -149,12 +157,32 @@ macro_rules! with_element {
 }
 
 /// The type of f16 elements, for [`with_element`].
+///
+/// ```
+/// # use millstream_types::{Element, element::*};
+/// assert_eq!(F16::from_f32(1.5).to_f64(), 1.5);
+/// ```
 pub type F16 = f16;
 /// The type of bf16 elements, for [`with_element`].
+///
+/// ```
+/// # use millstream_types::{Element, element::*};
+/// assert_eq!(Bf16::from_f32(1.5).to_f64(), 1.5);
+/// ```
 pub type Bf16 = bf16;
 /// The type of c64 elements.
+///
+/// ```
+/// # use millstream_types::{Element, element::*};
+/// assert_eq!(C64::new(1.5, 0.0).to_f64(), 1.5);
+/// ```
 pub type C64 = Complex<f32>;
 /// The type of c128 elements.
+///
+/// ```
+/// # use millstream_types::{Element, element::*};
+/// assert_eq!(C128::new(1.5, 0.0).to_f64(), 1.5);
+/// ```
 pub type C128 = Complex<f64>;
 
 #[cfg(test)]

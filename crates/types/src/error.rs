@@ -1,4 +1,6 @@
 //! The common error type of the libraries.
+//!
+//! Long because its items have examples.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +13,27 @@ use crate::origin::Origin;
 use crate::overdue::Overdue;
 
 /// A result whose error is [`Error`] by default.
+///
+/// ```
+/// # use millstream_types::*;
+/// fn half(n: i64) -> Result<i64> {
+///     match n % 2 {
+///         0 => Ok(n / 2),
+///         _ => Err(Error::Invalid { what: "number", message: format!("{n} is odd") }),
+///     }
+/// }
+/// assert!(half(3).is_err());
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the builder or the machine. Clones are cheap: every waiter gets one.
+///
+/// ```
+/// # use millstream_types::*;
+/// let error = "f31".parse::<DType>().unwrap_err();
+/// assert!(matches!(error, Error::Unknown { what: "dtype", .. }));
+/// assert!(error.to_string().contains("did you mean"), "{error}");
+/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -159,6 +179,17 @@ fn after_semicolon(help: &Option<String>) -> String {
 impl Error {
     /// Returns the error for waiters: of the failed instruction, and of the tensors that it would
     /// have written.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// # let failure = Failure {
+    /// #     cause: Cause::Cancelled, message: "the program cancelled it".to_owned(),
+    /// #     instruction: "OpCall", op: Some("relu".to_owned()), operands: Vec::new(),
+    /// #     stream: "cpu:0 compute 0".to_owned(), seq: 7, origin: Origin::Unknown, launched: None,
+    /// # };
+    /// let error = Error::of(failure.into());
+    /// assert!(matches!(error, Error::Cancelled(_)));
+    /// ```
     pub fn of(failure: Arc<Failure>) -> Error {
         match failure.cause {
             Cause::Cancelled => Error::Cancelled(failure),
@@ -167,6 +198,17 @@ impl Error {
     }
 
     /// Returns the instruction that failed or was cancelled, if this error is about one.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// # let failure = Failure {
+    /// #     cause: Cause::Cancelled, message: "the program cancelled it".to_owned(),
+    /// #     instruction: "OpCall", op: Some("relu".to_owned()), operands: Vec::new(),
+    /// #     stream: "cpu:0 compute 0".to_owned(), seq: 7, origin: Origin::Unknown, launched: None,
+    /// # };
+    /// let error = Error::of(failure.into());
+    /// assert_eq!(error.failure().unwrap().op.as_deref(), Some("relu"));
+    /// ```
     pub fn failure(&self) -> Option<&Arc<Failure>> {
         match self.without_place() {
             Error::Failed(failure) | Error::Cancelled(failure) => Some(failure),
@@ -175,6 +217,12 @@ impl Error {
     }
 
     /// Returns the error with its origin, unless it has one already.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let error = Error::Closed.at(&Origin::caller());
+    /// assert!(error.to_string().contains(".rs:"), "{error}");
+    /// ```
     #[must_use]
     pub fn at(self, origin: &Origin) -> Error {
         match self {
@@ -185,6 +233,12 @@ impl Error {
     }
 
     /// Returns the error without its origin.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let error = Error::Closed.at(&Origin::caller());
+    /// assert_eq!(error.without_place(), &Error::Closed);
+    /// ```
     pub fn without_place(&self) -> &Error {
         match self {
             Error::At { error, .. } => error.without_place(),
@@ -194,6 +248,12 @@ impl Error {
 
     /// Returns whether a correct program failed while it ran: memory, a kernel, a wait. Every other
     /// error is misuse, which is refused before anything runs.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(Error::Timeout { what: "s0:7".to_owned() }.is_runtime());
+    /// assert!(!Error::Closed.is_runtime());
+    /// ```
     pub fn is_runtime(&self) -> bool {
         matches!(
             self.without_place(),
@@ -216,6 +276,16 @@ fn held_by(holders: &[String]) -> String {
 }
 
 /// The cause of a failure.
+///
+/// ```
+/// # use millstream_types::*;
+/// # let failure = Failure {
+/// #     cause: Cause::Cancelled, message: "the program cancelled it".to_owned(),
+/// #     instruction: "OpCall", op: Some("relu".to_owned()), operands: Vec::new(),
+/// #     stream: "cpu:0 compute 0".to_owned(), seq: 7, origin: Origin::Unknown, launched: None,
+/// # };
+/// assert_eq!(failure.cause, Cause::Cancelled);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// The instruction's kernel or other work returned an error.
@@ -229,6 +299,17 @@ pub enum Cause {
 }
 
 /// An operand of a failed instruction.
+///
+/// ```
+/// # use millstream_types::*;
+/// let operand = FailedOperand {
+///     tensor: "%3".to_owned(),
+///     access: Access::Read,
+///     dtype: DType::F32,
+///     shape: [2, 3].into_iter().collect(),
+/// };
+/// assert_eq!(operand.shape.as_slice(), [2, 3]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// The tensor, as text forms name it.
@@ -242,6 +323,17 @@ pub struct Operand {
 }
 
 /// An instruction that failed.
+///
+/// ```
+/// # use millstream_types::*;
+/// # let failure = Failure {
+/// #     cause: Cause::Cancelled, message: "the program cancelled it".to_owned(),
+/// #     instruction: "OpCall", op: Some("relu".to_owned()), operands: Vec::new(),
+/// #     stream: "cpu:0 compute 0".to_owned(), seq: 7, origin: Origin::Unknown, launched: None,
+/// # };
+/// let text = failure.to_string();
+/// assert!(text.contains("OpCall of relu() on cpu:0 compute 0 number 7 was cancelled"), "{text}");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// The kind of cause.
@@ -275,6 +367,16 @@ impl fmt::Display for Failure {
 impl Failure {
     /// Returns the instruction and the cause without the origin, for messages that already have
     /// one.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// # let failure = Failure {
+    /// #     cause: Cause::Cancelled, message: "the program cancelled it".to_owned(),
+    /// #     instruction: "OpCall", op: Some("relu".to_owned()), operands: Vec::new(),
+    /// #     stream: "cpu:0 compute 0".to_owned(), seq: 7, origin: Origin::Unknown, launched: None,
+    /// # };
+    /// assert!(failure.without_place().starts_with("OpCall of relu"));
+    /// ```
     pub fn without_place(&self) -> String {
         struct Described<'a>(&'a Failure);
         impl fmt::Display for Described<'_> {

@@ -1,4 +1,6 @@
 //! Layouts: shape, strides and offset map a tensor's indices to elements of its storage.
+//!
+//! Long because its items have examples.
 
 use std::fmt;
 
@@ -8,16 +10,40 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 
 /// The lengths or strides of a tensor's dimensions, outermost first.
+///
+/// ```
+/// # use millstream_types::*;
+/// let dims: Dims = [2, 3].into_iter().collect();
+/// assert_eq!(dims.iter().product::<usize>(), 6);
+/// ```
 pub type Dims = SmallVec<[usize; 4]>;
 
 /// The maximum size of a storage in bytes: the user address space has 47 bits.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert!(Layout::contiguous(&[2 * layout::MAX_BYTES]).is_err());
+/// ```
 pub const MAX_BYTES: usize = 1 << 47;
 
 /// The maximum number of dimensions of a tensor.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert!(Layout::contiguous(&[1; layout::MAX_DIMS + 1]).is_err());
+/// ```
 pub const MAX_DIMS: usize = 64;
 
 /// A strided view: element `(i0, i1, …)` lies at `offset + Σ ik · strides[k]` elements from the
 /// start of the storage. Strides are not negative; a stride of zero repeats an element.
+///
+/// ```
+/// # use millstream_types::*;
+/// let rows = Layout::contiguous(&[2, 3])?; // 0 1 2, 3 4 5
+/// let columns = Layout::strided(&[3, 2], &[1, 3], 0)?; // 0 3, 1 4, 2 5
+/// assert!(rows.is_contiguous() && !columns.is_contiguous());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Dims,
@@ -28,6 +54,12 @@ pub struct Layout {
 impl Layout {
     /// Returns the dense row-major layout of `shape`, from the start of its storage.
     ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(Layout::contiguous(&[2, 3])?.strides(), [3, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `shape` has more than [`MAX_DIMS`] dimensions or more than [`MAX_BYTES`] elements.
     pub fn contiguous(shape: &[usize]) -> Result<Layout> {
@@ -36,6 +68,13 @@ impl Layout {
     }
 
     /// Returns the layout with these strides and this offset, in elements.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let second_column = Layout::strided(&[2], &[3], 1)?; // of 2 x 3 elements
+    /// assert_eq!(second_column.span(), 5);
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     /// The numbers of lengths and strides differ, there are more than [`MAX_DIMS`] dimensions, or
@@ -66,31 +105,69 @@ impl Layout {
     }
 
     /// Returns the lengths of the dimensions, outermost first.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(Layout::contiguous(&[2, 3])?.shape(), [2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
     /// Returns the strides of the dimensions, in elements.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(Layout::contiguous(&[4, 2, 3])?.strides(), [6, 3, 1]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn strides(&self) -> &[usize] {
         &self.strides
     }
 
     /// Returns the offset of the first element from the start of the storage, in elements.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(Layout::strided(&[2], &[1], 4)?.offset(), 4);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub const fn offset(&self) -> usize {
         self.offset
     }
 
     /// Returns the number of dimensions.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(Layout::contiguous(&[2, 3])?.rank(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
     /// Returns the number of elements; 1 for a tensor of no dimensions.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(Layout::contiguous(&[2, 3])?.numel(), 6);
+    /// assert_eq!(Layout::contiguous(&[])?.numel(), 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn numel(&self) -> usize {
         numel(&self.shape)
     }
 
     /// Returns whether the layout is dense and row-major, at any offset.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(Layout::strided(&[2, 3], &[3, 1], 6)?.is_contiguous());
+    /// assert!(!Layout::strided(&[3, 2], &[1, 3], 0)?.is_contiguous());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn is_contiguous(&self) -> bool {
         if self.shape.contains(&0) {
             return true;
@@ -109,6 +186,12 @@ impl Layout {
 
     /// Returns the end of the layout's last element, in elements from the start of the storage; 0
     /// if the layout has no elements.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(Layout::strided(&[2], &[3], 1)?.span(), 5); // elements 1 and 4
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn span(&self) -> usize {
         // `Layout::strided` refuses layouts whose span overflows.
         self.checked_span().unwrap_or(usize::MAX)
@@ -128,6 +211,13 @@ impl Layout {
     /// Returns whether two indices may name the same element. The test is conservative: `false` is
     /// certain, `true` is not. In the order of strides, each dimension must step over the whole
     /// span of the smaller ones.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(Layout::strided(&[4], &[0], 0)?.may_overlap_itself()); // one element, four times
+    /// assert!(!Layout::contiguous(&[2, 3])?.may_overlap_itself());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn may_overlap_itself(&self) -> bool {
         let mut dims: SmallVec<[(usize, usize); 4]> = self
             .strides
@@ -152,6 +242,13 @@ impl Layout {
 
     /// Returns whether the layout names each of the first `elements` elements of the storage
     /// exactly once.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let columns = Layout::strided(&[3, 2], &[1, 3], 0)?;
+    /// assert!(columns.covers(6) && !columns.covers(7));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn covers(&self, elements: usize) -> bool {
         self.numel() == elements
             && (elements == 0
@@ -161,6 +258,12 @@ impl Layout {
 
 /// Returns the strides of the dense row-major layout of `shape`. A dimension of length zero counts
 /// as one, as in PyTorch.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!(layout::contiguous_strides(&[2, 3])?.as_slice(), [3, 1]);
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Errors
 /// The element count of `shape` overflows.
@@ -178,6 +281,11 @@ pub fn contiguous_strides(shape: &[usize]) -> Result<Dims> {
 
 /// Returns the number of elements of a shape that fits into memory. One length of zero makes the
 /// number zero.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!((layout::numel(&[2, 3]), layout::numel(&[2, 0])), (6, 0));
+/// ```
 pub fn numel(shape: &[usize]) -> usize {
     // `Layout::strided` refuses shapes whose product overflows.
     product(shape).unwrap_or(usize::MAX)
@@ -196,6 +304,13 @@ fn invalid(shape: &[usize], message: String) -> Error {
 
 /// A tensor without its memory: dtype and layout. Written `f32[2,3]`; strides and offset are
 /// written only if the tensor is not dense and row-major: `f32[3,2] strides [1,3] offset 4`.
+///
+/// ```
+/// # use millstream_types::*;
+/// let spec = TensorSpec::new(DType::F32, Layout::strided(&[3, 2], &[1, 3], 4)?)?;
+/// assert_eq!(spec.to_string(), "f32[3,2] strides [1,3] offset 4");
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorSpec {
     /// The dtype of the elements.
@@ -207,6 +322,12 @@ pub struct TensorSpec {
 impl TensorSpec {
     /// Returns the spec of a dense row-major tensor.
     ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(TensorSpec::contiguous(DType::F32, &[2, 3])?.to_string(), "f32[2,3]");
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The tensor is larger than [`MAX_BYTES`]; see [`TensorSpec::new`].
     pub fn contiguous(dtype: DType, shape: &[usize]) -> Result<TensorSpec> {
@@ -214,6 +335,13 @@ impl TensorSpec {
     }
 
     /// Returns the spec of a tensor with this layout.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let spec = TensorSpec::new(DType::I64, Layout::contiguous(&[8])?)?;
+    /// assert_eq!(spec.span_bytes(), 64);
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     /// The layout spans more than [`MAX_BYTES`] with elements of this dtype.
@@ -229,27 +357,57 @@ impl TensorSpec {
     }
 
     /// Returns the lengths of the dimensions.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(TensorSpec::contiguous(DType::F32, &[2, 3])?.shape(), [2, 3]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
     /// Returns the number of elements.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(TensorSpec::contiguous(DType::F32, &[2, 3])?.numel(), 6);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn numel(&self) -> usize {
         self.layout.numel()
     }
 
     /// Returns the end of the tensor's last element, in bytes from the start of the storage.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(TensorSpec::contiguous(DType::F16, &[2, 3])?.span_bytes(), 12);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn span_bytes(&self) -> usize {
         self.layout.span() * self.dtype.size()
     }
 
     /// Returns dtype and shape alone, for messages: `f32[2,3]`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let spec = TensorSpec::new(DType::F32, Layout::strided(&[3, 2], &[1, 3], 4)?)?;
+    /// assert_eq!(spec.brief(), "f32[3,2]");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn brief(&self) -> String {
         brief(self.dtype, self.shape())
     }
 }
 
 /// Formats a dtype and a shape for messages: `f32[2,3]`.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!(layout::brief(DType::F32, &[2, 3]), "f32[2,3]");
+/// ```
 pub fn brief(dtype: DType, shape: &[usize]) -> String {
     let lengths: Vec<String> = shape.iter().map(usize::to_string).collect();
     format!("{dtype}[{}]", lengths.join(","))

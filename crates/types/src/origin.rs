@@ -5,6 +5,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// A trace file that instructions came from.
+///
+/// ```
+/// # use millstream_types::*;
+/// let file = SourceFile { name: "model.json".to_owned(), unit: "node" };
+/// assert_eq!(Origin::Trace(file.into(), 12).to_string(), "model.json node 12");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourceFile {
     /// The file's name as the user gave it.
@@ -14,6 +20,12 @@ pub struct SourceFile {
 }
 
 /// The origin of an instruction.
+///
+/// ```
+/// # use millstream_types::*;
+/// let line = Origin::Text("program.txt:7".to_owned().into());
+/// assert_eq!(line.to_string(), "program.txt:7");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub enum Origin {
     /// The origin is not known.
@@ -29,12 +41,22 @@ pub enum Origin {
 
 impl Origin {
     /// Returns the source location of the caller.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(Origin::caller().to_string().contains(".rs:"));
+    /// ```
     #[track_caller]
     pub fn caller() -> Origin {
         Origin::Code(Location::caller())
     }
 
     /// Returns whether the origin is not known.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(Origin::default().is_unknown() && !Origin::caller().is_unknown());
+    /// ```
     pub const fn is_unknown(&self) -> bool {
         matches!(self, Origin::Unknown)
     }

@@ -16,6 +16,11 @@ use crate::work::{WorkKind, WorkSet};
 ///
 /// Values are compared by name: a constant of one crate and a name read from a file are the same
 /// type.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!("compute".parse(), Ok(StreamType::COMPUTE));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamType(&'static str);
 
@@ -30,23 +35,69 @@ static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 impl StreamType {
     /// Kernels.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::COMPUTE.name(), "compute");
+    /// ```
     pub const COMPUTE: StreamType = StreamType("compute");
     /// Copies from host memory to the device.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::HOST2DEVICE.name(), "host2device");
+    /// ```
     pub const HOST2DEVICE: StreamType = StreamType("host2device");
     /// Copies from the device to host memory.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::DEVICE2HOST.name(), "device2host");
+    /// ```
     pub const DEVICE2HOST: StreamType = StreamType("device2host");
     /// Collectives between ranks.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::CCL.name(), "ccl");
+    /// ```
     pub const CCL: StreamType = StreamType("ccl");
     /// Barriers of the whole machine.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::BARRIER.name(), "barrier");
+    /// ```
     pub const BARRIER: StreamType = StreamType("barrier");
     /// Exclusive holds of operands.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::CRITICAL_SECTION.name(), "critical-section");
+    /// ```
     pub const CRITICAL_SECTION: StreamType = StreamType("critical-section");
     /// Launches of executables, each as one instruction.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::LAZY_JOB_LAUNCHER.name(), "lazy-job");
+    /// ```
     pub const LAZY_JOB_LAUNCHER: StreamType = StreamType("lazy-job");
     /// Kernels whose outputs lie in pinned host memory.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::PINNED_COMPUTE.name(), "pinned-compute");
+    /// ```
     pub const PINNED_COMPUTE: StreamType = StreamType("pinned-compute");
 
     /// The types with policies of Millstream's own, in the order of the documentation.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::BUILT_IN.len(), 8);
+    /// assert!(!StreamType::BUILT_IN.contains(&StreamType::new("filter")));
+    /// ```
     pub const BUILT_IN: [StreamType; 8] = [
         StreamType::COMPUTE,
         StreamType::HOST2DEVICE,
@@ -76,12 +127,23 @@ impl StreamType {
     }
 
     /// Returns the name used in text forms and files.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamType::LAZY_JOB_LAUNCHER.name(), "lazy-job");
+    /// ```
     pub const fn name(self) -> &'static str {
         self.0
     }
 
     /// Returns the kinds of work that streams of a built-in type accept; none for other types,
     /// whose policies alone know.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(StreamType::COMPUTE.built_in_work().is_some());
+    /// assert!(StreamType::new("filter").built_in_work().is_none());
+    /// ```
     pub fn built_in_work(self) -> Option<WorkSet> {
         let kind = match self {
             StreamType::COMPUTE | StreamType::PINNED_COMPUTE => WorkKind::Compute,
@@ -169,6 +231,12 @@ impl FromStr for StreamType {
 }
 
 /// The order in which a stream runs its instructions.
+///
+/// ```
+/// # use millstream_types::*;
+/// let modes = [StreamMode::InOrder, StreamMode::Pool].map(StreamMode::name);
+/// assert_eq!(modes, ["in-order", "pool"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamMode {
     /// First in, first out.
@@ -179,6 +247,11 @@ pub enum StreamMode {
 
 impl StreamMode {
     /// Returns the name used in text forms and files.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamMode::InOrder.name(), "in-order");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             StreamMode::InOrder => "in-order",
@@ -188,6 +261,12 @@ impl StreamMode {
 }
 
 /// A stream's identity: device, type, index.
+///
+/// ```
+/// # use millstream_types::*;
+/// let key = StreamKey::compute(DeviceId::cpu(0), 1);
+/// assert_eq!(key.to_string(), "cpu:0 compute 1");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey {
     /// The device the stream belongs to.
@@ -200,11 +279,22 @@ pub struct StreamKey {
 
 impl StreamKey {
     /// Returns the key of stream `index` of type `ty` on `device`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let key = StreamKey::new(DeviceId::cuda(0), StreamType::HOST2DEVICE, 0);
+    /// assert_eq!(key.to_string(), "cuda:0 host2device 0");
+    /// ```
     pub const fn new(device: DeviceId, ty: StreamType, index: u32) -> StreamKey {
         StreamKey { device, ty, index }
     }
 
     /// Returns the key of compute stream `index` of `device`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamKey::compute(DeviceId::cpu(0), 0).ty, StreamType::COMPUTE);
+    /// ```
     pub const fn compute(device: DeviceId, index: u32) -> StreamKey {
         StreamKey::new(device, StreamType::COMPUTE, index)
     }
@@ -220,6 +310,11 @@ impl fmt::Display for StreamKey {
 ///
 /// Sequence numbers start at 1. The point with `seq` 0 is the start of the stream: every
 /// instruction comes after it. Written `s2:17`.
+///
+/// ```
+/// # use millstream_types::*;
+/// assert_eq!(Point::new(StreamId(2), 17).to_string(), "s2:17");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Point {
     /// The stream.
@@ -230,6 +325,12 @@ pub struct Point {
 
 impl Point {
     /// Returns the point after instruction `seq` of `stream`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let (early, late) = (Point::new(StreamId(0), 3), Point::new(StreamId(0), 4));
+    /// assert!(early < late);
+    /// ```
     pub const fn new(stream: StreamId, seq: u64) -> Point {
         Point { stream, seq }
     }

@@ -87,6 +87,12 @@ use slot::SlotTable;
 use stream::StreamTrack;
 
 /// The rule for which earlier uses of a tensor an instruction waits for.
+///
+/// ```
+/// # use millstream_instructions::*;
+/// # use millstream_types::*;
+/// assert_eq!(SyncPolicy::default(), SyncPolicy::Frontier);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
     /// Conflicting uses: readers wait for the last write, writers also for all reads since.

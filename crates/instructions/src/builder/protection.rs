@@ -1,6 +1,13 @@
 //! The builder's protections, and the promises that switch them off.
 
 /// The protections that the builder gives: all, unless a program takes one over.
+///
+/// ```
+/// # use millstream_instructions::*;
+/// # use millstream_types::*;
+/// let protection = Protection::default();
+/// assert!(protection.waits() && protection.memory());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protection {
     waits: bool,
@@ -16,17 +23,37 @@ impl Default for Protection {
 
 impl Protection {
     /// Whether the builder orders uses of one storage on several streams by waits.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// assert!(Protection::default().waits());
+    /// ```
     pub const fn waits(self) -> bool {
         self.waits
     }
 
     /// Whether the builder reuses memory only on streams that know its last uses to have completed.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// assert!(Protection::default().memory());
+    /// ```
     pub const fn memory(self) -> bool {
         self.memory
     }
 
     /// Leaves the order of streams to the program: uses of operands cause no waits. Waits that the
     /// program asks for stay, and a machine's reads and uploads keep their own steps in order.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// // SAFETY: the program orders its streams by events and barriers.
+    /// let protection = unsafe { Protection::default().without_waits() };
+    /// assert!(!protection.waits() && protection.memory());
+    /// ```
     ///
     /// # Safety
     /// The program waits wherever two streams use one storage and one of them writes it. On a
@@ -38,6 +65,14 @@ impl Protection {
     }
 
     /// Leaves the reuse of memory to the program: any stream may get a released block at once.
+    ///
+    /// ```
+    /// # use millstream_instructions::*;
+    /// # use millstream_types::*;
+    /// // SAFETY: the program releases its tensors after all their uses.
+    /// let protection = unsafe { Protection::default().without_memory() };
+    /// assert!(protection.waits() && !protection.memory());
+    /// ```
     ///
     /// # Safety
     /// The program releases a tensor only when every later owner of its memory comes after all its

@@ -1,4 +1,5 @@
-//! The stored calls of the engine's functions: one for each number of operands, priority and name.
+//! The prepared calls of the engine's functions: one for each number of operands, priority and
+//! name. Those of few operands are stored.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub(crate) struct ClosureForm {
 /// More forms are prepared anew for each call.
 const MOST: usize = 256;
 
-/// The forms of calls that were made, with their stored calls.
+/// The forms of calls that were made, with their prepared calls.
 #[derive(Debug, Default)]
 pub(crate) struct ClosureCalls {
     op: Option<OpId>,
@@ -70,12 +71,12 @@ impl ClosureCalls {
         Ok(call)
     }
 
-    /// Returns the stored call of this form on variables; none if there are too many forms.
+    /// Returns the prepared call of this form on variables; none if there are too many forms.
     ///
     /// # Errors
     /// As [`ClosureCalls::prepare`].
     #[inline]
-    pub(crate) fn stored(
+    pub(crate) fn known(
         &mut self,
         builder: &mut Builder,
         router: &mut Router,
@@ -85,11 +86,13 @@ impl ClosureCalls {
         let known = self.calls.iter().position(|(known, _)| known == form);
         let at = match known {
             Some(at) => at,
-            None if self.calls.len() == MOST || operands.len() > MAX_TENSORS => return Ok(None),
+            None if self.calls.len() == MOST => return Ok(None),
             None => {
                 let mut call = self.prepare(builder, form, operands)?;
-                // No kernel is bound to the operands, whatever they are.
-                call.number = router.store_call(&call, SmallVec::new());
+                if operands.len() <= MAX_TENSORS {
+                    // No kernel is bound to the operands, whatever they are.
+                    call.number = router.store_call(&call, SmallVec::new());
+                }
                 self.calls.push((form.clone(), call));
                 self.calls.len() - 1
             }

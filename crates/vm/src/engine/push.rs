@@ -371,11 +371,11 @@ pub(super) fn emit(
     emission.open(stream)?;
     let Emission { builder, router, functions, closures, .. } = emission;
     let mut anew;
-    let stored = match are_plain {
-        true => closures.stored(builder, router, form, operands)?,
+    let known = match are_plain {
+        true => closures.known(builder, router, form, operands)?,
         false => None,
     };
-    let call = match stored {
+    let call = match known {
         Some(call) => call,
         None => {
             anew = closures.prepare(builder, form, operands)?;
