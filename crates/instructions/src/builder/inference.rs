@@ -147,7 +147,7 @@ pub(super) type Ordered = bool;
 
 /// What the cache says of a call.
 pub(super) enum Lookup {
-    /// It is this one, taken out of this place.
+    /// It is this one, taken out of this place; and whether its inputs are ordered.
     Found(usize, Box<Inferred>, Ordered),
     /// It is not there, and may be kept by this hash and these classes.
     Missed(u64, Classes),

@@ -72,8 +72,8 @@ impl<'a> BatchNorm<'a> {
     /// let x = Tensor::from_slice(&[1.0f32, 3.0], (2, 1), &machine)?;
     /// let mean = Tensor::zeros(1, DType::F32, &machine)?;
     /// let var = Tensor::ones(1, DType::F32, &machine)?;
-    /// let half =
-    ///     options::BatchNorm::default().running_mean(&mean).running_var(&var).momentum(0.5);
+    /// let half = options::BatchNorm::default().running_mean(&mean).running_var(&var);
+    /// let half = half.momentum(0.5);
     /// x.batch_norm(true, half)?;
     /// assert_eq!(mean.to_vec::<f32>()?, [1.0]); // half way from 0 to 2
     /// # Ok::<(), millstream_types::Error>(())
