@@ -80,7 +80,7 @@ pub(crate) fn train(communicator: Arc<dyn Communicator>, steps: usize) -> Result
     let parameters = network(&machine)?;
     let own: Vec<&Tensor> = parameters.iter().collect();
     let (random, mut state) = (Generator::new(2), State::default());
-    let settings = Adam { lr: 0.02, ..Adam::default() };
+    let settings = Adam { lr: 0.02.into(), ..Adam::default() };
     let mut losses = Vec::new();
     for _ in 0..steps {
         // Every rank draws the whole batch, and takes its rows.

@@ -58,7 +58,7 @@ pub(crate) fn train(steps: usize) -> Result<(f32, f32)> {
     for _ in 0..steps {
         let (points, inside) = data(&machine, &random)?;
         losses.push(network.loss(&points, &inside)?);
-        adam(&network.parameters(), &mut state, &Adam { lr: 0.05, ..Adam::default() })?;
+        adam(&network.parameters(), &mut state, &Adam { lr: 0.05.into(), ..Adam::default() })?;
     }
     Ok((losses[0].item()?, losses[steps - 1].item()?))
 }

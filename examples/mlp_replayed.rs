@@ -24,7 +24,7 @@ pub(crate) fn replayed(steps: usize) -> Result<(f32, f32)> {
         let inside = r.input("inside", inside.spec().clone())?;
         let loss = r.function(&[points, inside], |inputs| {
             let loss = network.loss(&inputs[0], &inputs[1])?;
-            let settings = Sgd { lr: 1.0, ..Sgd::default() };
+            let settings = Sgd { lr: 1.0.into(), ..Sgd::default() };
             sgd(&network.parameters(), &mut State::default(), &settings)?;
             Ok(vec![loss])
         })?;

@@ -64,7 +64,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("crates/bench/src/replay.rs", "the floor calls prepared kernels on memory of its own"),
     ("examples/custom_policy.rs", "a user's kernel passes its operands on"),
-    ("tests/allocations.rs", "an allocator that counts"),
+    ("tests/allocations/main.rs", "an allocator that counts"),
     ("tests/machine/memory_checks.rs", "gives up waits, to test checked memory"),
     ("tests/faults/fixture.rs", "a kernel that copies half of its operand"),
     ("tests/machine/on_complete.rs", "a kernel that writes its result"),
@@ -76,6 +76,15 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/cli/src/simulate/planted.rs", "gives up protection, to test the simulator"),
     ("tests/programs/simulation.rs", "leaves protection out, to see the simulator find it"),
     ("crates/bench/src/fixture.rs", "kernels that are checked read and write their variables"),
+];
+
+/// The product's files and folders that write files themselves, each with the reason. All others
+/// write by `crates/files`.
+const WRITERS: &[(&str, &str)] = &[
+    ("crates/files/src/replace.rs", "the one place that writes files"),
+    ("crates/kernels/src/cuda/cache.rs", "a cache, whose files are hashes; it may fail silently"),
+    ("crates/cuda-standin/", "a library for tests alone"),
+    ("xtask/src/traps.rs", "copies of the repository"),
 ];
 
 /// The files and folders whose items the root crate exports by name. Each has an example, which
@@ -335,6 +344,28 @@ fn tests_do_not_sleep() {
     none(&broken, "a test waits for an event, never for a time");
 }
 
+/// Beside a busy program, each yield costs a time slice: `millstream_backoff` times its yields.
+#[test]
+fn threads_yield_and_sleep_by_the_backoff() {
+    // The backoff itself; measurements that wait for other processes and devices.
+    const EXCEPT: &[&str] = &["crates/backoff/", "crates/bench/", "crates/gpu-check/"];
+    let is_library = |path: &str| {
+        (path.starts_with("crates/") || path.starts_with("src/"))
+            && !EXCEPT.iter().any(|folder| path.starts_with(folder))
+            && !path.split('/').any(|part| ["tests", "benches"].contains(&part))
+            && !path.ends_with("_tests.rs")
+    };
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|s| s.is_rust() && is_library(&s.path)) {
+        for (at, line) in source.lines() {
+            if ["yield_now", "sleep"].iter().any(|word| has_word(code(line), word)) {
+                broken.push(format!("{}:{at}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    none(&broken, "a thread that waits for another passes the time by `millstream_backoff`");
+}
+
 #[test]
 fn no_line_ends_with_a_space() {
     let mut broken = Vec::new();
@@ -489,7 +520,47 @@ fn unsafe_code_is_where_it_is_expected() {
 }
 
 #[test]
+fn files_are_written_in_one_place() {
+    const CALLS: &[&str] = &[
+        "File::create",
+        "File::options",
+        "OpenOptions",
+        "fs::write",
+        "fs::copy",
+        "fs::rename",
+        "fs::hard_link",
+        "create_dir",
+        "generate_to",
+        "persist",
+    ];
+    let mut found = BTreeSet::new();
+    for source in sources().iter().filter(|s| s.is_rust() && is_product(&s.path)) {
+        let own = source.lines().map(|(_, line)| line).take_while(|line| *line != "#[cfg(test)]");
+        if own.map(|line| unquoted(code(line))).any(|l| CALLS.iter().any(|call| l.contains(call))) {
+            found.insert(source.path.clone());
+        }
+    }
+    let listed = |path: &str| WRITERS.iter().any(|(writer, _)| path.starts_with(writer));
+    let new: Vec<String> = found.iter().filter(|path| !listed(path)).cloned().collect();
+    none(&new, "files are written by `millstream_files` alone: its `Outputs`, or `write`");
+    let empty = |writer: &&str| !found.iter().any(|path| path.starts_with(writer));
+    let gone: Vec<String> =
+        WRITERS.iter().map(|(w, _)| *w).filter(empty).map(str::to_owned).collect();
+    none(&gone, "listed in tests/tidy.rs, but writes no file");
+}
+
+/// Returns whether a source is part of the product or of its chores, and not of the tests.
+fn is_product(path: &str) -> bool {
+    let in_crate = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));
+    let (name, inner) = in_crate.unwrap_or(("", path.strip_prefix("xtask/").unwrap_or(path)));
+    name != "testing" && inner.starts_with("src/")
+}
+
+#[test]
 fn the_rules_detect_violations() {
+    assert!(is_product("crates/cli/src/main.rs") && is_product("src/lib.rs"));
+    assert!(is_product("xtask/src/docs/mod.rs") && !is_product("crates/cli/tests/cli.rs"));
+    assert!(!is_product("crates/testing/src/lib.rs") && !is_product("examples/custom_op.rs"));
     assert!(has_word("// DO it: now", "DO") && !has_word("UNDO", "DO") && !has_word("DO_", "DO"));
     assert_eq!(code("let x = 1; // why"), "let x = 1; ");
     assert_eq!(unquoted("a(\"b\", \"c\") d"), "a( ,  ) d");

@@ -3,9 +3,16 @@
     python tools/opinfo.py --binary target/release/millstream --samples 3
 
 PyTorch lists for each of its ops (`op_db`, and the ops over lists of tensors) samples of arguments
-that it accepts. Each call is recorded with tools/record.py: forward, with its gradient, in place,
-with `out=` (of the right shape, and empty, to be resized), and with tensors that are not contiguous. One run of `millstream run` executes many
-recordings, and every call counts as one of:
+that it accepts. Each call is recorded with tools/record.py, in several kinds:
+
+    forward, gradient, inplace     the sample itself
+    out, resized, gaps             with `out=`: of the right shape, empty, and a view with gaps
+    noncontiguous                  with tensors that are not contiguous
+    reference                      PyTorch's reference inputs: shapes, extremal and huge numbers
+    limits                         infinities, NaN, zeros, huge and tiny numbers in elementwise ops
+    shapes                         the sample cut to length 0, to length 1, and to no dimensions
+
+One run of `millstream run` executes many recordings, and every call counts as one of:
 
     passes     every result is within the tolerance
     missing    it needs an op that is not there
@@ -16,8 +23,10 @@ recordings, and every call counts as one of:
 Calls that cannot be recorded (sparse or quantised tensors, results that are no
 tensors) are counted by their reason, and are no part of the shares.
 
-The tolerance is that of the dtype. If a result differs by more, PyTorch computes the call in f64; the
-tolerance is then widened by four times the error of PyTorch's own result, and the call runs again.
+The tolerance is that of the dtype. If a result differs by more, PyTorch computes the call in f64;
+the tolerance is then widened by four times the error of PyTorch's own result, and the call runs
+again.
+A call is left out if PyTorch's result is NaN or infinite, and that of f64 fits into the dtype.
 """
 
 import argparse
@@ -37,6 +46,7 @@ import warnings
 
 import torch
 from torch.testing._internal import common_methods_invocations as invocations
+from torch.testing._internal.opinfo import core
 from torch.utils._pytree import tree_leaves, tree_map
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -57,7 +67,13 @@ TOLERANCES = {
 INACCURATE = {
     f"special.bessel_{name}": (1e-5, 1e-5) for name in ("j0", "j1", "y0", "y1")
 }
-KINDS = ("forward", "gradient", "inplace", "out", "resized", "noncontiguous")
+KINDS = (
+    "forward", "gradient", "inplace", "out", "resized", "gaps", "noncontiguous", "reference",
+    "limits", "shapes",
+)
+INF, NAN = float("inf"), float("nan")
+# Ops whose results depend on single elements.
+ELEMENTWISE = (core.UnaryUfuncInfo, core.BinaryUfuncInfo)
 CLASSES = ("passes", "missing", "refused", "wrong", "crash")
 # Casts to integers, which C++ leaves open for numbers that the dtype cannot hold.
 CASTS = ("byte", "char", "short", "int", "long")
@@ -101,10 +117,18 @@ OPEN_VECTORS["linalg.eigvals"] = eigen
 # Calls whose results PyTorch leaves open.
 UNSPECIFIED = {
     ("msort", "gradient"): "equal elements may come in any order",
+    **{(name, "gaps"): "PyTorch writes into the gaps" for name in (
+        "narrow_copy", "nn.functional.avg_pool3d", "nn.functional.linear",
+    )},
     **{(name, kind): "PyTorch leaves the elements open" for kind in KINDS for name in (
         "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
     )},
 }
+
+
+# Sums of complex numbers, of which PyTorch multiplies the second by 1 + 0i. An infinity times 0 is
+# NaN, so 1 + z differs from z + 1.
+COMPLEX_SUMS = ("add", "sub", "rsub", "__radd__", "__rsub__", "nn.functional.tanhshrink")
 
 
 class Unsuitable(Exception):
@@ -160,18 +184,66 @@ def plain_copy(tensor):
     return tensor.clone(memory_format=torch.preserve_format)
 
 
+def limited(tensor):
+    """Returns a tensor whose elements are the limits of its dtype, in turn."""
+    if not is_inexact(tensor) or tensor.numel() == 0:
+        return tensor
+    part = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    info = torch.finfo(part.dtype)
+    limits = [INF, -INF, NAN, 0.0, -0.0, 1.0, info.max, info.min, info.tiny, -0.5]
+    # Of complex numbers every second element is another part: 11 and 2 have no common factor.
+    limits = torch.tensor(limits + [2.0], dtype=torch.float64).to(part.dtype)
+    at = torch.arange(part.numel()) + tensor.numel()
+    filled = limits[at % len(limits)].reshape(part.shape)
+    return torch.view_as_complex(filled) if tensor.is_complex() else filled
+
+
+def cut(tensor, length):
+    """Returns the first slices of a tensor; for None, its first element without dimensions."""
+    if length is None:
+        return tensor.reshape(-1)[0] if tensor.numel() else tensor
+    return tensor[:length] if tensor.dim() else tensor
+
+
+# The lengths to which the samples of the kind "shapes" are cut, in turn.
+LENGTHS = (0, 1, None)
+
+
+def with_gaps(tensor):
+    """Returns zeros of the shape of a tensor, with an element between each two of a row."""
+    if tensor.dim() == 0:
+        return torch.zeros(3, dtype=tensor.dtype)[1]
+    shape = [*tensor.shape[:-1], 2 * tensor.shape[-1]]
+    return torch.zeros(shape, dtype=tensor.dtype)[..., ::2]
+
+
 class Call:
     """A call of an op with a sample's arguments, of one kind."""
 
-    def __init__(self, op, sample, kind, seed):
+    def __init__(self, op, sample, kind, seed, turn=0):
         self.op, self.kind, self.seed = op, kind, seed
         copy = plain_copy
+        def tensors_by(change):
+            return sample.transform(lambda t: change(t) if isinstance(t, torch.Tensor) else t)
+
+        if kind == "limits":
+            # The degree of a polynomial is an integer, to which no infinity converts.
+            if "polynomial" in op.name:
+                sample.input = limited(sample.input)
+            else:
+                sample = tensors_by(limited)
+        if kind == "shapes":
+            length = LENGTHS[turn % len(LENGTHS)]
+            sample = tensors_by(lambda t: cut(t, length))
         if kind == "noncontiguous":
             sample = sample.noncontiguous()
             copy = lambda t: t  # noqa: E731
-        if op.name in CASTS and sample.input.is_floating_point():
+        if op.name in CASTS and is_inexact(sample.input):
             if not bool((sample.input.abs() < 128).all()) or op.name == "byte":
                 raise Unspecified("a cast of numbers that the integer may not hold")
+        if op.name in COMPLEX_SUMS and kind in ("limits", "reference"):
+            if any(t.is_complex() for t in tensors_of((sample.input, sample.args))):
+                raise Unspecified("PyTorch multiplies infinite complex numbers by 1 + 0i")
         stable = {"stable": True} if op.name in STABLE and not sample.args else {}
         self.arguments = copied((sample.input, sample.args, {**stable, **sample.kwargs}), copy)
         self.broadcasts = sample.broadcasts_input
@@ -200,6 +272,9 @@ class Call:
             with torch.no_grad():
                 return results_of(self.specified(self.op(x, *args, **kwargs)))
         return run, inputs
+
+    # The samples of these kinds are others, and the call is the same.
+    reference = limits = shapes = forward
 
     def noncontiguous(self, x, args, kwargs, inputs):
         run, inputs = self.forward(x, args, kwargs, inputs)
@@ -243,6 +318,13 @@ class Call:
     def resized(self, x, args, kwargs, inputs):
         return self.out(x, args, kwargs, inputs, lambda t: torch.empty(0, dtype=t.dtype))
 
+    def gaps(self, x, args, kwargs, inputs):
+        run, inputs = self.out(x, args, kwargs, inputs, with_gaps)
+        whole = with_storages(inputs)
+        # The gaps keep their elements.
+        storages = {f"z{name}": t for name, t in whole.items() if name not in inputs}
+        return lambda: {**run(), **storages}, whole
+
     def out(self, x, args, kwargs, inputs, like=torch.zeros_like):
         if not self.op.supports_out:
             raise Unsuitable("no variant with out=")
@@ -265,8 +347,8 @@ class Call:
 class ForeachCall(Call):
     """A call of an op over lists of tensors."""
 
-    def __init__(self, op, sample, kind, seed):
-        super().__init__(op, sample, kind, seed)
+    def __init__(self, op, sample, kind, seed, turn=0):
+        super().__init__(op, sample, kind, seed, turn)
         # `disable_fastpath` and its like are hints for tests.
         self.variant = op.inplace_variant if kind == "inplace" else op.method_variant
         if self.variant is None:
@@ -312,8 +394,9 @@ def widened(call, tolerance):
             if not torch.equal(result, precise):
                 return None
             continue
-        if (precise.isfinite() & result.isnan()).any():
-            raise Unspecified("PyTorch returns NaN for numbers that the dtype holds")
+        overflows = result.isinf() & precise.to(result.dtype).isfinite()
+        if (overflows | (result.isnan() & ~precise.isnan())).any():
+            raise Unspecified("PyTorch's result is NaN or infinite, and that of f64 is not")
         error = (to_f64(result) - precise).abs()
         error = error[error.isfinite()]
         if error.numel():
@@ -480,10 +563,10 @@ def samples_of(op, dtype, kind, given, foreach):
     requires_grad = kind == "gradient"
     if foreach:
         found = list(op.sample_inputs("cpu", dtype, requires_grad, noncontiguous=False))
+    elif kind == "reference":
+        found = list(op.reference_inputs("cpu", dtype))
     else:
         found = list(op.sample_inputs("cpu", dtype, requires_grad))
-        if given.reference and not requires_grad:
-            found += list(op.reference_inputs("cpu", dtype))
     count = min(given.samples, len(found))
     for k in range(count):
         at = k * len(found) // count
@@ -496,7 +579,13 @@ def suits(op, dtype, kind, foreach):
             and dtype in op.supported_backward_dtypes("cpu")
     if foreach and kind not in ("forward", "inplace"):
         return False
-    if kind in ("out", "resized") and not op.supports_out:
+    if kind in ("out", "resized", "gaps") and not op.supports_out:
+        return False
+    if kind == "reference" and op.reference_inputs_func is None:
+        return False
+    if kind == "limits" and not (
+        isinstance(op, ELEMENTWISE) and (dtype.is_floating_point or dtype.is_complex)
+    ):
         return False
     if kind == "inplace" and op.inplace_variant is None:
         return False
@@ -548,7 +637,7 @@ def cases(runner, tally, op, name, kind, given, foreach):
         # Samples of ops that need another library or device.
         tally.skipped[f"no samples: {type(e).__name__}"] += 1
         return
-    for at, sample in found:
+    for turn, (at, sample) in enumerate(found):
         case = {
             "op": full_name(op), "kind": kind, "dtype": name,
             "name": f"{full_name(op)} {name} {kind} {at}",
@@ -557,7 +646,7 @@ def cases(runner, tally, op, name, kind, given, foreach):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 made = ForeachCall if foreach else Call
-                runner.add(case, made(op, sample, kind, seed))
+                runner.add(case, made(op, sample, kind, seed, turn))
         except Unsuitable:
             continue
         except Unspecified as e:
@@ -605,7 +694,7 @@ def show(tally, given):
     if given.summary:
         pathlib.Path(given.summary).write_text(json.dumps({
             "torch": torch.__version__, "seed": given.seed, "samples": given.samples,
-            "dtypes": given.dtypes, "ops": given.ops, "reference": given.reference,
+            "dtypes": given.dtypes, "ops": given.ops,
             "kinds": {kind: dict(counts) for kind, counts in kinds.items()}, "all": dict(total),
             "by_op": {op: dict(counts) for op, counts in sorted(ops.items())},
             "reasons": [
@@ -626,7 +715,6 @@ def main():
     parser.add_argument("--dtypes", default="f32,bf16,i64", help=f"of {', '.join(DTYPES)}")
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--reference", action="store_true", help="PyTorch's reference inputs, too")
     parser.add_argument("--part", default="1/1", help="K/N: every N-th op, from the K-th on")
     parser.add_argument("--summary", help="a file for the numbers as JSON")
     parser.add_argument("--reasons", type=int, default=40, help="the number of reasons to show")

@@ -49,6 +49,7 @@ import importlib.util
 import itertools
 import json
 import numbers
+import os
 import pathlib
 import re
 import sys
@@ -659,18 +660,35 @@ def write(folder, text, done, tolerance, note, seed, compress):
     collectives = {node["id"]: call.collective for node, call in pairs if call.collective}
     if collectives:
         meta["collectives"] = collectives
-    folder.mkdir(parents=True, exist_ok=True)
-    for stale in ("et.json", "et.json.gz"):
-        (folder / stale).unlink(missing_ok=True)
-    if compress:
-        (folder / "et.json.gz").write_bytes(gzip.compress(trace, mtime=0))
-    else:
-        (folder / "et.json").write_bytes(trace)
-    (folder / "consts.json").write_bytes(dump(consts))
-    (folder / "bindings.json").write_bytes(dump(names))
-    (folder / "meta.json").write_bytes(dump(meta))
     tensors = {key: in_file(tensor) for key, tensor in tensors.items()}
-    (folder / "tensors.safetensors").write_bytes(save(tensors))
+    form, other = ("et.json.gz", "et.json") if compress else ("et.json", "et.json.gz")
+    replace(folder, {
+        form: gzip.compress(trace, mtime=0) if compress else trace,
+        other: None,
+        "consts.json": dump(consts),
+        "bindings.json": dump(names),
+        "meta.json": dump(meta),
+        "tensors.safetensors": save(tensors),
+    })
+
+
+def replace(folder, files):
+    """Writes files to a folder, which is made if it is missing, and removes those without content.
+    Everything is on the disk before the first old file is replaced: what stops the recording in
+    between, as a full disk, leaves the old one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".millstream-", dir=folder) as beside:
+        beside = pathlib.Path(beside)
+        kept = {name: content for name, content in files.items() if content is not None}
+        for name, content in kept.items():
+            with open(beside / name, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for name in files.keys() - kept.keys():
+            (folder / name).unlink(missing_ok=True)
+        for name in kept:
+            os.replace(beside / name, folder / name)
 
 
 @contextlib.contextmanager
@@ -684,6 +702,10 @@ def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False, op
     rank = rank_of_process()
     if rank is not None:
         folder = folder / f"rank{rank}"
+    # A folder that cannot be written is found before the program runs.
+    whole = folder.absolute()
+    existing = next(path for path in (whole, *whole.parents) if path.exists())
+    tempfile.TemporaryFile(dir=existing).close()
     done = Trace(log or Log(opaque))
     if seed is not None:
         torch.manual_seed(seed)
@@ -706,7 +728,9 @@ def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False, op
             torch.set_num_threads(threads)
         write(folder, raw.read_text(), done, tolerance, note, seed, compress)
         if timeline:
-            profiler.export_chrome_trace(str(folder / "timeline.json.gz"))
+            exported = raw.with_name("timeline.json.gz")
+            profiler.export_chrome_trace(str(exported))
+            replace(folder, {exported.name: exported.read_bytes()})
 
 
 def named(results):

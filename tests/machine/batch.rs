@@ -118,7 +118,7 @@ fn refusals() {
     add_: operand 1 is f32[2] within a larger storage, and the call was prepared for f32[2]
     %gone is used after its release
     %held is held by the critical section begun
-    add_: %device lies on sim:0, and cpu:0 compute 0 works on cpu:0
+    add_: %device lies on sim:0, and cpu:0 compute 0 works on cpu:0; copy it first, by the op copy on sim:0 device2host 0
     an operand belongs to another machine
     the stream belongs to another machine
     ");

@@ -27,9 +27,8 @@ fn the_default_is_compute_0_of_the_default_device() {
 #[test]
 fn created_streams_are_new() {
     let m = inline();
-    let made: Vec<String> = [&CPU, &SIM, &CPU, &CPU]
-        .map(|device| m.create_stream(device).unwrap().key().to_string())
-        .into();
+    let streams = [&CPU, &SIM, &CPU, &CPU].map(|device| m.create_stream(device).unwrap());
+    let made = streams.each_ref().map(|stream| stream.key().to_string());
     assert_eq!(made, ["cpu:0 compute 1", "sim:0 compute 1", "cpu:0 compute 2", "cpu:0 compute 3"]);
     cpu(&m, 9);
     assert_eq!(m.create_stream(&CPU).unwrap().key().to_string(), "cpu:0 compute 10");
@@ -185,4 +184,47 @@ fn calls_records_and_waits_use_the_current_stream() {
     SoftSyncStream s1 needs s0:2 for (%1, %0) elided-known
     OpCall s1:2 add (%1 read, %0 read, %2 write)
     "#);
+}
+
+#[test]
+fn a_call_without_a_stream_runs_on_the_device_of_its_operands() {
+    let m = inline();
+    let (near, far) = (upload(&cpu(&m, 3), &m, &[1.0]), upload(&sim(&m, 2), &m, &[-1.0]));
+    let made = |call: CallBuilder<'_>| call.run().map(|mut made| made.remove(0));
+    for (x, device) in [(&near, CPU), (&far, SIM)] {
+        let y = made(m.call("relu", &[x])).unwrap();
+        assert_eq!(y.device(), &device);
+        // As methods do.
+        let by_method = x.relu().unwrap();
+        assert_eq!(y.stream().unwrap().key(), by_method.stream().unwrap().key());
+    }
+    let other = sim(&m, 5);
+    let y = with_stream(&other, || made(m.call("relu", &[&far]))).unwrap();
+    assert_eq!(y.stream().unwrap().key(), other.key());
+    // A scope names its stream, also for operands elsewhere.
+    let refused = with_stream(&cpu(&m, 7), || made(m.call("relu", &[&far]))).unwrap_err();
+    assert!(refused.to_string().contains("copy it first, by the op copy on sim:0 device2host 0"));
+    let target = upload(&sim(&m, 0), &m, &[0.0]);
+    m.call("neg", &[&far]).out(&[&target]).run().unwrap();
+    assert_eq!(read(&target), [1.0]);
+    // Operands on two devices are refused; the error names both, and how to copy.
+    let before = m.stats().unwrap();
+    let refused = made(m.call("add", &[&near, &far])).unwrap_err().to_string();
+    for part in ["on cpu:0", "on sim:0", "copy one of them first"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert_eq!(m.stats().unwrap(), before);
+    // A copy names its stream, perhaps by a scope.
+    let key = StreamKey::new(SIM, StreamType::HOST2DEVICE, 0);
+    let copies = m.stream(&key).unwrap();
+    with_stream(&copies, || m.call("copy", &[&near]).out(&[&target]).run()).unwrap();
+    assert_eq!(read(&target), [1.0]);
+    // In a recording likewise.
+    let recorded = m.record(|r| {
+        let x = r.input_on("x", f32_spec(&[1]), &SIM)?;
+        let y = r.call("neg", &[x]).run()?[0];
+        r.output("y", &y)
+    });
+    let launched = recorded.unwrap().compile().unwrap().launch().input("x", &far).run().unwrap();
+    assert_eq!(read(launched.output("y").unwrap()), [1.0]);
 }

@@ -95,3 +95,41 @@ fn a_failure_belongs_to_its_launch() {
         s.synchronize().unwrap();
     }
 }
+
+/// A good launch after a failed one, on the same stream: its waits report nothing, however often,
+/// and those of the failed launch report its failure, however often.
+#[test]
+fn a_launch_reports_its_own_failure_alone() {
+    for driver in ALL_DRIVERS {
+        let m = failing(driver);
+        let s = cpu(&m, 0);
+        let compiled = |op: &str| {
+            let recorded = m.record(|r| {
+                let x = r.input("x", f32_spec(&[1]))?;
+                let y = r.call(op, &[x]).run()?[0];
+                r.output("y", &y)
+            });
+            recorded.unwrap().compile().unwrap()
+        };
+        let (good, bad) = (compiled("relu"), compiled("fail"));
+        let x = upload(&s, &m, &[1.0]);
+        let failed = bad.launch().input("x", &x).run().unwrap();
+        let launched = good.launch().input("x", &x).run().unwrap();
+        for _ in 0..2 {
+            launched.wait().unwrap();
+            launched.completion().clone().wait().unwrap();
+            assert_eq!(failure(failed.wait().unwrap_err()).op.as_deref(), Some("fail"));
+            assert!(failed.completion().wait().is_err());
+        }
+        assert!(launched.completion().clone().wait_for(LONG).is_ok());
+        // The machine keeps the failure until it is cleared; the launch keeps its own.
+        assert_eq!(m.failures().1, 1);
+        m.clear_failures();
+        assert_eq!(m.failures().1, 0);
+        failed.wait().unwrap_err();
+        // A launch whose input is poisoned has that cause.
+        let y = failed.output("y").unwrap();
+        let skipped = good.launch().input("x", y).run().unwrap();
+        assert_eq!(failure(skipped.wait().unwrap_err()).op.as_deref(), Some("fail"));
+    }
+}

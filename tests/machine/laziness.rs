@@ -61,9 +61,10 @@ fn each_stream_type_is_created_by_its_first_instruction() {
             }
             StreamType::CRITICAL_SECTION => {
                 // A tensor without bytes needs neither memory nor a native stream.
-                let x = m.empty(&s, f32_spec(&[0])).unwrap();
+                let x = m.empty(&cpu(&m, 0), f32_spec(&[0])).unwrap();
                 m.critical_section(&[&x]).unwrap().end().unwrap().wait().unwrap();
-                1
+                // The tensor's stream has the other one.
+                2
             }
             StreamType::LAZY_JOB_LAUNCHER => {
                 let job = m.recorder().finish().unwrap().compile().unwrap();

@@ -65,7 +65,7 @@ fn of_ops() {
     relu: result 0 is f32[2], the tensor given for it f32[3]
     relu: it has 1 result(s), 0 tensor(s) given
     slice: its results cannot be written to given tensors: they are views, changes in place, or of a size known only afterwards
-    relu: %0 lies on cpu:0, and sim:0 compute 0 works on sim:0
+    relu: %0 lies on cpu:0, and sim:0 compute 0 works on sim:0; copy it first, by the op copy on sim:0 host2device 0
     "#);
     assert_eq!(m.stats().unwrap(), before, "a refused call has emitted something");
 }
@@ -180,4 +180,49 @@ fn of_recordings() {
     let list = listing(&m.finish_recording().unwrap());
     assert!(list.contains("external %0 \"x\"") && list.contains("OpCall"), "{list}");
     m.start_recording(&[]).unwrap();
+}
+
+/// A stream refuses an instruction that the table does not allow on it, before anything is emitted.
+#[test]
+fn of_streams_of_other_types() {
+    let m = inline();
+    let x = upload(&cpu(&m, 0), &m, &[1.0]);
+    let prepared = m.prepare("neg_", &[&x], Attrs::new()).unwrap();
+    for ty in [StreamType::BARRIER, StreamType::CRITICAL_SECTION, StreamType::LAZY_JOB_LAUNCHER] {
+        let stream = m.stream(&StreamKey::new(CPU, ty, 0)).unwrap();
+        let engine = m.engine().unwrap();
+        let var = engine.var().unwrap();
+        let before = m.stats().unwrap();
+        let of_batch = m.batch().call(&prepared, &stream);
+        let refusals = [
+            refused(m.call("relu", &[&x]).on(&stream)),
+            refused(m.call("neg_", &[&x]).on(&stream)),
+            refused(m.call("unsqueeze", &[&x]).attr("dim", 0).on(&stream)),
+            refused(with_stream(&stream, || x.relu())),
+            refused(with_stream(&stream, || x.add_(1.0))),
+            refused(prepared.on(&stream)),
+            refused(of_batch),
+            refused(m.upload(&stream, f32_spec(&[1]), bytes(&[1.0]))),
+            refused(m.empty(&stream, f32_spec(&[1]))),
+            refused(x.copy_to(&stream)),
+            refused(engine.push(|| ()).writes(&[&var]).on(&stream).spawn()),
+            refused(m.record(|r| {
+                let (x, s) = (r.bind(&x)?, r.stream(stream.key())?);
+                r.call("relu", &[x]).on(s).map(drop)
+            })),
+            refused(m.record(|r| {
+                let (x, s) = (r.bind(&x)?, r.stream(stream.key())?);
+                r.read(&x, s).map(drop)
+            })),
+            refused(m.record(|r| {
+                let (x, s) = (r.bind(&x)?, r.stream(stream.key())?);
+                r.access(&x, Access::Read, s, |_| Ok(())).map(drop)
+            })),
+        ];
+        for text in refusals {
+            assert!(text.contains(&format!("{ty} 0: expected one of type")), "{text}");
+        }
+        assert_eq!(m.stats().unwrap(), before, "a refused call has emitted something");
+    }
+    assert_eq!(read(&x), [1.0]);
 }

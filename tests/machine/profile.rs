@@ -194,3 +194,20 @@ fn one_recording_at_a_time() {
     let error = simulated.profile(&[]).unwrap_err().to_string();
     assert!(error.contains("takes no time"), "{error}");
 }
+
+/// The counts of the inference cache are those of the recording alone.
+#[test]
+fn the_inference_cache_is_counted() {
+    let m = inline();
+    let s = cpu(&m, 0);
+    let (x, y) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[0.0]));
+    m.call("relu", &[&x]).on(&s).unwrap();
+    let times = times_of(&m, |m| {
+        for _ in 0..10 {
+            m.call("neg", &[&x]).on(&cpu(m, 0)).unwrap();
+        }
+        m.call("neg", &[&x]).out(&[&y]).on(&cpu(m, 0)).unwrap();
+    });
+    let counts = times.inference;
+    assert_eq!((counts.hits, counts.misses, counts.passed, counts.replaced), (9, 1, 1, 0));
+}

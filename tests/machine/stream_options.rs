@@ -7,32 +7,42 @@ use std::thread::{self, ThreadId};
 use millstream::*;
 use millstream_testing::machine::*;
 
+/// The threads that have run `note`.
+type Noted = Arc<Mutex<Option<ThreadId>>>;
+
+/// Returns a machine with an op `note`, which notes its thread.
+fn noting(config: MachineConfig) -> (Machine, Noted) {
+    let noted = Noted::default();
+    let (mut config, to) = (config, noted.clone());
+    add_op(&mut config, "note", move |_| {
+        *to.lock().unwrap() = Some(thread::current().id());
+        Ok(())
+    });
+    (Machine::new(config).unwrap(), noted)
+}
+
 /// Returns the thread that runs a stream's instructions.
-fn thread_of(m: &Machine, stream: &Stream) -> ThreadId {
-    let thread = Arc::new(Mutex::new(None));
-    let noted = thread.clone();
-    let engine = m.engine_on(stream).unwrap();
-    let note = move || *noted.lock().unwrap() = Some(thread::current().id());
-    engine.push(note).spawn().unwrap();
-    engine.wait_all().unwrap();
-    let found = *thread.lock().unwrap();
-    found.unwrap()
+fn thread_of((m, noted): &(Machine, Noted), stream: &Stream) -> ThreadId {
+    let x = upload(stream, m, &[1.0]);
+    call(m, "note", &[&x], stream);
+    m.synchronize().unwrap();
+    noted.lock().unwrap().take().unwrap()
 }
 
 #[test]
 fn a_worker_may_be_chosen() {
     let config = MachineConfig::default().driver(DriverKind::Threaded).host_workers(3);
-    let m = Machine::new(config).unwrap();
+    let m = noting(config);
     let on = |worker| {
         let options = StreamOptions::default().worker(worker);
-        thread_of(&m, &m.create_stream_with(&CPU, options).unwrap())
+        thread_of(&m, &m.0.create_stream_with(&CPU, options).unwrap())
     };
     let threads = [2, 0, 1, 2, 0, 2].map(on);
     assert_eq!(threads[..3].iter().collect::<HashSet<_>>().len(), 3, "three workers");
     assert_eq!([threads[3], threads[4], threads[5]], [threads[0], threads[1], threads[0]]);
     // Others take turns among the same workers.
-    let others: HashSet<ThreadId> =
-        (0..3).map(|_| thread_of(&m, &m.create_stream(&CPU).unwrap())).collect();
+    let others = [(); 3].map(|()| m.0.create_stream(&CPU).unwrap());
+    let others: HashSet<ThreadId> = others.iter().map(|stream| thread_of(&m, stream)).collect();
     assert_eq!(others, threads.into_iter().collect());
 }
 
@@ -50,12 +60,12 @@ fn a_worker_that_is_not_there_is_refused() {
 #[test]
 fn streams_with_a_priority_have_a_worker_of_their_own() {
     let config = MachineConfig::default().driver(DriverKind::Threaded).host_workers(1);
-    let m = Machine::new(config).unwrap();
-    let urgent = || m.create_stream_with(&CPU, StreamOptions::default().priority(1)).unwrap();
-    let (first, second, usual) = (urgent(), urgent(), m.create_stream(&CPU).unwrap());
+    let m = noting(config);
+    let urgent = || m.0.create_stream_with(&CPU, StreamOptions::default().priority(1)).unwrap();
+    let (first, second, usual) = (urgent(), urgent(), m.0.create_stream(&CPU).unwrap());
     assert_eq!(thread_of(&m, &first), thread_of(&m, &second));
     assert_ne!(thread_of(&m, &first), thread_of(&m, &usual));
-    let least = m.create_stream_with(&CPU, StreamOptions::default().priority(-1)).unwrap();
+    let least = m.0.create_stream_with(&CPU, StreamOptions::default().priority(-1)).unwrap();
     assert_eq!(thread_of(&m, &least), thread_of(&m, &usual));
 }
 

@@ -1,4 +1,6 @@
 //! Traced functions: what is replayed, what is captured again, and what runs from a read on.
+//!
+//! Long because each condition of a capture has its case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -357,4 +359,88 @@ fn threads_and_functions_within_functions() {
     assert_eq!(report.captures + report.replays, 150, "{report}");
     assert!(report.captures <= 3, "{report}");
     assert_eq!(twice.report().replays, 0);
+}
+
+/// A function whose reads always have new values is resumed until that is found to cost more than
+/// it gains, and then runs as it is.
+#[test]
+fn replays_that_do_not_pay_are_switched_off() {
+    let m = machine(DriverKind::Threaded);
+    let s = cpu(&m, 0);
+    let inner = m.clone();
+    let f = m.traced(move |inputs, _| {
+        let sum = one(&inner, "sum", &[&inputs[0]])?;
+        read(&sum);
+        let again = one(&inner, "neg", &[&sum])?;
+        read(&again);
+        Ok(vec![again])
+    });
+    const CALLS: u64 = 200;
+    for k in 0..CALLS {
+        let x = upload(&s, &m, &[k as f32, 1.0]);
+        assert_eq!(read(&f.call(&[&x]).run().unwrap()[0]), [-(k as f32) - 1.0]);
+    }
+    let report = f.report();
+    assert_eq!(report.unprofitable, 1, "{report}");
+    assert!(report.resumptions < 20 && report.plain > CALLS - 40, "{report}");
+    let reason = report.switched_off.as_deref().unwrap_or_default();
+    assert!(reason.contains("do not pay") && reason.contains("resumptions"), "{report}");
+    f.clear();
+    f.call(&[&upload(&s, &m, &[1.0, 2.0])]).run().unwrap();
+    assert_eq!(f.report().captures, report.captures + 1, "{}", f.report());
+    assert_eq!(f.report().switched_off, None);
+}
+
+/// Switched off for one key, a function is still replayed for the others.
+#[test]
+fn replays_pay_by_key() {
+    let m = machine(DriverKind::Inline);
+    let s = cpu(&m, 0);
+    let inner = m.clone();
+    // As many calls as the input has elements.
+    let f = m.traced(move |inputs, _| {
+        let mut x = inputs[0].clone();
+        for _ in 0..inputs[0].numel() {
+            x = one(&inner, "neg", &[&x])?;
+        }
+        Ok(vec![x])
+    });
+    let (short, long) = (upload(&s, &m, &[1.0]), upload(&s, &m, &[1.0; 8]));
+    for _ in 0..300 {
+        assert_eq!(read(&f.call(&[&short]).run().unwrap()[0]), [-1.0]);
+        assert_eq!(read(&f.call(&[&long]).run().unwrap()[0]), [1.0; 8]);
+    }
+    let report = f.report();
+    assert_eq!((report.captures, report.unprofitable, report.entries), (2, 1, 1), "{report}");
+    assert!(report.replays > 299 && report.plain > 200, "{report}");
+    assert_eq!(report.switched_off, None);
+    assert!(report.to_string().contains("replays do not pay"), "{report}");
+}
+
+/// Long segments between reads are replayed for ever, also with a new value now and then.
+#[test]
+fn replays_that_pay_stay() {
+    let m = machine(DriverKind::Threaded);
+    let s = cpu(&m, 0);
+    let inner = m.clone();
+    let f = m.traced(move |inputs, _| {
+        let mut x = inputs[0].clone();
+        for _ in 0..20 {
+            x = one(&inner, "neg", &[&x])?;
+        }
+        let sum = one(&inner, "sum", &[&x])?;
+        read(&sum);
+        for _ in 0..21 {
+            x = one(&inner, "neg", &[&x])?;
+        }
+        Ok(vec![x])
+    });
+    for k in 0..300u32 {
+        let value = if k % 50 == 0 { k as f32 } else { 0.5 };
+        let x = upload(&s, &m, &[value]);
+        assert_eq!(read(&f.call(&[&x]).run().unwrap()[0]), [-value]);
+    }
+    let report = f.report();
+    assert_eq!((report.unprofitable, report.captures), (0, 1), "{report}");
+    assert!(report.replays > 290, "{report}");
 }

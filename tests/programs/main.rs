@@ -1,5 +1,6 @@
 //! Programs from files: run in every way, proven, simulated, predicted.
 
+mod devices;
 mod examples;
 mod executables;
 mod execution_traces;
@@ -7,5 +8,6 @@ mod needless_waits;
 mod prediction;
 mod profile;
 mod proofs;
+mod random_replays;
 mod run_trace;
 mod simulation;

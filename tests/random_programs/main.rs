@@ -6,6 +6,7 @@ mod body;
 mod captured;
 mod executables;
 mod memory;
+mod surface;
 
 use millstream::{DriverKind, MachineConfig, SyncPolicy};
 use millstream_testing::programs::{Step, run};

@@ -9,6 +9,7 @@
 //! | `fails` | for each rank the texts that one failure contains; none for a rank that matches |
 //! | `refused` | the texts of the error by which the comparison of the programs refuses the run |
 //! | `proven` | whether the verifier accepts the ranks' lists; by default if no rank fails |
+//! | `nccl` | whether it accepts them by NCCL's rules; by default as otherwise |
 //! | `not_replayed` | whether the case needs the host amid the calls, which no executable has |
 
 mod explored;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use millstream::{DeviceId, DriverKind, InstructionList};
 use millstream_runner::{CollectiveChecks, RunError, RunOptions, RunReport, lists, run_ranks};
 use millstream_trace::{LoadOptions, Program, load_bytes};
-use millstream_verify::verify_ranks;
+use millstream_verify::{CommunicatorRules, verify_ranks};
 use serde_json::Value;
 
 /// How long a case may take: far longer than it does, unless it hangs.
@@ -37,6 +38,7 @@ struct Case {
     fails: Vec<Option<Vec<String>>>,
     refused: Option<Vec<String>>,
     proven: bool,
+    proven_by_nccl: bool,
     not_replayed: bool,
 }
 
@@ -46,8 +48,18 @@ fn case(path: &Path) -> Case {
     let all: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
     for field in all.as_object().unwrap().keys() {
         assert!(
-            ["about", "ranks", "program", "on", "fails", "refused", "proven", "not_replayed"]
-                .contains(&&**field),
+            [
+                "about",
+                "ranks",
+                "program",
+                "on",
+                "fails",
+                "refused",
+                "proven",
+                "nccl",
+                "not_replayed"
+            ]
+            .contains(&&**field),
             "{name}: {field}"
         );
     }
@@ -80,7 +92,8 @@ fn case(path: &Path) -> Case {
         Some(proven) => proven.as_bool().unwrap(),
         None => fails.iter().all(Option::is_none),
     };
-    Case { name, programs, fails, refused, proven, not_replayed }
+    let proven_by_nccl = all.get("nccl").map_or(proven, |nccl| nccl.as_bool().unwrap());
+    Case { name, programs, fails, refused, proven, proven_by_nccl, not_replayed }
 }
 
 fn cases() -> Vec<Case> {
@@ -210,12 +223,19 @@ fn every_case_is_decided_before_it_runs() {
                     lists.into_iter().next().expect("the program's own list").list
                 });
                 let of_ranks: Vec<InstructionList> = of_ranks.collect();
-                let verdict = verify_ranks(&of_ranks.iter().collect::<Vec<_>>());
-                let found: Vec<String> =
-                    verdict.violations.iter().map(ToString::to_string).collect();
-                let way = format!("{}: {device}, {streams} streams: {found:?}", case.name);
-                assert_eq!(verdict.proven(), case.proven, "{way}");
-                assert!(found.iter().all(|text| text.contains("rank0.json:")), "{way}");
+                let of_ranks: Vec<&InstructionList> = of_ranks.iter().collect();
+                for (rules, proven) in [
+                    (CommunicatorRules::Own, case.proven),
+                    (CommunicatorRules::Nccl, case.proven_by_nccl),
+                ] {
+                    let verdict = verify_ranks(&of_ranks, rules);
+                    let violations = verdict.violations.iter().map(ToString::to_string);
+                    let pending = verdict.pending.iter().map(|site| format!("pending: {site}"));
+                    let found: Vec<String> = violations.chain(pending).collect();
+                    let way = format!("{}: {rules:?}, {device}, {streams} streams", case.name);
+                    assert_eq!(verdict.proven(), proven, "{way}: {found:?}");
+                    assert!(found.iter().all(|text| text.contains("rank0.json:")), "{way}");
+                }
             }
         }
     }

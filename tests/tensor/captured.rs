@@ -101,7 +101,7 @@ fn a_recorded_function_may_make_tensors_and_take_gradients() {
         let noise = Tensor::zeros(2, DType::F32, x)?;
         let loss = ((&w * x)? - &(&target + &noise)?)?.pow(2)?.sum(..)?;
         tape.backward(&loss)?;
-        let settings = optimisers::Sgd { lr: 0.1, ..Default::default() };
+        let settings = optimisers::Sgd { lr: 0.1.into(), ..Default::default() };
         optimisers::sgd(&[&w], &mut Default::default(), &settings)?;
         Ok(loss)
     };

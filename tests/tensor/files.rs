@@ -45,9 +45,9 @@ fn a_file_that_cannot_be_read_is_named() {
         let error = Tensor::load(&path, &m).unwrap_err().to_string();
         assert!(error.contains("damaged.safetensors") && error.contains("files.rs"), "{error}");
     }
-    let nowhere = folder.path().join("no folder").join("x");
+    let nowhere = path.join("x");
     let error = Tensor::save([("x", &floats(&m, &[1], &[1.0]))], nowhere).unwrap_err().to_string();
-    assert!(error.contains("no folder") && error.contains("files.rs"), "{error}");
+    assert!(error.contains("damaged.safetensors") && error.contains("files.rs"), "{error}");
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn a_training_step_is_traced_with_its_gradients() {
         optimisers::sgd(
             &[w],
             &mut Default::default(),
-            &optimisers::Sgd { lr: 0.5, ..Default::default() },
+            &optimisers::Sgd { lr: 0.5.into(), ..Default::default() },
         )?;
         Ok(loss)
     };

@@ -8,12 +8,14 @@ mod devices;
 mod display;
 mod dlpack;
 mod files;
+mod generators;
 mod gradients;
 mod indexing;
 mod making;
 mod optimisers;
 mod own_ops;
 mod reading;
+mod training;
 mod unnoted;
 
 use millstream::*;

@@ -26,14 +26,16 @@ fn near(got: Vec<f64>, expected: [f64; 3]) {
 
 #[test]
 fn sgd_without_momentum() {
-    let got = three_steps(|p, s| sgd(p, s, &Sgd { lr: 0.1, weight_decay: 0.01, ..Sgd::default() }));
+    let got = three_steps(|p, s| {
+        sgd(p, s, &Sgd { lr: 0.1.into(), weight_decay: 0.01, ..Sgd::default() })
+    });
     near(got, [0.465114430149519, -4.210456232467776, 1.111754022172359]);
 }
 
 #[test]
 fn sgd_with_momentum() {
     let got = three_steps(|p, s| {
-        sgd(p, s, &Sgd { lr: 0.1, momentum: 0.9, dampening: 0.2, ..Sgd::default() })
+        sgd(p, s, &Sgd { lr: 0.1.into(), momentum: 0.9, dampening: 0.2, ..Sgd::default() })
     });
     near(got, [0.2584807167999999, -5.1431424512, -0.48010334720000025]);
 }
@@ -41,21 +43,23 @@ fn sgd_with_momentum() {
 #[test]
 fn sgd_that_looks_ahead() {
     let got = three_steps(|p, s| {
-        sgd(p, s, &Sgd { lr: 0.1, momentum: 0.9, nesterov: true, ..Sgd::default() })
+        sgd(p, s, &Sgd { lr: 0.1.into(), momentum: 0.9, nesterov: true, ..Sgd::default() })
     });
     near(got, [-0.20532200821339006, -10.326276541603841, -1.1976421149877903]);
 }
 
 #[test]
 fn adam_with_decayed_gradients() {
-    let got =
-        three_steps(|p, s| adam(p, s, &Adam { lr: 0.1, weight_decay: 0.1, ..Adam::default() }));
+    let got = three_steps(|p, s| {
+        adam(p, s, &Adam { lr: 0.1.into(), weight_decay: 0.1, ..Adam::default() })
+    });
     near(got, [0.7047768821612291, -2.2990929134424025, 2.699678694112754]);
 }
 
 #[test]
 fn adamw_with_decayed_parameters() {
-    let got =
-        three_steps(|p, s| adamw(p, s, &Adam { lr: 0.1, weight_decay: 0.1, ..Adam::default() }));
+    let got = three_steps(|p, s| {
+        adamw(p, s, &Adam { lr: 0.1.into(), weight_decay: 0.1, ..Adam::default() })
+    });
     near(got, [0.6787954468168939, -2.237032613207549, 2.613660830162564]);
 }

@@ -51,7 +51,7 @@ const STEPS: &[(Part, &str, &str)] = &[
         Quick,
         "tests of the house rules, the machine, faults, lists and devices",
         "cargo test --workspace --lib --test tidy --test traps --test machine --test tensor \
-         --test faults --test lists --test sim --test conformance",
+         --test faults --test lists --test sim --test conformance --test allocations",
     ),
     (
         Quick,
@@ -62,6 +62,8 @@ const STEPS: &[(Part, &str, &str)] = &[
     (Full, "documentation", "cargo doc --workspace --no-deps"),
     (Both, "layers", "xtask layering"),
     (Both, "generated pages", "xtask docs --check"),
+    (Quick, "counts in the code", "xtask count --quick"),
+    (Full, "counts in the code, and instructions of calls", "xtask count"),
     (Both, "example traces", "millstream run examples/traces"),
     (Both, "example traces, proven", "millstream verify examples/traces"),
     (Both, "random programs under many schedules", "millstream simulate --random --seeds 10000"),
@@ -89,6 +91,12 @@ const STEPS: &[(Part, &str, &str)] = &[
         Long,
         "100,000 random programs on worker threads and inline",
         "MILLSTREAM_CASES=100000 cargo test --workspace --test random_programs",
+    ),
+    (
+        Long,
+        "a million of each kind made and dropped, and a million instructions compiled",
+        "MILLSTREAM_DROPS=1000000 MILLSTREAM_INSTRUCTIONS=1000000 cargo test --workspace --release \
+         --test allocations",
     ),
     (Long, "known mistakes, put back in", "xtask traps"),
 ];

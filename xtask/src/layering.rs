@@ -1,4 +1,5 @@
-//! `layering`: checks that the crates depend on one another only as [`LAYERS`] allows.
+//! `layering`: checks that the crates depend on one another only as [`LAYERS`] allows, and the
+//! folders of a crate only as [`FOLDERS`] does.
 //!
 //! Tests obey the same table as the crate that they test, and may also use the crates in
 //! [`TESTED_WITH`]. A crate may name itself in its dev-dependencies, to enable its own features.
@@ -11,7 +12,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::layers::{LAYERS, TESTED_WITH};
+use crate::folders;
+use crate::layers::{FOLDERS, LAYERS, TESTED_WITH};
 
 /// Checks the workspace that this command belongs to.
 ///
@@ -21,13 +23,21 @@ pub(crate) fn run() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     let crates = read_workspace(root)?;
     let violations = check(LAYERS, TESTED_WITH, &crates);
+    let mut violations: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    for row in FOLDERS {
+        violations.extend(folders::check(root, row)?);
+    }
     for violation in &violations {
         eprintln!("{violation}");
     }
     if !violations.is_empty() {
-        bail!("{} violation(s) of the table in xtask/src/layers.rs", violations.len());
+        bail!("{} violation(s) of the tables in xtask/src/layers.rs", violations.len());
     }
     println!("{} crates depend on one another as the table of layers says", crates.len());
+    for row in FOLDERS {
+        let upward: usize = row.upward.iter().map(|(.., count)| count).sum();
+        println!("{}: {upward} references to a folder above", row.src);
+    }
     Ok(())
 }
 

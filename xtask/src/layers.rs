@@ -1,16 +1,22 @@
-//! The table of layers: which crate of the workspace may depend on which.
+//! The tables of layers: which crate of the workspace may depend on which, and which folder of a
+//! crate on which.
 //!
 //! `cargo xtask layering` checks it. No other place states these rules.
 
 /// Each crate, lowest layer first, with the crates of the workspace that it may depend on.
 pub(crate) const LAYERS: &[(&str, &[&str])] = &[
+    ("millstream-files", &[]),
     ("millstream-types", &[]),
+    ("millstream-backoff", &[]),
     ("millstream-ops", &["millstream-types"]),
     ("millstream-instructions", &["millstream-types", "millstream-ops"]),
     ("millstream-verify", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-trace", &["millstream-types", "millstream-ops", "millstream-instructions"]),
-    ("millstream-ep", &["millstream-types"]),
-    ("millstream-comm", &["millstream-types", "millstream-ops", "millstream-ep"]),
+    ("millstream-ep", &["millstream-types", "millstream-backoff"]),
+    (
+        "millstream-comm",
+        &["millstream-types", "millstream-backoff", "millstream-ops", "millstream-ep"],
+    ),
     ("millstream-linalg", &[]),
     (
         "millstream-kernels",
@@ -26,7 +32,9 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     (
         "millstream-vm",
         &[
+            "millstream-files",
             "millstream-types",
+            "millstream-backoff",
             "millstream-ops",
             "millstream-comm",
             "millstream-instructions",
@@ -93,6 +101,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "millstream-testing",
         &[
             "millstream-types",
+            "millstream-backoff",
             "millstream-ops",
             "millstream-comm",
             "millstream-instructions",
@@ -104,18 +113,19 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     (
         "millstream-bench",
         &[
+            "millstream-files",
             "millstream",
             "millstream-trace",
             "millstream-verify",
             "millstream-runner",
             "millstream-profile",
             "millstream-explore",
-            "millstream-terminal",
         ],
     ),
     (
         "millstream-gpu-check",
         &[
+            "millstream-files",
             "millstream",
             "millstream-trace",
             "millstream-runner",
@@ -129,6 +139,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
         "millstream-cuda-standin",
         &[
             "millstream-types",
+            "millstream-backoff",
             "millstream-ops",
             "millstream-comm",
             "millstream-ep",
@@ -143,6 +154,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     (
         "millstream-cli",
         &[
+            "millstream-files",
             "millstream-types",
             "millstream-ops",
             "millstream-comm",
@@ -159,7 +171,10 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-gpu-check",
         ],
     ),
-    ("xtask", &["millstream-types", "millstream-ops", "millstream-instructions"]),
+    (
+        "xtask",
+        &["millstream-files", "millstream-types", "millstream-ops", "millstream-instructions"],
+    ),
 ];
 
 /// The crates that the tests of a crate may use beyond its layer. Tests of the public API run
@@ -179,3 +194,67 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
     ("millstream-kernels", &["millstream-testing"]),
     ("millstream-timelines", &["millstream-verify"]),
 ];
+
+/// The order of the folders of a crate.
+pub(crate) struct Folders {
+    /// The crate's sources, from the root of the workspace.
+    pub(crate) src: &'static str,
+    /// The folders, lowest first. Each may use the ones before it.
+    pub(crate) order: &'static [&'static str],
+    /// The exceptions that are left: a folder, one above it, and the number of references. A number
+    /// may only become smaller, and the check fails until the table follows.
+    pub(crate) upward: &'static [(&'static str, &'static str, usize)],
+}
+
+/// The crates whose folders have an order.
+pub(crate) const FOLDERS: &[Folders] = &[Folders {
+    src: "crates/vm/src",
+    order: &[
+        "sync",
+        "tables",
+        "host",
+        "profile",
+        "worker",
+        "pool",
+        "driver",
+        "emission",
+        "engine",
+        "executable",
+        "capture",
+        "lowering",
+        "tensor",
+        "gradient",
+        "api",
+    ],
+    upward: &[
+        ("capture", "api", 24),
+        ("capture", "gradient", 4),
+        ("capture", "tensor", 3),
+        ("driver", "emission", 3),
+        ("driver", "executable", 3),
+        ("emission", "api", 6),
+        ("emission", "engine", 3),
+        ("emission", "executable", 4),
+        ("engine", "api", 9),
+        ("engine", "capture", 2),
+        ("executable", "api", 11),
+        ("executable", "capture", 1),
+        ("executable", "gradient", 3),
+        ("executable", "lowering", 1),
+        ("executable", "tensor", 8),
+        ("gradient", "api", 27),
+        ("host", "emission", 1),
+        ("pool", "driver", 1),
+        ("pool", "emission", 2),
+        ("sync", "worker", 1),
+        ("tables", "emission", 1),
+        ("tables", "engine", 1),
+        ("tables", "host", 1),
+        ("tensor", "api", 44),
+        ("tensor", "gradient", 1),
+        ("worker", "emission", 9),
+        ("worker", "engine", 4),
+        ("worker", "executable", 14),
+        ("worker", "pool", 1),
+    ],
+}];

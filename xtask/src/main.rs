@@ -7,18 +7,23 @@
 //! | module | contents |
 //! |---|---|
 //! | `ci` | every check of the project |
+//! | `count` | counts instructions of calls and lines, which may not grow |
 //! | `docs` | writes the pages that are generated from the code |
 //! | `forward` | builds and runs the binary `millstream` |
-//! | `layering`, `layers` | checks which crate depends on which |
+//! | `layering`, `layers`, `folders` | checks which crate and which folder depends on which |
+//! | `source` | Rust sources as text |
 //! | `traps` | reintroduces known mistakes and requires that tests find them |
 
 #![deny(missing_docs)]
 
 mod ci;
+mod count;
 mod docs;
+mod folders;
 mod forward;
 mod layering;
 mod layers;
+mod source;
 mod traps;
 
 use std::ffi::OsString;
@@ -36,8 +41,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Checks that the crates depend on one another as the table of layers says.
+    /// Checks that crates and folders depend on one another as the tables of layers say.
     Layering,
+    /// Counts instructions of calls, matches over all kinds, and lines: none may grow.
+    Count(count::Arguments),
     /// Runs the quick checks of the project, or all.
     Ci(ci::Arguments),
     /// Reintroduces known mistakes, one at a time, and requires that a test finds each.
@@ -53,6 +60,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Layering => layering::run(),
+        Command::Count(arguments) => count::run(&arguments),
         Command::Ci(arguments) => ci::run(&arguments),
         Command::Traps(arguments) => traps::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),

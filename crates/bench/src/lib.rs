@@ -19,7 +19,9 @@
 //! | `functions` | the same instructions as functions of the program |
 //! | `measure` | the tests |
 //! | `workload` | the instructions of each test, from seeds that all programs share |
+//! | `calls` | `bench calls` |
 //! | `compare` | rounds of several programs, and their table |
+//! | `load` | `bench load` |
 //! | `memory` | `bench memory` |
 //! | `replay`, `executables`, `stencil` | `bench replay` |
 //! | `granularity` | METG(50 %) |
@@ -31,11 +33,13 @@
 
 #![deny(missing_docs)]
 
+mod calls;
 mod compare;
 mod executables;
 mod fixture;
 mod functions;
 mod granularity;
+mod load;
 mod measure;
 mod memory;
 pub mod pytorch;
@@ -47,12 +51,15 @@ mod verify;
 mod what_if;
 mod workload;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use millstream_files::Outputs;
 use serde::{Deserialize, Serialize};
 
+use calls::CallsArgs;
+use load::LoadArgs;
 use memory::MemoryArgs;
 use ranks::RanksArgs;
 use replay::ReplayArgs;
@@ -63,9 +70,15 @@ use what_if::WhatIfArgs;
 /// The commands of `millstream bench`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
+    /// Measures one kind of call, repeated.
+    #[command(after_help = "Example:\n  millstream bench calls --kind view")]
+    Calls(CallsArgs),
     /// Measures the cost of an instruction.
     #[command(after_help = "Example:\n  millstream bench engine --test chain")]
     Engine(EngineArgs),
+    /// Measures recorded programs beside busy competitors.
+    #[command(after_help = "Example:\n  millstream bench load --busy 0,2")]
+    Load(LoadArgs),
     /// Measures memory and events, beside allocators of the host.
     #[command(after_help = "Example:\n  millstream bench memory")]
     Memory(MemoryArgs),
@@ -92,7 +105,9 @@ pub enum Command {
 /// Fails if no workload has the given name, if a program fails, or if a result is wrong.
 pub fn run(command: &Command) -> Result<()> {
     match command {
+        Command::Calls(arguments) => calls::calls(arguments),
         Command::Engine(arguments) => engine(arguments),
+        Command::Load(arguments) => load::bench_load(arguments),
         Command::Memory(arguments) => memory::memory(arguments),
         Command::Ranks(arguments) => ranks::ranks(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
@@ -210,15 +225,32 @@ struct Row {
 const ALL: [&str; 10] =
     ["mem", "chain", "indep", "nodep", "random", "fan", "stencil", "lat", "latidle", "verify"];
 
+/// Returns the file that `--report` names, checked against the files that are read.
+fn report_file<P: AsRef<Path>>(
+    path: Option<&Path>,
+    read: impl IntoIterator<Item = P>,
+) -> Result<Outputs> {
+    let report = Outputs::new([("--report", path)])?;
+    report.refuse(read)?;
+    report.prepare()?;
+    Ok(report)
+}
+
+/// Writes the rows to the file that `--report` names.
+fn write_report(report: &Outputs, rows: &impl Serialize) -> Result<()> {
+    report.write("--report", || {
+        serde_json::to_string_pretty(rows).map(|text| text + "\n").map_err(|e| e.to_string())
+    });
+    Ok(report.finish()?)
+}
+
 fn engine(args: &EngineArgs) -> Result<()> {
+    let report = report_file::<&Path>(args.json.as_deref(), [])?;
     let rows = match &args.peers {
         Some(folder) => compare::run(args, folder)?,
         None => alone(args)?,
     };
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&rows)?;
-        millstream_terminal::file::write(path, &(text + "\n")).map_err(anyhow::Error::msg)?;
-    }
+    write_report(&report, &rows)?;
     match rows.iter().find(|row| row.test == "verify" && row.extra > 0.0) {
         Some(row) => bail!("{}: {} variables are wrong", row.peer, row.extra),
         None => Ok(()),

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use millstream_files::{write, write_log};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -88,11 +89,10 @@ impl Helper {
         out: &Path,
         limit: Duration,
     ) -> Result<Result<Helper, String>> {
-        std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
         let (name, text) = script.file();
         let (script, log) = (out.join(name), out.join(name).with_extension("txt"));
-        std::fs::write(&script, text).with_context(|| script.display().to_string())?;
-        let log = std::fs::File::create(&log).with_context(|| log.display().to_string())?;
+        write(&script, text).with_context(|| script.display().to_string())?;
+        let log = write_log(&log).with_context(|| log.display().to_string())?;
         let mut command = Command::new(python);
         command.arg(&script).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);

@@ -19,7 +19,7 @@
 //!
 //! `--metg` and `--executables` measure other things instead: `stencil` and `executables` say what.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -32,7 +32,7 @@ use serde::Serialize;
 
 use super::fixture::{Empty, Fixture, READS};
 use super::workload::{Workload, workload};
-use super::{EngineArgs, Peer, executables, quantile, stencil};
+use super::{EngineArgs, Peer, executables, quantile, report_file, stencil, write_report};
 
 /// The arguments of `millstream bench replay`.
 #[derive(Args, Clone, Debug)]
@@ -252,6 +252,7 @@ fn print(row: &impl Serialize, all: &mut Vec<serde_json::Value>) -> Result<()> {
 
 /// Runs the command.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<()> {
+    let report = report_file::<&Path>(args.json.as_deref(), [])?;
     let mut all = Vec::new();
     if let Some(count) = args.executables {
         executables::executables(count, |tenth| print(&tenth, &mut all))?;
@@ -261,9 +262,5 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<()> {
     } else {
         rows(args)?.iter().try_for_each(|row| print(row, &mut all))?;
     }
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&all)?;
-        millstream_terminal::file::write(path, &(text + "\n")).map_err(anyhow::Error::msg)?;
-    }
-    Ok(())
+    write_report(&report, &all)
 }

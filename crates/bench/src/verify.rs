@@ -98,7 +98,7 @@ impl ListBuilder {
         for arena in self.builder.planner().devices() {
             self.sink.recorder.arena(arena.clone());
         }
-        self.sink.recorder.ops(self.ops.iter().map(|op| op.name()));
+        self.sink.recorder.ops(self.ops.iter().map(|op| op.name()).collect());
         self.sink.recorder.finish()
     }
 }

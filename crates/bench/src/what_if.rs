@@ -22,10 +22,10 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use millstream_explore::what_if::{Changes, what_if};
 use millstream_profile::{Profile, measured};
 use millstream_runner::{RunOptions, run};
-use millstream_trace::{Entry, LoadOptions, Program, expand, load};
+use millstream_trace::{Entry, LoadOptions, Program, expand, input_files, load};
 use serde::Serialize;
 
-use super::quantile;
+use super::{quantile, report_file, write_report};
 
 /// The arguments of `millstream bench what-if`.
 #[derive(Args, Clone, Debug)]
@@ -79,16 +79,14 @@ pub(crate) fn bench_what_if(args: &WhatIfArgs) -> Result<()> {
         false => args.paths.clone(),
         true => REPOSITORY.map(PathBuf::from).to_vec(),
     };
+    let report = report_file(args.json.as_deref(), paths.iter().flat_map(input_files))?;
     let mut rows = Vec::new();
     for entry in expand(paths)? {
         let Entry::Trace(path) = entry else { continue };
         rows.push(case(args, &path).with_context(|| path.display().to_string())?);
     }
     ensure!(!rows.is_empty(), "nothing was measured");
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&rows)? + "\n";
-        millstream_terminal::file::write(path, &text).map_err(anyhow::Error::msg)?;
-    }
+    write_report(&report, &rows)?;
     if args.json.as_deref() != Some(Path::new("-")) {
         print(args, &rows);
     }
@@ -150,7 +148,7 @@ fn profile(program: &Arc<Program>, options: &RunOptions) -> Result<Profile> {
 }
 
 /// Returns the folder of a recording, or the name of a file.
-fn name(path: &Path) -> String {
+pub(super) fn name(path: &Path) -> String {
     let of = if path.ends_with("et.json.gz") { path.parent() } else { Some(path) };
     let name = of.and_then(Path::file_name).unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()

@@ -3,23 +3,26 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use millstream_files::{OutputError, Outputs};
 use millstream_runner::RunOptions;
-use millstream_terminal::file;
-use millstream_terminal::outputs::Outputs;
 use millstream_trace::{
-    EtOptions, LoadOptions, Number, TraceError, load, project, write_with_sidecar,
+    EtOptions, LoadOptions, Number, TraceError, input_files, load, project, single_trace,
+    write_with_sidecar,
 };
 
 use crate::BAD_INPUT;
 use crate::run::number;
 use crate::show::snippet;
 
+/// The name of the second output in errors.
+const SIDECAR: &str = "the file of its tensors";
+
 /// The arguments of `millstream convert`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  \
     millstream convert recorded/et.json edited/step.json && millstream run edited/step.json")]
 pub(crate) struct Arguments {
-    /// A trace: a recorded PyTorch program, or a native trace (`-` is standard input)
+    /// A trace: a recorded PyTorch program or its folder, or a native trace (`-` is standard input)
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     /// The native trace to write. Its long tensors go to a file beside it that ends in
@@ -56,12 +59,14 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn convert(arguments: &Arguments) -> Result<(), TraceError> {
-    let Arguments { trace, out, .. } = arguments;
+    let (trace, out) = (&single_trace(&arguments.trace)?, &arguments.out);
     let problem = |message: String| TraceError::of_file("convert", message);
     let sidecar = out.with_extension("safetensors");
-    let names = [("OUT", Some(out.as_path())), ("the file of its tensors", Some(&*sidecar))];
-    let outputs = Outputs::new(names).map_err(problem)?;
-    outputs.refuse([trace.as_path()]).map_err(problem)?;
+    let wrong = |error: OutputError| problem(error.into());
+    let names = [("OUT", Some(out.as_path())), (SIDECAR, Some(&*sidecar))];
+    let outputs = Outputs::new(names).map_err(wrong)?;
+    outputs.refuse(input_files(trace)).map_err(wrong)?;
+    outputs.prepare().map_err(wrong)?;
     let et = EtOptions {
         missing_scalar: arguments.missing_scalar,
         random: arguments.random,
@@ -75,7 +80,7 @@ fn convert(arguments: &Arguments) -> Result<(), TraceError> {
         }
         program = project(program, rank, ranks, &RunOptions::default().machine.ops)?;
     }
-    outputs.refuse(program.files()).map_err(problem)?;
+    outputs.refuse(program.files()).map_err(wrong)?;
     for remark in program.imported.iter().flat_map(|imported| imported.diagnostics()) {
         eprintln!("NOTE: {remark}");
     }
@@ -88,6 +93,6 @@ fn convert(arguments: &Arguments) -> Result<(), TraceError> {
     }
     let name = sidecar.file_name().map(Path::new).unwrap_or(&sidecar).display().to_string();
     let (text, tensors) = write_with_sidecar(&program, &name)?;
-    file::write(&sidecar, tensors).map_err(problem)?;
-    file::write(out, text).map_err(problem)
+    outputs.write_together(&[(SIDECAR, &tensors), ("OUT", text.as_bytes())]);
+    outputs.finish().map_err(wrong)
 }

@@ -9,16 +9,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use millstream_files::{OutputError, Outputs};
 use millstream_runner::{RunError, RunOptions, prepare};
 use millstream_trace::{
-    Entry, EtOptions, Imported, LoadOptions, Program, TraceError, expand, load,
+    Entry, EtOptions, Imported, LoadOptions, Program, TraceError, expand, input_files, load,
 };
 use serde_json::json;
 
 use crate::BAD_INPUT;
 use crate::show::{snippet, tables};
-use millstream_terminal::file;
-use millstream_terminal::outputs::Outputs;
 
 /// The arguments of `millstream coverage`.
 #[derive(clap::Args)]
@@ -81,7 +80,10 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
     let et = EtOptions { structural: true, ..EtOptions::default() };
     let loading = LoadOptions { et, ..LoadOptions::default() };
     let problem = |message: String| TraceError::of_file("coverage", message);
-    let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(problem)?;
+    let wrong = |error: OutputError| problem(error.into());
+    let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(wrong)?;
+    outputs.refuse(arguments.paths.iter().flat_map(input_files)).map_err(wrong)?;
+    outputs.prepare().map_err(wrong)?;
     let mut covered = Vec::new();
     for entry in expand(&arguments.paths)? {
         let paths = match entry {
@@ -92,7 +94,6 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
                 continue;
             }
         };
-        outputs.refuse(paths.iter().map(PathBuf::as_path)).map_err(problem)?;
         for path in paths {
             let program = Arc::new(load(&path, &loading)?);
             match imported(&program) {
@@ -107,11 +108,11 @@ fn all(arguments: &Arguments) -> Result<(), RunError> {
     if covered.is_empty() {
         return Err(problem("there is no execution trace to count".to_owned()).into());
     }
-    let shown = outputs.show(|out, terminal| tables::print_coverage(&covered, out, terminal));
-    shown.map_err(problem)?;
-    let Some(path) = &arguments.report else { return Ok(()) };
-    let lines: String = covered.iter().map(|c| format!("{}\n", line(c))).collect();
-    file::write(path, lines).map_err(|message| problem(message).into())
+    outputs.show(|out, terminal| tables::print_coverage(&covered, out, terminal));
+    outputs.write("--report", || {
+        Ok(covered.iter().map(|c| format!("{}\n", line(c))).collect::<String>())
+    });
+    Ok(outputs.finish().map_err(wrong)?)
 }
 
 fn imported(program: &Program) -> Option<Imported> {

@@ -1,8 +1,9 @@
 //! The binary `millstream`: runs, proves, explores and describes programs.
 //!
 //! # Contract
-//! Exit status 0: success. 1: a program failed, or its results differ. 2: bad input, or an absent
-//! device. Results go to standard output, errors to standard error; a closed pipe is no error.
+//! Exit status 0: success. 1: a program failed, or its results differ. 2: bad input, an absent
+//! device, or a file that cannot be written. Results go to standard output, errors to standard
+//! error; a closed pipe is no error.
 //!
 //! # Map
 //! | module | contents |
@@ -36,16 +37,25 @@ mod what_if;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
-use millstream_terminal::file::write;
+use millstream_files::{OutputError, write};
 
 /// A virtual machine for asynchronous devices: runs, proves and explores programs.
 #[derive(Parser)]
-#[command(bin_name = "millstream", version)]
+#[command(name = "millstream", bin_name = "millstream", version = VERSION, after_help = FILES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+/// The version with the commit, as far as the build could find it.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("MILLSTREAM_COMMIT"));
+
+/// The rules for all outputs, which no option repeats.
+const FILES: &str = "\
+    Files: a command checks all files that it is to write before it runs. It makes missing \
+    folders, refuses to overwrite a file that it reads, and replaces a file whole or not at all.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -90,7 +100,7 @@ const BAD_INPUT: u8 = 2;
 /// Prints docs/record.md.
 fn record_help() -> anyhow::Result<()> {
     let text = include_bytes!("../../../docs/record.md");
-    write(Path::new("-"), text).map_err(anyhow::Error::msg)
+    write(Path::new("-"), text).context("cannot write to standard output")
 }
 
 fn main() -> ExitCode {
@@ -116,7 +126,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            let is_output = error.downcast_ref::<OutputError>().is_some();
+            if is_output { ExitCode::from(BAD_INPUT) } else { ExitCode::FAILURE }
         }
     }
 }

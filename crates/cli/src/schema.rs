@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use millstream_terminal::file;
+use anyhow::Context;
+use millstream_files::write;
 
 /// Prints the schema to standard output.
 pub(crate) fn run() -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(&millstream_trace::schema())?;
-    file::write(Path::new("-"), text + "\n").map_err(anyhow::Error::msg)
+    write(Path::new("-"), text + "\n").context("cannot write to standard output")
 }

@@ -10,15 +10,15 @@ use millstream_explore::predict::Model;
 use millstream_explore::what_if::{
     Changes, Gain, Kernels, OpChange, Scaling, gains, numbered_waits, what_if,
 };
+use millstream_files::Outputs;
 use millstream_profile::model::Source;
 use millstream_profile::summary::{self, short_name, time};
 use millstream_profile::{Profile, file};
-use millstream_terminal::outputs as terminal;
 use millstream_terminal::table::{align_right, new_table};
-use millstream_trace::{Assignment, LoadOptions};
+use millstream_trace::{Assignment, LoadOptions, input_files};
 
 use crate::BAD_INPUT;
-use crate::profile::{Outputs, Timeline, some_rows};
+use crate::profile::{Forms, Timeline, some_rows};
 
 /// The most rows of each table of gains.
 const ROWS: usize = 8;
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KIND", requires = "model")]
     device: Option<String>,
     #[command(flatten)]
-    outputs: Outputs,
+    outputs: Forms,
 }
 
 impl Arguments {
@@ -106,10 +106,12 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
-    let outputs = terminal::Outputs::new(arguments.outputs.files())?;
+    let outputs = Outputs::new(arguments.outputs.files())?;
     let read = [&arguments.assign, &arguments.model, &arguments.measured_on];
     let read = read.into_iter().flatten().map(PathBuf::as_path).chain(arguments.timeline.trace());
-    outputs.refuse(std::iter::once(arguments.path.as_path()).chain(read))?;
+    let read = std::iter::once(arguments.path.as_path()).chain(read);
+    outputs.refuse(read.flat_map(input_files))?;
+    outputs.prepare()?;
     let changes = arguments.changes()?;
     let at = arguments.path.display();
     let profile = match arguments.timeline.read(&arguments.path)? {
@@ -119,7 +121,7 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
     let named = |message: String| format!("{at}: {message}");
     let unchanged = what_if(&profile, &Changes::default()).map_err(named)?;
     let made = what_if(&profile, &changes).map_err(named)?;
-    arguments.outputs.write(&made)?;
+    arguments.outputs.write(&made, &outputs);
     let gained = match arguments.outputs.any() || !changes.is_empty() {
         true => None,
         false => Some(gains(&profile, &changes, ROWS).map_err(named)?),
@@ -136,7 +138,8 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
         writeln!(out, "critical path: {parts}")?;
         print_waits(&profile, &made, waits, terminal, out)?;
         print_ops(&made, ops, terminal, out)
-    })
+    });
+    Ok(outputs.finish()?)
 }
 
 fn percent(part: i64, whole: u64) -> String {

@@ -90,7 +90,7 @@ fn files_that_are_read_are_not_overwritten() {
     let text = refused(&folder, &["run", "s.json", "--report", "x.st"]);
     assert!(text.contains("--report x.st would overwrite"), "{text}");
     let text = refused(&folder, &["run", "t.json", "--report", "o", "--emit", "./o"]);
-    assert!(text.contains("--emit and --report cannot both write to"), "{text}");
+    assert!(text.contains("--report and --emit cannot both write to"), "{text}");
     let text = refused(&folder, &["verify", "t.json", "--report", "t.json"]);
     assert!(text.contains("would overwrite"), "{text}");
     let text = refused(&folder, &["simulate", "t.json", "--seed", "1", "--log", "t.json"]);
@@ -128,6 +128,27 @@ fn full_disks_are_errors() {
     }
     let text = refused(&folder, &["run", "t.json", "--save-outputs", "/dev/full"]);
     assert!(text.contains("cannot write /dev/full"), "{text}");
+}
+
+/// A folder with one trace stands for it, wherever a command takes a trace.
+#[test]
+fn folders_stand_for_their_trace() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("step")).unwrap();
+    fs::rename(folder.path().join("t.json"), folder.path().join("step/t.json")).unwrap();
+    shown(&folder, &["run", "step", "--emit", "list.txt"]);
+    let text = shown(&folder, &["run", "list.txt", "--inputs", "step"]);
+    assert!(text.starts_with("list.txt: ran; 1 of 2 compared"), "{text}");
+    shown(&folder, &["convert", "step", "converted.json"]);
+    shown(&folder, &["compare", "step", "converted.json"]);
+    let text =
+        refused(&folder, &["run", "list.txt", "--inputs", "step", "--report", "step/t.json"]);
+    assert!(text.contains("would overwrite"), "{text}");
+    fs::copy(folder.path().join("step/t.json"), folder.path().join("step/u.json")).unwrap();
+    for arguments in [["convert", "step", "x.json"], ["compare", "step", "converted.json"]] {
+        let text = refused(&folder, &arguments);
+        assert!(text.contains("it holds 2 traces; expected one"), "{text}");
+    }
 }
 
 /// A recorded program, converted to a native trace, gives PyTorch's results.
@@ -178,7 +199,7 @@ fn ops_go_to_the_streams_that_a_file_assigns() {
 
     assign(
         r#"{"assign": [{"op": "mul", "stream": "nowhere"}, {"at": [9, 3], "stream": 1},
-{"op": "sub", "stream": 1}, {"stream": 1}, {"op": "mul"}]}"#,
+{"op": "sub", "stream": 1}, {"stream": 1}, {"op": "mul"}, {"op": "mul", "stream": 99999999}]}"#,
     );
     let text = refused(&folder, &["run", "t.json", "--assign", "a.json"]);
     for part in [
@@ -187,6 +208,7 @@ fn ops_go_to_the_streams_that_a_file_assigns() {
         "a.json:2:1: the rule holds for no call",
         "a.json:2:29: the rule names neither an op nor a place",
         "a.json:2:44: 'stream' is missing in a rule",
+        "a.json:2:83: a compute stream has an index below 1024, and this is 99999999",
     ] {
         assert!(text.contains(part), "{text}");
     }

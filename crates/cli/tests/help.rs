@@ -46,6 +46,34 @@ fn every_command_has_an_example() {
     }
 }
 
+/// The help fits the terminal: no line is longer than `COLUMNS`.
+#[test]
+fn help_is_as_wide_as_the_terminal() {
+    for command in ["run", "verify", "simulate", "what-if"] {
+        let mut help = Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let help = help.args([command, "-h"]).env("COLUMNS", "80").output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        let (help, examples) = help.split_once("\nExample").unwrap();
+        let long = help.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(long, None, "{command}");
+        assert!(help.lines().count() > 20 && examples.contains(command));
+    }
+}
+
+#[test]
+fn the_version_names_the_commit() {
+    let text = millstream(&["--version"]);
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    };
+    // Sources without a clone of their own have no commit.
+    let is_clone = git(&["ls-files", "--error-unmatch", "build.rs"]).is_some();
+    let commit = git(&["rev-parse", "--short=10", "HEAD"]).filter(|_| is_clone);
+    let expected = commit.map_or_else(String::new, |commit| format!(" ({commit})"));
+    assert_eq!(text, format!("millstream {}{expected}\n", env!("CARGO_PKG_VERSION")));
+}
+
 #[test]
 fn shells_and_the_manual_know_all_options() {
     for shell in ["bash", "zsh", "fish"] {

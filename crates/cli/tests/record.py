@@ -2,8 +2,10 @@
 
 import contextlib
 import ctypes
+import errno
 import os
 import pathlib
+import resource
 import tempfile
 from unittest import mock
 
@@ -105,11 +107,39 @@ def device():
     assert both[0] == both[1]
 
 
+def full_disk():
+    """A recording that cannot be written leaves the old one, and nothing beside it."""
+    folder = pathlib.Path("function")
+    old = {file.name: file.read_bytes() for file in folder.iterdir()}
+    limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+    try:
+        tensors = bytes(5000)
+        files = {"meta.json": b"{}", "et.json": None, "tensors.safetensors": tensors}
+        recorder.replace(folder, files)
+    except OSError as error:
+        assert error.errno == errno.EFBIG, error
+    else:
+        raise AssertionError("the limit was not kept")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == old
+    recorder.replace(folder, {"meta.json": old["meta.json"], "none.json": None})
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == old
+    blocked = pathlib.Path("function/meta.json")
+    try:
+        with millstream_record.record(blocked):
+            raise AssertionError("the program ran")
+    except NotADirectoryError:
+        pass
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     step()
     device()
     function()
+    full_disk()
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "group")
         torch.multiprocessing.spawn(rank, (2, file), nprocs=2)

@@ -166,3 +166,48 @@ fn ranks_that_wait_for_one_another_are_not_proven() {
     let last = text(&output.stdout).lines().last().unwrap();
     assert!(last.contains("proven: the ranks meet, in 2 collectives"), "{last}");
 }
+
+/// A send without a receive is pending at the end. By NCCL's rules it waits for ever, and ranks
+/// that launch in different orders are refused as well.
+#[test]
+fn ranks_by_the_rules_of_their_communicator() {
+    let rank = |program: &str| {
+        format!(
+            r#"{{"millstream": 1, "streams": {{"a": {{"type": "ccl"}}, "b": {{"type": "ccl"}}}},
+            "tensors": {{"x": {{"dtype": "f32", "values": [1]}}, "y": {{"dtype": "f32", "values": [2]}}}},
+            "program": [{program}], "outputs": {{}}}}"#
+        )
+    };
+    let reduce = |x: &str, group: u32, stream: &str| {
+        format!(
+            r#"{{"op": "allreduce_", "in": "{x}", "stream": "{stream}",
+            "attrs": {{"group": [0, 1], "group_index": {group}}}}}"#
+        )
+    };
+    let verified = |programs: [&str; 2], more: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        for (k, program) in programs.iter().enumerate() {
+            fs::write(folder.path().join(format!("rank{k}.json")), rank(program)).unwrap();
+        }
+        let output = millstream(folder.path(), &[&["verify", "."], more].concat());
+        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        (output.status.code(), all)
+    };
+    let send = r#"{"op": "send", "in": "x", "attrs": {"to": 1}, "stream": "a"}"#;
+    let (status, said) = verified([send, ""], &[]);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("not proven: 1 send is pending at the end"), "{said}");
+    assert!(said.contains("is never received"), "{said}");
+    let (status, said) = verified([send, ""], &["--nccl"]);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("waits for rank 1, which does not make the call"), "{said}");
+    let one = [reduce("x", 0, "a"), reduce("y", 1, "b")].join(", ");
+    let other = [reduce("y", 1, "b"), reduce("x", 0, "a")].join(", ");
+    let (status, said) = verified([&one, &other], &[]);
+    assert_eq!(status, Some(0), "{said}");
+    let (status, said) = verified([&one, &other], &["--nccl"]);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("the ranks launch in different orders: rank 0 in "), "{said}");
+    let (status, said) = verified([&one, &one], &["--nccl"]);
+    assert_eq!(status, Some(0), "{said}");
+}

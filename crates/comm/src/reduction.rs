@@ -1,6 +1,7 @@
 //! Reductions in the order of the ranks, whose bits depend on nothing else.
 //!
-//! Floats of 16 bits are computed in f32 and rounded once. Integers wrap.
+//! Floats of 16 bits are computed in f32 and rounded once. Integers wrap. Complex numbers, of which
+//! only sums and means are taken, are pairs of floats.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -90,7 +91,20 @@ pub(crate) fn reduce(
             return Err(CommError::new(format!("expected elements for {out}, got {part:?}")));
         }
     }
-    let reduce = match out.dtype {
+    let is_sum = matches!(reduction, ReduceOp::Sum | ReduceOp::Mean);
+    if out.dtype.is_complex() && !is_sum {
+        let message = format!("expected a sum or a mean of complex numbers, got {reduction:?}");
+        return Err(CommError::new(message));
+    }
+    let of_pairs: Vec<(&Buffer, usize)>;
+    let parts = match out.dtype.is_complex() {
+        true => {
+            of_pairs = parts.iter().map(|(part, first)| (*part, 2 * first)).collect();
+            &of_pairs[..]
+        }
+        false => parts,
+    };
+    let reduce = match out.dtype.part() {
         DType::F32 => reduce_as::<f32>,
         DType::F64 => reduce_as::<f64>,
         DType::F16 => reduce_as::<f16>,
@@ -102,8 +116,7 @@ pub(crate) fn reduce(
         // A bool is a byte, 0 or 1, and only its minimum and maximum are taken.
         DType::U8 | DType::Bool => reduce_as::<u8>,
         DType::C64 | DType::C128 => {
-            let message = format!("reductions of complex numbers are not defined, got {out}");
-            return Err(CommError::new(message));
+            return Err(CommError::new(format!("expected the parts of {out}")));
         }
     };
     reduce(parts, reduction, &mut reduced);

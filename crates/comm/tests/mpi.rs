@@ -13,9 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
+use millstream_backoff::wait_until;
 use millstream_comm::mpi::BareCollective;
 use millstream_comm::{
     Buffer, Call, Channel, Collective, Communicator, Elements, LocalGroup, MpiCommunicator,
@@ -92,10 +92,10 @@ fn main() {
         let (_, text) = run("is killed", "3", survives, "");
         // MPICH's launcher passes nothing on once a process was killed, and does not wait.
         let begun = Instant::now();
-        while fs::read_dir(&folder).unwrap().count() < 2 {
+        wait_until(|| {
             assert!(begun.elapsed() < LONG, "{launcher}: {text}");
-            thread::yield_now();
-        }
+            fs::read_dir(&folder).unwrap().count() == 2
+        });
         fs::remove_dir_all(&folder).unwrap();
     }
     let is_required = env::var_os("MILLSTREAM_REQUIRE_MPI").is_some();
@@ -180,13 +180,11 @@ fn aborted() {
         mpi.abort("of its own accord");
     }
     let begun = Instant::now();
-    let error = loop {
-        if let Some(error) = mpi.error() {
-            break error.to_string();
-        }
+    wait_until(|| {
         assert!(begun.elapsed() < LONG, "rank {rank}: no error");
-        thread::yield_now();
-    };
+        mpi.error().is_some()
+    });
+    let error = mpi.error().unwrap().to_string();
     assert_eq!(error, "rank 1 has ended the program: of its own accord");
     mpi.finish();
     println!("rank {rank} knows it");
@@ -226,9 +224,9 @@ fn survivor() {
     fs::write(folder.join(rank.to_string()), "").unwrap();
     // A survivor that ended before the other has looked would be the lost rank to it.
     let begun = Instant::now();
-    while fs::read_dir(&folder).is_ok_and(|seen| seen.count() < 2) && begun.elapsed() < LONG {
-        thread::yield_now();
-    }
+    wait_until(|| {
+        !fs::read_dir(&folder).is_ok_and(|seen| seen.count() < 2) || begun.elapsed() >= LONG
+    });
     // Without the end of MPI's use, in which the killed process cannot take part.
     std::process::exit(1);
 }

@@ -85,6 +85,8 @@ fn attr(to: &mut Vec<u8>, value: &AttrValue) {
         AttrValue::Ints(v) => (tag(to, 4), numbers(to, v.iter().map(|&x| x as u64))).1,
         AttrValue::Floats(v) => (tag(to, 5), numbers(to, v.iter().map(|x| x.to_bits()))).1,
         AttrValue::DType(v) => (tag(to, 6), text(to, v.name())).1,
+        // Kernels get numbers for the scalars of lists.
+        AttrValue::Scalar(v) => (tag(to, 3), text(to, &v.to_string())).1,
     }
 }
 

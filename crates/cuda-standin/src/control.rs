@@ -222,7 +222,7 @@ fn name_of(name: *const c_char) -> String {
 #[unsafe(no_mangle)]
 extern "C" fn standin_reset(_: *const c_char) -> u64 {
     driver().lock().reset();
-    driver().changed.notify_all();
+    driver().announce();
     0
 }
 
@@ -292,7 +292,7 @@ extern "C" fn standin_lose(what: *const c_char) -> u64 {
         let own = state.events.values_mut().filter(|event| event.device == device);
         own.for_each(|event| event.outstanding.clear());
     }
-    driver().changed.notify_all();
+    driver().announce_and_unlock(state);
     1
 }
 
@@ -316,7 +316,7 @@ extern "C" fn standin_hold(stream: *const c_char) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn standin_release(_: *const c_char) -> u64 {
     driver().lock().holds = Default::default();
-    driver().changed.notify_all();
+    driver().announce();
     0
 }
 
@@ -329,7 +329,8 @@ extern "C" fn standin_step(_: *const c_char) -> u64 {
     };
     let before = state.streams[&handle].completed;
     *state.holds.permits.entry(handle).or_default() += 1;
-    driver().changed.notify_all();
+    driver().announce_and_unlock(state);
+    let mut state = driver().lock();
     let is_lost = |lost: Option<u32>| lost.is_some_and(|code| code != code::SUCCESS);
     while state.streams.get(&handle).is_some_and(|s| s.completed == before)
         && !is_lost(state.faults.lost)

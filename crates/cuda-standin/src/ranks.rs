@@ -122,7 +122,7 @@ impl Comm {
     pub(crate) fn abort(&self) {
         self.is_aborted.store(true, Ordering::SeqCst);
         self.local.leave();
-        driver().changed.notify_all();
+        driver().announce();
     }
 
     /// Gives an operation its place. `given` and `taken` are its addresses on the host.

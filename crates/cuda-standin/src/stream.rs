@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Instant;
 
 use crate::code;
@@ -66,6 +66,8 @@ pub(crate) struct StreamState {
     pub(crate) completed: u64,
     /// Whether the thread ends when the queue is empty.
     pub(crate) closed: bool,
+    /// Wakes the thread.
+    pub(crate) wake: Arc<Condvar>,
 }
 
 impl StreamState {
@@ -85,9 +87,11 @@ pub(crate) fn open(state: &mut State, device: u32) -> DriverResult<u64> {
         running: false,
         completed: 0,
         closed: false,
+        wake: Arc::default(),
     };
+    let wake = stream.wake.clone();
     state.streams.insert(handle, stream);
-    if thread.spawn(move || run(driver(), handle)).is_err() {
+    if thread.spawn(move || run(driver(), handle, &wake)).is_err() {
         state.streams.remove(&handle);
         return Err(code::OUT_OF_MEMORY);
     }
@@ -124,9 +128,24 @@ pub(crate) fn is_runnable(state: &State, handle: u64) -> bool {
     }
 }
 
-fn is_permitted(state: &mut State, handle: u64) -> bool {
+/// Returns whether a stream's thread has something to do.
+pub(crate) fn can_go_on(state: &State, handle: u64) -> bool {
+    let Some(stream) = state.streams.get(&handle) else { return false };
+    if state.faults.has_lost(stream.device) {
+        return !stream.queue.is_empty();
+    }
+    let ends = stream.closed && stream.queue.is_empty();
+    let has_permit = state.holds.permits.get(&handle).is_some_and(|permits| *permits > 0);
+    ends || (is_runnable(state, handle) && (!is_held(state, handle) || has_permit))
+}
+
+fn is_held(state: &State, handle: u64) -> bool {
     let named = |stream: &StreamState| state.holds.streams.contains(&stream.name);
-    if !state.holds.all && !state.streams.get(&handle).is_some_and(named) {
+    state.holds.all || state.streams.get(&handle).is_some_and(named)
+}
+
+fn is_permitted(state: &mut State, handle: u64) -> bool {
+    if !is_held(state, handle) {
         return true;
     }
     match state.holds.permits.get_mut(&handle) {
@@ -138,7 +157,7 @@ fn is_permitted(state: &mut State, handle: u64) -> bool {
     }
 }
 
-fn run(driver: &'static Driver, handle: u64) {
+fn run(driver: &'static Driver, handle: u64, wake: &Condvar) {
     let mut state = driver.lock();
     loop {
         let Some(device) = state.streams.get(&handle).map(|s| s.device) else { return };
@@ -149,11 +168,11 @@ fn run(driver: &'static Driver, handle: u64) {
             stream.queue.clear();
         } else if stream.queue.is_empty() && stream.closed {
             state.streams.remove(&handle);
-            driver.changed.notify_all();
+            driver.announce_and_unlock(state);
             return;
         }
         if !is_runnable(&state, handle) || !is_permitted(&mut state, handle) {
-            state = driver.wait(state);
+            state = wake.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         }
         let Some(stream) = state.streams.get_mut(&handle) else { return };
@@ -203,7 +222,8 @@ fn run(driver: &'static Driver, handle: u64) {
             stream.running = false;
             stream.completed += 1;
         }
-        driver.changed.notify_all();
+        driver.announce_and_unlock(state);
+        state = driver.lock();
     }
 }
 
@@ -280,7 +300,7 @@ mod tests {
         let command = Command::Kernel { name: "slow".to_owned(), run };
         enqueue(&mut state, stream, command, vec![range]);
         drop(state);
-        driver().changed.notify_all();
+        driver().announce();
         has_started.recv().unwrap();
         // The device is lost while the command runs, and the next test takes its turn.
         let mut state = driver().lock();

@@ -238,6 +238,12 @@ pub trait Stream: Send {
         &()
     }
 
+    /// Returns the native stream for another thread, which launches on it while nothing is
+    /// submitted here. Default: none, as for devices without native streams.
+    fn share_native(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
+
     /// Records `event` after all commands submitted so far.
     ///
     /// # Errors

@@ -35,6 +35,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use millstream_files::Outputs;
+use millstream_trace::input_files;
 
 use millstream::ep::conformance::{self, HostHarness};
 use millstream::ep::cuda::{CudaBackend, CudaConfig, CudaDevice, Properties};
@@ -118,13 +120,13 @@ struct Setting {
 /// Runs the checks and writes the reports. Returns the exit status: 0 if all passed, 1 if a check
 /// failed, 2 if the arguments or the device cannot be used.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let ready = known(&arguments.only).and_then(|()| device(arguments));
+    let ready = known(&arguments.only).and_then(|()| Ok((outputs(arguments)?, device(arguments)?)));
     match ready {
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(BAD_INPUT)
         }
-        Ok(properties) => match check(arguments, properties) {
+        Ok((outputs, properties)) => match check(arguments, &outputs, properties) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(error) => {
@@ -145,6 +147,14 @@ fn known(only: &[String]) -> Result<()> {
     }
 }
 
+/// Returns the files of the report, checked against the programs.
+fn outputs(arguments: &Arguments) -> Result<Outputs> {
+    let outputs = Outputs::default().folder("--out", &arguments.out, Report::FILES)?;
+    outputs.refuse(arguments.programs.iter().flat_map(input_files))?;
+    outputs.prepare()?;
+    Ok(outputs)
+}
+
 /// Opens the device and returns its properties.
 fn device(arguments: &Arguments) -> Result<Properties> {
     let device = CudaBackend::new(CudaConfig::default()).open(arguments.device)?;
@@ -156,7 +166,7 @@ fn device(arguments: &Arguments) -> Result<Properties> {
     Ok(properties)
 }
 
-fn check(arguments: &Arguments, properties: Properties) -> Result<bool> {
+fn check(arguments: &Arguments, outputs: &Outputs, properties: Properties) -> Result<bool> {
     let start = Instant::now();
     let end = start + Duration::from_secs(arguments.seconds);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
@@ -200,7 +210,7 @@ fn check(arguments: &Arguments, properties: Properties) -> Result<bool> {
         parts,
     };
     print!("{}", report.text(std::io::stdout().is_terminal()));
-    report.write(&arguments.out)?;
+    report.write(outputs)?;
     Ok(report.ok())
 }
 

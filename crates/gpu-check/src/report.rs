@@ -1,9 +1,9 @@
 //! The report as JSON and as text. The types here and in `section` define the JSON.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use millstream_files::Outputs;
 use serde::Serialize;
 
 use super::section::{Measurement, Section};
@@ -45,15 +45,15 @@ impl Report {
         self.parts.iter().all(|part| part.failed.is_empty())
     }
 
-    /// Writes `report.json` and `report.txt`.
-    pub(super) fn write(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        let json = serde_json::to_string_pretty(self)? + "\n";
-        for (name, content) in [("report.json", json), ("report.txt", self.text(false))] {
-            let file = folder.join(name);
-            std::fs::write(&file, content).with_context(|| file.display().to_string())?;
-        }
-        Ok(())
+    /// The names of the files that are written.
+    pub(super) const FILES: [&str; 2] = ["report.json", "report.txt"];
+
+    /// Writes the files.
+    pub(super) fn write(&self, outputs: &Outputs) -> Result<()> {
+        let [json, text] = Report::FILES;
+        outputs.write_in("--out", json, serde_json::to_string_pretty(self)? + "\n");
+        outputs.write_in("--out", text, self.text(false));
+        Ok(outputs.finish()?)
     }
 
     /// Returns the report as text, as wide as the terminal if it is for one.

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use millstream_files::write_log;
 
 use super::Setting;
 use super::section::{Section, Time};
@@ -35,9 +36,8 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
         return Ok(());
     };
     let out = setting.out.join("sanitizer");
-    std::fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     let log = out.join("log.txt");
-    let to = || std::fs::File::create(&log).with_context(|| log.display().to_string());
+    let to = write_log(&log).with_context(|| log.display().to_string())?;
     let mut command = Command::new(&file);
     command.args(["--tool", "memcheck", "--error-exitcode", &FOUND.to_string(), "--log-file"]);
     command.arg(out.join("memcheck.txt")).arg(std::env::current_exe()?);
@@ -46,7 +46,7 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
     if !setting.real {
         command.arg("--on-stand-in");
     }
-    let child = command.stdin(Stdio::null()).stdout(to()?).stderr(Stdio::null()).spawn();
+    let child = command.stdin(Stdio::null()).stdout(to).stderr(Stdio::null()).spawn();
     let mut child = child.with_context(|| file.display().to_string())?;
     match wait(&mut child, time)? {
         None => section.cut = Some(format!("{} was ended", file.display())),

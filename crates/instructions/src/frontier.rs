@@ -91,6 +91,12 @@ impl Frontier {
         news
     }
 
+    /// Keeps the points for which `keep` holds.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(Point) -> bool) {
+        self.points.retain(|point| keep(*point));
+        self.points.shrink_to_fit();
+    }
+
     /// Returns the points, by stream.
     pub fn iter(&self) -> impl Iterator<Item = Point> + '_ {
         self.points.iter().copied()

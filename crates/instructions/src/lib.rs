@@ -22,6 +22,7 @@
 //! | [`builder`] | calls in, ordered instructions out |
 //! | [`list`] | lists with their headers |
 //! | [`recorder`] | a machine's emissions as a list |
+//! | [`scalar`] | the numbers that each launch of a list gives |
 //! | [`text`] | printing and parsing |
 //! | [`mod@reference`] | docs/instructions.md, from the table |
 #![deny(missing_docs)]
@@ -36,6 +37,7 @@ pub mod passes;
 pub mod planner;
 pub mod recorder;
 pub mod reference;
+pub mod scalar;
 pub mod table;
 pub mod text;
 
@@ -49,6 +51,7 @@ pub use instruction::{Effect, Operand, Operands, Placement, Priority, Resolution
 pub use list::{CheckedList, External, InstructionList, StreamDecl};
 pub use planner::{Answer, ArenaId, Planner};
 pub use recorder::ListRecorder;
+pub use scalar::{GeneratorDecl, ScalarDecl};
 pub use table::{Body, Instruction, Kind};
 
 /// The example of the README is compiled and run, too.

@@ -9,6 +9,7 @@ use millstream_types::{
 use crate::ids::Remap;
 use crate::instruction::Effect;
 use crate::planner::ArenaId;
+use crate::scalar::{GeneratorDecl, ScalarDecl};
 use crate::table::{Body, Instruction};
 use crate::text::OpNames;
 
@@ -120,6 +121,10 @@ pub struct InstructionList {
     pub arenas: Vec<DeviceId>,
     /// The tensors from outside.
     pub externals: Vec<External>,
+    /// The numbers that each launch gives, by id.
+    pub scalars: Vec<ScalarDecl>,
+    /// The generators of random numbers, which give some of the scalars.
+    pub generators: Vec<GeneratorDecl>,
     /// The lists of the executables that this list launches, by id. They launch none themselves.
     pub executables: Vec<InstructionList>,
     /// The ops, by id.
@@ -136,6 +141,7 @@ impl PartialEq for InstructionList {
         };
         (&self.streams, &self.arenas, &self.externals, &self.executables)
             == (&other.streams, &other.arenas, &other.externals, &other.executables)
+            && (&self.scalars, &self.generators) == (&other.scalars, &other.generators)
             && self.instructions.len() == other.instructions.len()
             && self.instructions.iter().zip(&other.instructions).all(|(a, b)| same(a, b))
     }

@@ -3,21 +3,43 @@
 //! A machine reuses slots of tensors and events once their work has retired, at a moment that
 //! depends on the devices. In a list, ids count up in the order of their first appearance, so that
 //! the same program gives the same list.
+//!
+//! A tensor that was made before the list begins is declared as an external when the list first
+//! uses it. Other tensors of its storage become views of it, so that the list has their hazards.
+//! Slots decide no order here.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-use millstream_types::{CallbackId, DeviceId, EventId, ListId, ReadId, TensorId};
+use smallvec::SmallVec;
 
-use crate::ids::{Remap, Role};
+use millstream_types::{
+    CallbackId, DeviceId, EventId, ListId, Origin, ReadId, ScalarId, StorageId, TensorId,
+};
+
+use crate::ids::{Id, Remap, Role};
 use crate::list::{External, InstructionList, StreamDecl};
-use crate::table::Instruction;
+use crate::scalar::{GeneratorDecl, ScalarDecl};
+use crate::table::{Body, Instruction};
+use crate::text::OpNames;
 
 /// A recorder of instructions, which renumbers their ids.
 #[derive(Debug, Default)]
 pub struct ListRecorder {
     list: InstructionList,
     names: Names,
+    /// The storages of the tensors that were made before the list, by slot.
+    earlier: HashMap<TensorId, StorageId>,
+    storages: HashMap<StorageId, EarlierStorage>,
+}
+
+/// A storage that was made before the list.
+#[derive(Debug, Default)]
+struct EarlierStorage {
+    /// The external that stands for it, by its id in the list.
+    base: Option<TensorId>,
+    /// The tensors that the list has not used, by slot.
+    unused: HashMap<TensorId, External>,
 }
 
 impl ListRecorder {
@@ -47,14 +69,100 @@ impl ListRecorder {
     }
 
     /// Sets the names of ops.
-    pub fn ops<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
-        self.list.ops = names.into_iter().collect();
+    pub fn ops(&mut self, names: OpNames) {
+        self.list.ops = names;
     }
 
     /// Declares a tensor that exists before the list. `external.tensor` is the slot's id.
     pub fn external(&mut self, mut external: External) {
         external.tensor = self.names.define_tensor(external.tensor);
         self.list.externals.push(external);
+    }
+
+    /// Notes a tensor that exists before the list and has this storage, to be declared when the
+    /// list first uses it. `external.tensor` is the slot's id.
+    pub fn earlier(&mut self, external: External, storage: StorageId) {
+        let slot = external.tensor;
+        let of = self.storages.entry(storage).or_default();
+        match self.names.known(slot) {
+            // Of several that are declared already, the first.
+            Some(name) => of.base = Some(of.base.map_or(name, |base| base.min(name))),
+            None => drop(of.unused.insert(slot, external)),
+        }
+        self.earlier.insert(slot, storage);
+    }
+
+    /// Declares a free name for a tensor that exists before the list, and the tensor by it.
+    pub fn external_unnamed(&mut self, external: External, prefix: &str) {
+        let known = &self.list.externals;
+        let names = (known.len()..).map(|k| format!("{prefix}{k}"));
+        let free = |name: &String| known.iter().all(|external| external.name != *name);
+        let name = names.into_iter().find(free).unwrap_or_default();
+        self.external(External { name, ..external });
+    }
+
+    /// Declares the tensors from before the list that an instruction is the first to use. Returns
+    /// whether the instruction belongs to the list: the end of a tensor that the list has not used
+    /// does not, nor that of an external that other tensors are yet to be views of.
+    fn declare_earlier(&mut self, instruction: &Instruction) -> bool {
+        if let Body::ReleaseTensor { tensor } = instruction.body {
+            let storage = self.earlier.remove(&tensor);
+            let Some(of) = storage.and_then(|of| self.storages.get_mut(&of)) else { return true };
+            // The slot may have another owner already, which is in the list.
+            let known = self.names.known(tensor);
+            let is_unused = of.unused.remove(&tensor).is_some() && known.is_none();
+            let is_base = known.is_some() && of.base == known;
+            let is_left_out = is_unused || (is_base && !of.unused.is_empty());
+            return !is_left_out;
+        }
+        let mut unknown: SmallVec<[TensorId; 2]> = SmallVec::new();
+        instruction.body.visit_ids(&mut |id, role| match id {
+            Id::Tensor(slot) if role != Role::Defines && self.names.known(slot).is_none() => {
+                unknown.push(slot);
+            }
+            _ => {}
+        });
+        unknown.into_iter().for_each(|slot| self.declare(slot));
+        true
+    }
+
+    fn declare(&mut self, slot: TensorId) {
+        let Some(storage) = self.earlier.get(&slot).copied() else { return };
+        let of = self.storages.entry(storage).or_default();
+        let (Some(external), base) = (of.unused.remove(&slot), of.base) else { return };
+        match base {
+            Some(of) => {
+                let (tensor, spec) = (self.names.define_tensor(slot), Box::new(external.spec));
+                let body = Body::ViewTensor { tensor, of, spec };
+                self.list.instructions.push(Instruction { body, origin: Origin::Unknown });
+            }
+            None => {
+                self.external_unnamed(external, "earlier");
+                self.storages.entry(storage).or_default().base = self.names.known(slot);
+            }
+        }
+    }
+
+    /// Declares a generator, which begins with this seed. Returns its number.
+    pub fn generator(&mut self, seed: i64) -> usize {
+        let InstructionList { scalars, generators, .. } = &mut self.list;
+        let number = generators.len();
+        let mut declare = |name: &str, value| {
+            scalars.push(ScalarDecl { name: format!("{name}{number}"), value });
+            ScalarId(scalars.len() as u32 - 1)
+        };
+        let (seed, offset) = (declare("seed", seed), declare("offset", 0));
+        generators.push(GeneratorDecl { seed, offset, draws: 0 });
+        number
+    }
+
+    /// Adds draws to those of a generator. Returns the generator, with the number of its earlier
+    /// draws.
+    pub fn draw(&mut self, generator: usize, draws: u64) -> GeneratorDecl {
+        let declared = &mut self.list.generators[generator];
+        let before = *declared;
+        declared.draws += draws;
+        before
     }
 
     /// Adds the list of an executable that the machine knows by `id`, if it is not there yet.
@@ -65,16 +173,21 @@ impl ListRecorder {
         }
     }
 
-    /// Adds an instruction. The list of an executable is added before its first launch.
-    pub fn push(&mut self, instruction: &Instruction) {
-        let mut copy = instruction.clone();
-        let Ok(()) = copy.body.remap(&mut self.names);
-        self.list.instructions.push(copy);
+    /// Adds an instruction, behind the views of earlier storages that it is the first to use.
+    /// Returns how many were added. The list of an executable is added before its first launch.
+    pub fn push(&mut self, instruction: &Instruction) -> usize {
+        let before = self.list.instructions.len();
+        if self.earlier.is_empty() || self.declare_earlier(instruction) {
+            let mut copy = instruction.clone();
+            let Ok(()) = copy.body.remap(&mut self.names);
+            self.list.instructions.push(copy);
+        }
+        self.list.instructions.len() - before
     }
 
     /// Returns the id in the list of the tensor that has a slot now.
     pub fn name_of(&self, slot: TensorId) -> Option<TensorId> {
-        self.names.tensors.get(slot.index()).copied().flatten()
+        self.names.known(slot)
     }
 
     /// Returns the list so far.
@@ -102,6 +215,10 @@ struct Names {
 }
 
 impl Names {
+    fn known(&self, slot: TensorId) -> Option<TensorId> {
+        self.tensors.get(slot.index()).copied().flatten()
+    }
+
     fn define_tensor(&mut self, slot: TensorId) -> TensorId {
         let name = TensorId(count(&mut self.next_tensor));
         set(&mut self.tensors, slot.index(), name);
@@ -113,9 +230,8 @@ impl Remap for Names {
     type Error = Infallible;
 
     fn tensor(&mut self, slot: TensorId, role: Role) -> Result<TensorId, Infallible> {
-        let known = self.tensors.get(slot.index()).copied().flatten();
-        let known = known.filter(|_| role != Role::Defines);
-        // A tensor without a name was made before recording began.
+        let known = self.known(slot).filter(|_| role != Role::Defines);
+        // A tensor without a name was made before the recording, which does not know it.
         Ok(known.unwrap_or_else(|| self.define_tensor(slot)))
     }
 

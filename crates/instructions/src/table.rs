@@ -475,6 +475,8 @@ instructions! {
         list: ListId = "",
         /// its formals, with the list's accesses to them, then its private memory
         operands: Operands = "",
+        /// the list's scalars, by name
+        attrs: Option<Arc<Attrs>> = "",
     }
     effect Launches
     accesses "the union of the list's"

@@ -95,6 +95,7 @@ const DEFINED: &[&str] = &[
     "sigmoid",
     "silu",
     "sinc",
+    "nan_to_num",
     "isnan",
     "isinf",
     "tanh_backward",
@@ -116,8 +117,10 @@ const DEFINED: &[&str] = &[
     "std",
     "var",
     "linalg_vector_norm",
+    "logsumexp",
     "cumsum",
     "cumprod",
+    "logcumsumexp",
     "matmul",
     "addmm",
     "baddbmm",
@@ -159,6 +162,18 @@ const DEFINED: &[&str] = &[
     "tril",
     "view_as_real",
     "view_as_complex",
+    // Collectives; reductions are sums and means alone.
+    "allreduce",
+    "reduce",
+    "broadcast",
+    "allgather",
+    "reduce_scatter",
+    "alltoall",
+    "gather_to",
+    "scatter_from",
+    "barrier",
+    "send",
+    "recv",
 ];
 
 /// The ops in place that are not defined for complex numbers although others of their name are.

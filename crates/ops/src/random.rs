@@ -8,8 +8,8 @@
 //! | `randint(; shape, low=0, high)`, `randint_(x)` | whole numbers from `low` to `high - 1` |
 //! | `bernoulli(x; p)`, `bernoulli_(x; p)` | 1 with probability p, else 0 |
 //!
-//! All take a `seed` and an `offset`. The offset distinguishes calls with one seed: an executable
-//! that is launched many times takes it as a tensor, and changes the tensor between launches.
+//! All take a `seed` and an `offset`. The offset distinguishes calls with one seed. It may be a
+//! tensor, which the program changes between calls.
 //!
 //! # Numbers
 //! All bits come from Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy

@@ -57,7 +57,7 @@ fn check_dim(call: CallSpec<'_>) -> Result<()> {
 fn logarithms(call: CallSpec<'_>) -> Result<Signature> {
     let x = &call.inputs[0];
     check_dim(call)?;
-    match x.dtype.is_float() {
+    match x.dtype.is_inexact() {
         true => Ok(Signature::reads(1, TensorSpec::contiguous(x.dtype, x.shape())?)),
         false => refuse("dtype", format!("expected floats, got {}", x.brief())),
     }

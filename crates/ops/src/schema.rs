@@ -254,6 +254,7 @@ impl ArgDoc {
             AttrValue::Ints(_) => self.kind == Kind::Ints,
             AttrValue::Floats(_) => false,
             AttrValue::DType(_) => self.kind == Kind::DType,
+            AttrValue::Scalar(_) => false,
         }
     }
 }

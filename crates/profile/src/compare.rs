@@ -7,12 +7,12 @@ use std::io::{self, Write};
 use millstream_terminal::table::{align_right, new_table};
 
 use crate::model::{NONE, Profile, Role};
-use crate::summary::{self, Show, time};
+use crate::summary::{self, Show, bare_name, time};
 
 /// The time of the instructions of one name in two profiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpChange {
-    /// Their name.
+    /// Their name, without PyTorch's namespace `aten::`.
     pub name: String,
     /// How many there are in each.
     pub count: [usize; 2],
@@ -69,12 +69,15 @@ fn op_changes(a: &Profile, b: &Profile) -> Vec<OpChange> {
     let mut all: BTreeMap<String, OpChange> = BTreeMap::new();
     for (side, profile) in [a, b].into_iter().enumerate() {
         for op in summary::ops(profile) {
-            let change = all.entry(op.name.clone()).or_insert_with(|| OpChange {
-                name: op.name.clone(),
+            let name = bare_name(&op.name).to_owned();
+            let change = all.entry(name.clone()).or_insert_with(|| OpChange {
+                name,
                 count: [0; 2],
                 time: [0; 2],
             });
-            (change.count[side], change.time[side]) = (op.count, op.total);
+            // One profile may have both names.
+            change.count[side] += op.count;
+            change.time[side] += op.total;
         }
     }
     let mut all: Vec<OpChange> = all.into_values().collect();
@@ -94,7 +97,7 @@ fn wait_changes(a: &Profile, b: &Profile) -> (Counted, Counted) {
             let describe = |k: u32| {
                 let instruction = &profile.instructions[k as usize];
                 let stream = profile.stream_name(instruction.stream);
-                format!("{} on {stream}", profile.name_of(instruction))
+                format!("{} on {stream}", bare_name(profile.name_of(instruction)))
             };
             let place = names.place(profile.place_of(user));
             let user = format!("{} at {place}", describe(wait.user));
@@ -131,8 +134,8 @@ fn works(profile: &Profile) -> impl Iterator<Item = (String, usize)> {
     works.map(|(k, instruction)| {
         let spec = |o: &crate::model::Operand| profile.tensors[o.tensor as usize].spec.clone();
         let operands: Vec<String> = profile.operands_of(instruction).iter().map(spec).collect();
-        let (name, stream) =
-            (profile.name_of(instruction), profile.stream_name(instruction.stream));
+        let name = bare_name(profile.name_of(instruction));
+        let stream = profile.stream_name(instruction.stream);
         (format!("{name} ({}) on {stream}", operands.join(", ")), k)
     })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use millstream_instructions::builder::InferenceStats;
 use millstream_types::{Origin, Point};
 use millstream_vm::{Outcome as Ended, RunTimes, StepTimes};
 
@@ -42,6 +43,7 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
     profile.host_workers = run.host_workers as u32;
     profile.handoff = run.handoff;
     profile.total = run.total;
+    profile.remarks.extend(inference(run.inference));
     profile.ranges = run
         .ranges
         .iter()
@@ -50,6 +52,17 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
     profile.pauses = pauses(&profile, run);
     steps(&mut profile, run);
     profile
+}
+
+/// Returns how often calls were found in the inference cache, if any was looked up.
+fn inference(stats: InferenceStats) -> Option<String> {
+    let InferenceStats { hits, misses, passed, replaced } = stats;
+    (hits + misses + passed > 0).then(|| {
+        format!(
+            "inference cache: {hits} calls found, {misses} not found, {passed} never kept; \
+             {replaced} entries replaced"
+        )
+    })
 }
 
 /// Adds ranges for parts of the program that are known by the numbers of their places: from the
@@ -158,5 +171,20 @@ fn steps(profile: &mut Profile, run: &RunTimes) {
                 ..Instruction::default()
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inference_cache_is_a_remark() {
+        let inference = InferenceStats { hits: 2, misses: 19_998, passed: 1, replaced: 19_996 };
+        let profile = measured("round floats", &RunTimes { inference, ..RunTimes::default() });
+        let expected = "inference cache: 2 calls found, 19998 not found, 1 never kept; 19996 \
+                        entries replaced";
+        assert_eq!(profile.remarks, [expected]);
+        assert!(measured("nothing", &RunTimes::default()).remarks.is_empty());
     }
 }

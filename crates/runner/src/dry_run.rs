@@ -139,7 +139,15 @@ impl Subject<'_> {
             done => done?,
         }
         if !wanted {
-            return Ok(lists);
+            let wrong = program.outputs.iter().filter_map(|output| {
+                let tensor = execution.get(output.value?)?;
+                let mismatch = output.mismatch(&execution.executor.spec(tensor)?)?;
+                Some(program.error(output.site.span(), format!("{}: {mismatch}", output.name)))
+            });
+            return match TraceError::several(wrong.collect()) {
+                None => Ok(lists),
+                Some(error) => Err(RunError { errors: vec![error], runtime: false }),
+            };
         }
         for output in &program.outputs {
             let span = output.site.span();
@@ -266,6 +274,10 @@ impl Executor for DryRun {
             });
         }
         Ok(results)
+    }
+
+    fn device<'t>(&'t self, tensor: &'t Option<TensorRef>) -> Option<&'t DeviceId> {
+        self.builder.device((*tensor)?).ok()
     }
 
     fn spec(&self, tensor: &Option<TensorRef>) -> Option<TensorSpec> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use millstream_ops::OpRegistry;
 use millstream_trace::{MAX_ERRORS, Part, Program, Span, Target, TraceError, ValueRef};
-use millstream_types::{Error, Origin, SourceFile};
+use millstream_types::{Error, Origin, SourceFile, StreamKey, StreamMode};
+use millstream_vm::lowering::compute_device;
 
 use crate::error::RunError;
 use crate::executor::{Executor, LaunchCall, OpCall};
@@ -275,11 +276,34 @@ impl<'a, E: Executor> Execution<'a, E> {
         Ok(stream)
     }
 
+    /// Returns the stream of a call. A call that names none and has no operand on the device of its
+    /// stream runs on the compute stream of the same number on the device of its first operand.
+    fn stream_of_call(&mut self, call: &LoweredCall) -> Result<E::Stream, Error> {
+        let own = &self.lowered.streams[call.stream.index()].0;
+        let mut elsewhere = None;
+        if call.stream.index() >= self.program.streams.len() {
+            let operands = call.inputs.iter().chain(call.out.iter().flatten());
+            for &operand in operands {
+                let known = self.values[operand.index()].as_ref();
+                let Some(memory) = known.and_then(|t| self.executor.device(t)) else { continue };
+                if *memory == own.device || memory.is_host() && own.device.is_host() {
+                    return self.stream(call.stream);
+                }
+                elsewhere = elsewhere.or(Some(memory));
+            }
+        }
+        let Some(memory) = elsewhere else { return self.stream(call.stream) };
+        let key = StreamKey::compute(compute_device(memory), own.index);
+        let declared = self.lowered.streams.iter().find(|(declared, _)| *declared == key);
+        let mode = declared.map_or(StreamMode::InOrder, |(_, mode)| *mode);
+        self.executor.stream(&key, mode)
+    }
+
     fn call(&mut self, call: &LoweredCall, span: Span) -> Result<(), RunError> {
         let program = self.program;
         let at = |e: Error| RunError::at(program, span, &e);
         let origin = self.origin(span);
-        let stream = self.stream(call.stream).map_err(at)?;
+        let stream = self.stream_of_call(call).map_err(at)?;
         let out = call.out.as_ref().map(|targets| tensors(&self.values, targets));
         let op_call = OpCall {
             op: call.op,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use millstream_trace::ExecutableRef;
-use millstream_types::{Attrs, OpId, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{Attrs, DeviceId, OpId, Origin, Result, StreamKey, StreamMode, TensorSpec};
 
 /// A call of an op on an executor's tensors.
 pub(crate) struct OpCall<'a, T> {
@@ -54,6 +54,9 @@ pub(crate) trait Executor {
         stream: &Self::Stream,
         origin: &Origin,
     ) -> Result<Vec<Self::Tensor>>;
+
+    /// Returns the device whose memory a tensor lies in, if it is known.
+    fn device<'t>(&'t self, tensor: &'t Self::Tensor) -> Option<&'t DeviceId>;
 
     /// Returns the spec of a tensor, if it is known.
     fn spec(&self, tensor: &Self::Tensor) -> Option<TensorSpec>;

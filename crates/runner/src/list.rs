@@ -287,7 +287,7 @@ pub(crate) fn run(
         } else {
             report.wall = report.wall.min(wall);
             report.reading = report.reading.min(reading);
-            recheck(&mut report, &reads, repeat);
+            recheck(&mut report, &reads, repeat, false);
         }
         let (noted, _) = machine.failures();
         let all = errors.into_iter().chain(noted.into_iter().map(Error::of));

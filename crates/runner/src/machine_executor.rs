@@ -1,6 +1,6 @@
 //! The executor that is a machine.
 
-use millstream_types::{Attrs, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{Attrs, DeviceId, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{Event, Executable, Machine, Section, Stream, Tensor, with_origin};
 
 use crate::executor::{Executor, LaunchCall, OpCall};
@@ -71,6 +71,10 @@ impl Executor for MachineExecutor<'_> {
             made = made.within(section);
         }
         made.on(stream)
+    }
+
+    fn device<'t>(&'t self, tensor: &'t Tensor) -> Option<&'t DeviceId> {
+        Some(tensor.device())
     }
 
     fn spec(&self, tensor: &Tensor) -> Option<TensorSpec> {

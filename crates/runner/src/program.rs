@@ -76,7 +76,7 @@ pub(crate) fn run(
         } else {
             report.wall = report.wall.min(round.wall);
             report.reading = report.reading.min(round.reading);
-            recheck(&mut report, &round.reads, repeat);
+            recheck(&mut report, &round.reads, repeat, replayed.is_some());
         }
         let (noted, _) = machine.failures();
         report.failed.clone_from(&noted);

@@ -2,12 +2,13 @@
 
 use millstream_comm::Communicator;
 use millstream_instructions::builder::EventRef;
+use millstream_ops::random::{OFFSET, SEED};
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{
-    Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode, StreamType, TensorSpec,
+    Attrs, DeviceId, Error, Origin, Result, StreamId, StreamKey, StreamMode, StreamType, TensorSpec,
 };
 use millstream_vm::lowering::runs_on_host;
-use millstream_vm::{RecordedTensor, Recorder, with_origin};
+use millstream_vm::{Generator, GeneratorState, RecordedTensor, Recorder, with_origin};
 
 use crate::executor::{Executor, LaunchCall, OpCall};
 
@@ -21,7 +22,21 @@ pub(crate) struct RecordingExecutor<'a> {
     communicator: &'a dyn Communicator,
     /// The keys of the streams, by id.
     keys: Vec<StreamKey>,
+    /// The draws of the program's random calls; none if their seeds are fixed.
+    draws: Option<Draws>,
 }
+
+/// The own random numbers of an imported program: the import gives each draw the seed of the
+/// program and the next offset.
+struct Draws {
+    /// None before the first draw.
+    generator: Option<Generator>,
+    /// How many draws were recorded.
+    made: u64,
+}
+
+/// The offset of the first draw of an imported program.
+const FIRST_OFFSET: u64 = 1;
 
 impl<'a> RecordingExecutor<'a> {
     pub(crate) const fn new(
@@ -29,7 +44,40 @@ impl<'a> RecordingExecutor<'a> {
         policies: &'a PolicyTable,
         communicator: &'a dyn Communicator,
     ) -> RecordingExecutor<'a> {
-        RecordingExecutor { recorder, policies, communicator, keys: Vec::new() }
+        RecordingExecutor { recorder, policies, communicator, keys: Vec::new(), draws: None }
+    }
+
+    /// Records random calls as draws of a generator: the first launch draws the numbers of the
+    /// program, and each later launch goes on from there.
+    pub(crate) fn draw(&mut self) {
+        self.draws = Some(Draws { generator: None, made: 0 });
+    }
+
+    /// Ends the recording of a program with so many draws, of which other ranks may make some.
+    pub(crate) fn end_draws(&mut self, all: usize) {
+        if let Some(Draws { generator: Some(generator), made }) = &self.draws {
+            self.recorder.skip_draws(generator, (all as u64).saturating_sub(*made));
+        }
+    }
+
+    /// Returns the generator of a random call whose numbers are the program's own.
+    fn generator_of(&mut self, attrs: &Attrs) -> Result<Option<Generator>> {
+        let Some(Draws { generator, made }) = &mut self.draws else { return Ok(None) };
+        let (Some(seed), Some(offset)) = (attrs.int(SEED)?, attrs.int(OFFSET)?) else {
+            return Ok(None);
+        };
+        let generator = generator.get_or_insert_with(|| {
+            let generator = Generator::new(seed as u64);
+            generator.set_state(GeneratorState { seed: seed as u64, offset: FIRST_OFFSET });
+            generator
+        });
+        let number = u64::try_from(offset).ok().and_then(|offset| offset.checked_sub(FIRST_OFFSET));
+        let Some(skipped) = number.and_then(|number| number.checked_sub(*made)) else {
+            return Ok(None);
+        };
+        self.recorder.skip_draws(generator, skipped);
+        *made += skipped + 1;
+        Ok(Some(generator.clone()))
     }
 }
 
@@ -64,12 +112,21 @@ impl Executor for RecordingExecutor<'_> {
         let inputs: Vec<RecordedTensor> = call.inputs.iter().map(|t| **t).collect();
         let out: Option<Vec<RecordedTensor>> =
             call.out.as_ref().map(|targets| targets.iter().map(|t| **t).collect());
+        let generator = self.generator_of(call.attrs)?;
         let recorded = self.recorder.call(call.name, &inputs).attrs(Attrs::clone(call.attrs));
         let recorded = recorded.priority(call.priority).origin(origin.clone());
+        let recorded = match &generator {
+            Some(generator) => recorded.draw(generator),
+            None => recorded,
+        };
         match &out {
             Some(out) => recorded.out(out).on(*stream),
             None => recorded.on(*stream),
         }
+    }
+
+    fn device<'t>(&'t self, tensor: &'t RecordedTensor) -> Option<&'t DeviceId> {
+        self.recorder.device(tensor).ok()
     }
 
     fn spec(&self, tensor: &RecordedTensor) -> Option<TensorSpec> {

@@ -36,7 +36,12 @@ pub(crate) fn compile(
         let at = |e: Error| RunError::at(program, tensor.site.span(), &e);
         execution.set(ValueRef(value), inner.map_err(at)?);
     }
+    let drawn = program.imported.as_ref().map_or(0, |imported| imported.drawn);
+    if drawn > 0 {
+        execution.executor.draw();
+    }
     execution.run(&lowered.main)?;
+    execution.executor.end_draws(drawn);
     for output in &program.outputs {
         let at = |e: Error| RunError::at(program, output.site.span(), &e);
         let tensor = output.value.and_then(|value| execution.get(value)).copied();

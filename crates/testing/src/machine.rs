@@ -12,6 +12,7 @@ use millstream::instructions::{CheckedList, InstructionList, text};
 use millstream::kernels::KernelCtx;
 use millstream::ops::{ArgDoc, CallSpec, Op, Signature};
 use millstream::*;
+use millstream_backoff::{Backoff, POLLS};
 use millstream_verify::{CheckOptions, check_with};
 
 /// Longer than any step here takes: a test that waits this long has failed.
@@ -63,10 +64,13 @@ impl StepControl {
     /// Runs commands, including commands that workers submit meanwhile, until `done`.
     pub fn run_until(&self, done: impl Fn() -> bool) {
         let start = std::time::Instant::now();
+        let mut backoff = Backoff::new(POLLS);
         while !done() {
-            self.0.run_all();
+            if self.0.run_all() > 0 {
+                backoff.restart(POLLS);
+            }
             assert!(start.elapsed() < LONG, "the device has no commands left: {:?}", self.0);
-            std::thread::yield_now();
+            backoff.snooze();
         }
     }
 }

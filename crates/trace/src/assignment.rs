@@ -53,6 +53,9 @@ struct RuleForm<'a> {
     note: Option<Raw<'a, String>>,
 }
 
+/// The most compute streams, as of the option `--compute-streams`. A larger index is a mistake.
+const MAX_COMPUTE: u32 = 1024;
+
 /// The stream of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -237,7 +240,12 @@ fn rule<'a>(reader: &Reader<'a>, raw: Raw<'a, RuleForm<'a>>) -> Result<Rule> {
         "a string" => Target::Named(reader.name(wanted, "the name of a stream")?.into_owned()),
         _ => {
             let what = "the index of a compute stream, or a name";
-            Target::Compute(reader.number(wanted.cast::<u32>(), what)?)
+            let index = reader.number(wanted.cast::<u32>(), what)?;
+            if index >= MAX_COMPUTE {
+                let message = format!("a compute stream has an index below {MAX_COMPUTE}");
+                return Err(reader.error(wanted, format!("{message}, and this is {index}")));
+            }
+            Target::Compute(index)
         }
     };
     let source = || reader.source.clone();

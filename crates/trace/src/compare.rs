@@ -241,6 +241,21 @@ fn complex_error(a: (f64, f64), e: (f64, f64), rtol: f64, atol: f64) -> (f64, f6
 }
 
 impl Output {
+    /// Returns the difference between the dtype and shape of a result and the expected ones.
+    pub fn mismatch(&self, spec: &TensorSpec) -> Option<Mismatch> {
+        let dtype = self.dtype.or_else(|| self.expected.as_ref().and_then(Data::dtype));
+        if let Some(expected) = dtype.filter(|d| *d != spec.dtype) {
+            return Some(Mismatch::DType { actual: spec.dtype, expected });
+        }
+        let expected: &[usize] = match (&self.shape, &self.expected) {
+            (Some(shape), _) if shape.as_slice() != spec.shape() => shape,
+            (_, Some(Data::File(f))) if f.shape() != spec.shape() => f.shape(),
+            (_, Some(Data::Values(v))) if !v.fits(spec.shape(), Some(spec.dtype)) => v.shape(),
+            _ => return None,
+        };
+        Some(Mismatch::Shape { actual: spec.shape().to_vec(), expected: expected.to_vec() })
+    }
+
     /// Compares the tensor that a run produced with the trace's expectation; `actual` holds the
     /// tensor's storage. If the trace expects no elements, only dtype and shape are checked.
     ///
@@ -249,25 +264,15 @@ impl Output {
     /// sidecar file has changed since the trace was loaded.
     pub fn compare(&self, actual: &[u8], spec: &TensorSpec) -> Result<Comparison> {
         let done = Comparison::new(self.tolerance.resolve(spec.dtype));
-        let dtype = self.dtype.or_else(|| self.expected.as_ref().and_then(Data::dtype));
-        if let Some(expected) = dtype.filter(|d| *d != spec.dtype) {
-            return Ok(done.differ(Mismatch::DType { actual: spec.dtype, expected }));
+        if let Some(mismatch) = self.mismatch(spec) {
+            return Ok(done.differ(mismatch));
         }
-        let wrong_shape = |expected: &[usize]| {
-            let (actual, expected) = (spec.shape().to_vec(), expected.to_vec());
-            Ok(done.clone().differ(Mismatch::Shape { actual, expected }))
-        };
-        match (&self.shape, &self.expected) {
-            (Some(shape), _) if shape.as_slice() != spec.shape() => wrong_shape(shape),
-            (_, Some(Data::File(f))) if f.shape() != spec.shape() => wrong_shape(f.shape()),
-            (_, Some(Data::Values(v))) if !v.fits(spec.shape(), Some(spec.dtype)) => {
-                wrong_shape(v.shape())
-            }
-            (_, None) => Ok(match &self.probe {
+        match &self.expected {
+            None => Ok(match &self.probe {
                 Some(probe) => probe.compare(actual, spec, done),
                 None => done,
             }),
-            (_, Some(data)) => {
+            Some(data) => {
                 let dense = TensorSpec::contiguous(spec.dtype, spec.shape())
                     .map_err(|e| self.site.wrap(&e))?;
                 let mut expected = memory(dense.span_bytes(), &self.site)?;

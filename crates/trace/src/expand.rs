@@ -100,6 +100,24 @@ pub fn expand<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Vec<
     Ok(found)
 }
 
+/// Returns the one trace that a path stands for: the file itself, or that of a directory.
+///
+/// # Errors
+/// The path does not exist, or the directory holds no trace, several, or those of several ranks.
+pub fn single_trace(path: &Path) -> Result<PathBuf> {
+    let wrong = |message: String| Err(TraceError::of_file(path.display().to_string(), message));
+    let mut found = expand([path])?;
+    found.retain(|entry| !matches!(entry, Entry::Skipped { .. }));
+    match <[Entry; 1]>::try_from(found) {
+        Ok([Entry::Trace(trace)]) => Ok(trace),
+        Ok([Entry::Ranks { ranks, .. }]) => {
+            wrong(format!("it holds the traces of {} ranks; expected one trace", ranks.len()))
+        }
+        Ok([Entry::Skipped { reason, .. }]) => wrong(reason),
+        Err(found) => wrong(format!("it holds {} traces; expected one", found.len())),
+    }
+}
+
 fn cannot(path: &Path, error: &io::Error) -> TraceError {
     TraceError::of_file(path.display().to_string(), format!("cannot read it: {}", reason(error)))
 }
@@ -208,7 +226,7 @@ pub(crate) enum Format {
 
 /// Returns the format of a file, or why it is no trace. Reads no further than the field that
 /// determines the format.
-fn format_of_file(path: &Path) -> Result<Format, String> {
+pub(crate) fn format_of_file(path: &Path) -> Result<Format, String> {
     let fail = |e: io::Error| format!("cannot read it: {}", reason(&e));
     let mut file = BufReader::new(File::open(path).map_err(fail)?);
     let zipped = file.fill_buf().map_err(fail)?.starts_with(&[0x1f, 0x8b]);

@@ -26,6 +26,7 @@
 //! | [`compare`](mod@compare) | comparison of results with expected elements |
 //! | [`list_file`] | lists of instructions in files of their own |
 //! | [`expand`](mod@expand) | the search for traces in directories |
+//! | [`input_files`](mod@input_files) | the files that a command reads for a trace |
 //! | [`schema`](mod@schema) | the JSON Schema |
 //! | [`source`], [`error`] | texts and spans, errors with a span |
 //! | [`write`](mod@write) | programs written as native traces |
@@ -56,6 +57,7 @@ mod executables;
 pub mod expand;
 mod fields;
 pub mod hint;
+pub mod input_files;
 mod json;
 mod launches;
 pub mod list_file;
@@ -87,8 +89,9 @@ pub use data::Data;
 pub use error::{ErrorKind, Excerpt, MAX_ERRORS, Result, Site, TraceError};
 pub use et::EtOptions;
 pub use et::report::{Imported, Label, Skipped};
-pub use expand::{Entry, expand};
+pub use expand::{Entry, expand, single_trace};
 pub use hint::{Hint, Probe};
+pub use input_files::input_files;
 pub use list_file::{Inputs, ListRank, load_list, output_line, output_of};
 pub use load::{LoadOptions, VERSION, load, load_bytes, load_partial};
 pub use number::Number;

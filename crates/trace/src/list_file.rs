@@ -12,6 +12,7 @@ use millstream_types::TensorSpec;
 use crate::compare::Tolerance;
 use crate::data::Data;
 use crate::error::{Result, Site};
+use crate::expand::single_trace;
 use crate::load::{LoadOptions, load};
 use crate::program::{Body, Line, Output, Program, Tensor, Value, ValueRef};
 use crate::random::Distribution;
@@ -41,12 +42,12 @@ impl Inputs {
     /// Returns the inputs that a file holds: a safetensors file, by its ending, or a trace.
     ///
     /// # Errors
-    /// The trace cannot be loaded.
+    /// The trace cannot be loaded, or a folder does not hold one.
     pub fn open(path: &Path, options: &LoadOptions) -> Result<Inputs> {
-        match path.extension().is_some_and(|ending| ending == "safetensors") {
-            true => Ok(Inputs::File(path.to_owned())),
-            false => load(path, options).map(|program| Inputs::Trace(Box::new(program))),
+        if path.extension().is_some_and(|ending| ending == "safetensors") {
+            return Ok(Inputs::File(path.to_owned()));
         }
+        load(single_trace(path)?, options).map(|program| Inputs::Trace(Box::new(program)))
     }
 }
 

@@ -1,4 +1,6 @@
 //! Attributes: the named arguments of ops that are not tensors.
+//!
+//! Long because its items have examples.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,6 +8,32 @@ use std::hash::{Hash, Hasher};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::id::ScalarId;
+
+/// A use of a list's scalar formal as the value of an attribute: the number that the launch gives
+/// for it, plus a constant.
+///
+/// ```
+/// # use millstream_types::*;
+/// let draw = ScalarUse { scalar: ScalarId(1), plus: 2 };
+/// assert_eq!(AttrValue::from(draw).to_string(), "$1+2");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScalarUse {
+    /// The scalar.
+    pub scalar: ScalarId,
+    /// The constant that is added to it, wrapping around.
+    pub plus: i64,
+}
+
+impl fmt::Display for ScalarUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.plus {
+            0 => write!(f, "{}", self.scalar),
+            plus => write!(f, "{}{plus:+}", self.scalar),
+        }
+    }
+}
 
 /// The value of one attribute.
 ///
@@ -30,6 +58,9 @@ pub enum AttrValue {
     Floats(Vec<f64>),
     /// A dtype.
     DType(DType),
+    /// A number that each launch of the list gives. It stands in lists alone: ops and kernels get
+    /// the number.
+    Scalar(ScalarUse),
 }
 
 /// Returns the bits by which a number is compared: those of one NaN for every NaN.
@@ -50,6 +81,7 @@ impl PartialEq for AttrValue {
                 a.iter().map(|&x| bits(x)).eq(b.iter().map(|&x| bits(x)))
             }
             (AttrValue::DType(a), AttrValue::DType(b)) => a == b,
+            (AttrValue::Scalar(a), AttrValue::Scalar(b)) => a == b,
             _ => false,
         }
     }
@@ -68,6 +100,7 @@ impl Hash for AttrValue {
             AttrValue::Ints(v) => v.hash(state),
             AttrValue::Floats(v) => v.iter().for_each(|&x| bits(x).hash(state)),
             AttrValue::DType(v) => v.hash(state),
+            AttrValue::Scalar(v) => v.hash(state),
         }
     }
 }
@@ -103,9 +136,16 @@ impl From<DType> for AttrValue {
     }
 }
 
+impl From<ScalarUse> for AttrValue {
+    fn from(v: ScalarUse) -> AttrValue {
+        AttrValue::Scalar(v)
+    }
+}
+
 impl fmt::Display for AttrValue {
     /// Writes a distinct form for each variant: `1`, `1.0`, `true`, `"a"`, `[1, 2]`, `[1.0]`,
-    /// `f32`. An empty list of floating-point numbers is `[.]`; `[]` is the empty list of integers.
+    /// `f32`, `$0+1`. An empty list of floating-point numbers is `[.]`; `[]` is the empty list of
+    /// integers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AttrValue::Int(v) => write!(f, "{v}"),
@@ -116,6 +156,7 @@ impl fmt::Display for AttrValue {
             AttrValue::Floats(v) if v.is_empty() => f.write_str("[.]"),
             AttrValue::Floats(v) => write!(f, "{v:?}"),
             AttrValue::DType(v) => write!(f, "{v}"),
+            AttrValue::Scalar(v) => write!(f, "{v}"),
         }
     }
 }
@@ -307,6 +348,54 @@ impl Attrs {
             Some(AttrValue::DType(v)) => Ok(Some(*v)),
             Some(AttrValue::Str(v)) => Ok(Some(v.parse()?)),
             Some(other) => Err(mistyped(name, "a dtype", other)),
+        }
+    }
+
+    /// Iterates over the values that are scalars of a list.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let offset = ScalarUse { scalar: ScalarId(0), plus: 3 };
+    /// let attrs = Attrs::new().with("offset", offset).with("seed", 7);
+    /// assert_eq!(attrs.scalars().collect::<Vec<_>>(), [offset]);
+    /// ```
+    pub fn scalars(&self) -> impl Iterator<Item = ScalarUse> {
+        self.0.iter().filter_map(|(_, value)| match value {
+            AttrValue::Scalar(scalar) => Some(*scalar),
+            _ => None,
+        })
+    }
+
+    /// Returns the attributes with the scalars of a list replaced by `value`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("offset", ScalarUse { scalar: ScalarId(0), plus: 3 });
+    /// let launched = attrs.with_scalars(|scalar| AttrValue::Int(40 + scalar.plus));
+    /// assert_eq!(launched.int("offset")?, Some(43));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_scalars(&self, value: impl Fn(ScalarUse) -> AttrValue) -> Attrs {
+        let replaced = self.0.iter().map(|(name, own)| match own {
+            AttrValue::Scalar(scalar) => (name.clone(), value(*scalar)),
+            other => (name.clone(), other.clone()),
+        });
+        Attrs(replaced.collect())
+    }
+
+    /// Returns the attributes as a schema checks them: each scalar of a list counts as 0.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let attrs = Attrs::new().with("offset", ScalarUse { scalar: ScalarId(0), plus: 3 });
+    /// assert_eq!(attrs.for_schema().int("offset")?, Some(3));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn for_schema(&self) -> Cow<'_, Attrs> {
+        match self.scalars().next() {
+            None => Cow::Borrowed(self),
+            Some(_) => Cow::Owned(self.with_scalars(|scalar| AttrValue::Int(scalar.plus))),
         }
     }
 

@@ -73,7 +73,10 @@ pub enum Error {
         released: Origin,
     },
     /// A tensor is held by a critical section that the caller is not in.
-    #[error("{tensor} is held by the critical section begun at {begun}; use it after that ends")]
+    #[error(
+        "{tensor} is held by the critical section begun at {begun}; no call waits for a section, \
+         which this thread may have to end: make the call within the section, or after its end"
+    )]
     Held {
         /// The tensor.
         tensor: String,

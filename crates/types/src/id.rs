@@ -43,4 +43,6 @@ ids! {
     ListId(u32) "list";
     /// A host read in a machine's table.
     ReadId(u32) "read";
+    /// A scalar formal of a list: a number that each launch gives.
+    ScalarId(u32) "$";
 }

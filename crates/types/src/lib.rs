@@ -44,12 +44,12 @@ pub mod text;
 pub mod work;
 
 pub use access::Access;
-pub use attr::{AttrValue, Attrs};
+pub use attr::{AttrValue, Attrs, ScalarUse};
 pub use device::DeviceId;
 pub use dtype::DType;
 pub use element::Element;
 pub use error::{Cause, Error, Failure, Operand as FailedOperand, Result};
-pub use id::{CallbackId, EventId, ListId, OpId, ReadId, StorageId, StreamId, TensorId};
+pub use id::{CallbackId, EventId, ListId, OpId, ReadId, ScalarId, StorageId, StreamId, TensorId};
 pub use layout::{Dims, Layout, TensorSpec};
 pub use origin::{Origin, SourceFile};
 pub use stream::{Point, StreamKey, StreamMode, StreamType};

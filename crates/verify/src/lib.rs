@@ -129,7 +129,8 @@ use millstream_instructions::{CheckedList, InstructionList};
 pub use check::MOST_VIOLATIONS;
 use check::Mode;
 pub use ranks::{
-    ChannelCalls, ListedCall, RankSite, RankViolation, RanksVerdict, rank_calls, verify_ranks,
+    ChannelCalls, CommunicatorRules, ListedCall, RankSite, RankViolation, RanksVerdict, rank_calls,
+    verify_ranks,
 };
 pub use repair::{Repair, repair};
 pub use same::{Difference, same_operations};

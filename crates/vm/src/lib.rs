@@ -64,7 +64,7 @@ pub use capture::{AutoCaptureReport, CaptureLimits, Traced, TracedCall, TracedRe
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;
-pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, Var};
+pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, RunContext, Var};
 pub use executable::{
     Executable, GraphStatus, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
     RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
@@ -76,6 +76,6 @@ pub use profile::{
 };
 pub use tables::functions::OnComplete;
 pub use tensor::{
-    Bounded, Dims, DlPack, Generator, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST,
-    Real, Seed, options,
+    Bounded, Dims, DlPack, Generator, GeneratorState, Index, Indices, Int, Ints, NEW, OneDim,
+    Operand, Place, REST, Real, Seed, options,
 };

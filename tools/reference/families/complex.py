@@ -27,6 +27,17 @@ def near(dtype):
 
 
 INF, NAN = float("inf"), float("nan")
+# Infinities, NaN, zeros of both signs, and numbers whose squares overflow.
+LIMITS = [INF, -INF, NAN, 0.0, -0.0, 1.0, -0.5]
+
+
+def limits(dtype, huge=True):
+    """Returns the complex numbers whose parts are limits of a dtype."""
+    large = [1e300, -1e300] if dtype == torch.complex128 else [1e38, -1e38]
+    parts = LIMITS + (large if huge else [])
+    return torch.tensor([complex(a, b) for a in parts for b in parts], dtype=dtype)
+
+
 EDGES = torch.tensor([0, 1, -1, 1j, -1j, 1e-3 + 1e-3j, -30 + 1j, 30 - 2j, 0.5, 5j - 3])
 for dtype in COMPLEX:
     x, y = complex_((3, 4), dtype, 1), complex_((3, 4), dtype, 2)
@@ -48,6 +59,21 @@ for dtype in COMPLEX:
             f.case(op, [z], {}, fn, **near(dtype))
         if op not in ("rsqrt", "reciprocal", "log", "log2", "log10", "log1p", "atanh", "sinc"):
             f.case(op, [EDGES.to(dtype)], {}, fn, rtol=2e-5, atol=2e-5)
+        # PyTorch rounds the factors of these to f32, in which the angle of a huge number is lost.
+        z = limits(dtype, huge=op not in ("exp2", "sinc"))
+        if op == "log1p":
+            # PyTorch returns NaN for the absolute value of an infinite number with a part NaN.
+            z = z[~(z.isinf() & z.isnan())]
+        f.case(op, [z], {}, fn, **near(dtype))
+    f.case("sign", [limits(dtype)], {}, torch.sgn, **near(dtype))
+    few = limits(dtype, huge=False)[::3]
+    for op in ["mul", "div", "pow"]:
+        pairs = [t.reshape(-1) for t in torch.broadcast_tensors(few[:, None], few)]
+        f.case(op, pairs, {}, getattr(torch, op), **near(dtype))
+    for n in [0, 2, 0.5, -0.5, -1, 1.7]:
+        # Differences of huge squares depend on the order of rounding.
+        z = limits(dtype, huge=n != 2)
+        f.case("pow", [z], {"exponent": n}, lambda x: x ** n, **near(dtype))
     f.case("sign", [x], {}, torch.sgn, **near(dtype))
     f.case("sign", [EDGES.to(dtype)], {}, torch.sgn, **near(dtype))
     for op in ["add", "sub", "mul", "div", "pow", "eq", "ne", "logical_and", "logical_or"]:
@@ -91,6 +117,21 @@ for dtype in COMPLEX:
         fn = getattr(torch, op)
         f.case(op, [x], {}, fn, **near(dtype))
         f.case(op, [long], {"dim": [1]}, lambda x: fn(x, dim=1), rtol=1e-5, atol=1e-4)
+    z = limits(dtype, huge=False)
+    for args in [{}, {"nan": 1.5}, {"posinf": 7.0, "neginf": -9.0}]:
+        f.case("nan_to_num", [z], args, lambda x: torch.nan_to_num(x, **args))
+    f.case("nan_to_num", [gapped(x)], {}, torch.nan_to_num)
+    # Without infinities whose angle is open.
+    finite = z[(z.real != -INF) & z.imag.isfinite()]
+    for t, dim in [(x, 0), (x, 1), (gapped(x), 1), (long * 20, 1), (finite.reshape(-1, 1), 1),
+                   (x[:0], 0), (x[0, 0], 0)]:
+        f.case("logcumsumexp", [t], {"dim": dim}, lambda x: x.logcumsumexp(dim), **near(dtype),
+               layout=False)
+        for keep in [True, False]:
+            f.case("logsumexp", [t], {"dim": [dim], "keepdim": keep},
+                   lambda x: x.logsumexp(dim, keep), rtol=1e-4, atol=1e-4)
+    f.case("logsumexp", [complex_((1,), dtype, 8).expand(40000)], {"dim": [0]},
+           lambda x: x.logsumexp(0), rtol=1e-5, atol=1e-5)
     f.case("sum", [complex_((1,), dtype, 8).expand(40000)], {}, torch.sum, rtol=1e-4, atol=1e-2)
     f.case("prod", [x], {"dim": [0]}, lambda x: x.prod(0), **near(dtype))
     for ord in [2.0, 1.0, 0.0, INF, -INF, 3.0]:

@@ -651,9 +651,6 @@ fn wrapped(text: &str, first: &str, rest: &str) -> String {
 /// Writes the files, or checks that they are current.
 pub(super) fn run(uses: &Uses, examples: Examples, folder: &Path, check: bool) -> Result<()> {
     let sources = sources(uses, examples)?;
-    if !check {
-        std::fs::create_dir_all(folder)?;
-    }
     for (name, source) in &sources {
         super::write_or_check(&folder.join(name), source, check)?;
     }

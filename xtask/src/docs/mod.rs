@@ -35,10 +35,6 @@ fn default_methods() -> &'static str {
 /// Writes or checks docs/instructions.md, docs/ops.md and the methods of tensors.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let uses = ops::Uses::read()?;
-    if !arguments.check {
-        fs::create_dir_all(&arguments.folder)
-            .with_context(|| format!("cannot make {}", arguments.folder.display()))?;
-    }
     for (name, page) in [("instructions.md", reference_page()), ("ops.md", ops::page(&uses)?)] {
         write_or_check(&arguments.folder.join(name), &page, arguments.check)?;
     }
@@ -54,5 +50,6 @@ fn write_or_check(path: &Path, content: &str, check: bool) -> anyhow::Result<()>
         ensure!(found == content, "{} is out of date; run `cargo xtask docs`", path.display());
         return Ok(());
     }
-    fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+    millstream_files::write(path, content)
+        .with_context(|| format!("cannot write {}", path.display()))
 }

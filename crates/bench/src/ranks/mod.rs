@@ -25,9 +25,10 @@ use clap::{Args, ValueEnum};
 use millstream::comm::mpi::{self, BareCollective};
 use millstream::comm::{Buffer, Communicator, Elements, MpiCommunicator};
 use millstream::{DType, Machine};
+use millstream_trace::input_files;
 use serde::Serialize;
 
-use super::quantile;
+use super::{quantile, report_file, write_report};
 
 /// The arguments of `millstream bench ranks`.
 #[derive(Args, Clone, Debug)]
@@ -152,14 +153,14 @@ pub(crate) fn ranks(args: &RanksArgs) -> Result<()> {
         "expected to be started by a launcher of MPI: mpirun -n 2 millstream bench ranks"
     );
     let mpi = MpiCommunicator::connect()?;
+    let read = input_files(&args.case);
+    let first = args.json.as_deref().filter(|_| mpi.rank() == 0);
+    let report = report_file(first, read)?;
     // After an error the others may wait within the library. The launcher ends them once this
     // process has failed, so it does not wait for them.
     let rows = measure(args, &mpi).with_context(|| format!("rank {}", mpi.rank()))?;
     if mpi.rank() == 0 {
-        if let Some(path) = &args.json {
-            let text = serde_json::to_string_pretty(&rows)? + "\n";
-            millstream_terminal::file::write(path, &text).map_err(anyhow::Error::msg)?;
-        }
+        write_report(&report, &rows)?;
         if args.json.as_deref() != Some(Path::new("-")) {
             table::print(&rows, mpi.version());
         }

@@ -27,11 +27,11 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use millstream::DriverKind;
 use millstream_runner::{OutputReport, RunOptions, Timed};
-use millstream_trace::{Entry, LoadOptions, Program, expand, load};
+use millstream_trace::{Entry, LoadOptions, Program, expand, input_files, load};
 use serde::Serialize;
 
 use super::pytorch::{Helper, Script};
-use super::quantile;
+use super::{quantile, report_file, write_report};
 
 /// The arguments of `millstream bench traces`.
 #[derive(Args, Clone, Debug)]
@@ -138,15 +138,14 @@ struct Runner<'a> {
 
 /// Runs the command.
 pub(crate) fn traces(args: &TracesArgs) -> Result<()> {
+    let paths = paths(args);
+    let report = report_file(args.json.as_deref(), paths.iter().flat_map(input_files))?;
     let folder = std::env::temp_dir().join(format!("millstream-bench-{}", std::process::id()));
-    let result = with_helpers(args, &folder);
+    let result = with_helpers(args, paths, &folder);
     // The scripts' folder is not there without PyTorch.
     let _ = std::fs::remove_dir_all(&folder);
     let (rows, wrong) = result?;
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&rows)? + "\n";
-        millstream_terminal::file::write(path, &text).map_err(anyhow::Error::msg)?;
-    }
+    write_report(&report, &rows)?;
     if args.json.as_deref() != Some(Path::new("-")) {
         table::print(&rows);
     }
@@ -155,7 +154,11 @@ pub(crate) fn traces(args: &TracesArgs) -> Result<()> {
     Ok(())
 }
 
-fn with_helpers(args: &TracesArgs, folder: &Path) -> Result<(Vec<Row>, Vec<String>)> {
+fn with_helpers(
+    args: &TracesArgs,
+    paths: Vec<PathBuf>,
+    folder: &Path,
+) -> Result<(Vec<Row>, Vec<String>)> {
     let mut helpers = Vec::new();
     let threads = args.threads.to_string();
     if let Some(python) = &args.pytorch {
@@ -176,7 +179,7 @@ fn with_helpers(args: &TracesArgs, folder: &Path) -> Result<(Vec<Row>, Vec<Strin
         eprintln!("{}", helper.what);
     }
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
-    for entry in expand(paths(args))? {
+    for entry in expand(paths)? {
         match entry {
             Entry::Trace(path) => match case(args, &path, &mut helpers) {
                 Ok(found) => rows.extend(found),

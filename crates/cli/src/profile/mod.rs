@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use millstream_files::Outputs;
 use millstream_instructions::text::parse_list;
 use millstream_profile::summary::Show;
 use millstream_profile::{ListTimes, Outcome, Profile, Source, Times, compare, file, of_list};
 use millstream_runner::{Names, RunOptions, lists};
-use millstream_terminal::outputs as terminal;
-use millstream_trace::{LoadOptions, load};
+use millstream_trace::{LoadOptions, input_files, load, single_trace};
 use millstream_types::Point;
 
-pub(crate) use outputs::{Outputs, some_rows};
+pub(crate) use outputs::{Forms, some_rows};
 pub(crate) use timeline::Timeline;
 
 use crate::BAD_INPUT;
@@ -34,14 +34,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     timeline: Timeline,
     #[command(flatten)]
-    outputs: Outputs,
+    outputs: Forms,
 }
 
 /// The arguments of `millstream compare`.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  millstream compare before.pftrace after.pftrace")]
 pub(crate) struct Compare {
-    /// A profile, a list or a trace
+    /// A profile, a list, or a trace or its folder
     #[arg(value_name = "A")]
     a: PathBuf,
     /// Another one
@@ -70,21 +70,20 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
-    let outputs = terminal::Outputs::new(arguments.outputs.files())?;
-    outputs.refuse([arguments.path.as_path()])?;
-    if let Some(trace) = arguments.timeline.trace() {
-        outputs.refuse([trace])?;
-    }
+    let outputs = Outputs::new(arguments.outputs.files())?;
+    let read = [arguments.path.as_path()].into_iter().chain(arguments.timeline.trace());
+    outputs.refuse(read.flat_map(input_files))?;
+    outputs.prepare()?;
     let profile = match arguments.timeline.read(&arguments.path)? {
         Some(timeline) => timeline.profile,
         None => file::read(&arguments.path)?,
     };
-    arguments.outputs.write(&profile)?;
+    arguments.outputs.write(&profile, &outputs);
     // Without an option, the summary is what there is to show.
     if arguments.outputs.has_summary() || !arguments.outputs.any() {
-        outputs.show(|out, terminal| arguments.outputs.print_summary(&profile, out, terminal))?;
+        outputs.show(|out, terminal| arguments.outputs.print_summary(&profile, out, terminal));
     }
-    Ok(())
+    Ok(outputs.finish()?)
 }
 
 /// Compares two profiles.
@@ -96,11 +95,12 @@ pub(crate) fn run_compare(arguments: &Compare) -> ExitCode {
     };
     let comparison = compare::compare(&a, &b);
     let names = [&arguments.a, &arguments.b].map(|path| path.display().to_string());
-    let shown = terminal::Outputs::default().show(|out, terminal| {
+    let outputs = Outputs::default();
+    outputs.show(|out, terminal| {
         let rows = if arguments.all_rows { None } else { some_rows(terminal).rows };
         compare::write(&comparison, [&names[0], &names[1]], Show { rows, terminal }, out)
     });
-    shown.map_or_else(|message| bad(&message), |()| ExitCode::SUCCESS)
+    outputs.finish().map_or_else(|error| bad(&error.to_string()), |()| ExitCode::SUCCESS)
 }
 
 /// The times of a list alone: there are none.
@@ -118,6 +118,7 @@ impl ListTimes for NoTimes {
 
 /// Reads a profile, or the list of a trace or of a file with a list.
 fn read_any(path: &Path) -> Result<Profile, String> {
+    let path = &single_trace(path).map_err(|e| e.to_string())?;
     if let Some(timeline) = Timeline::default().read(path)? {
         return Ok(timeline.profile);
     }

@@ -4,16 +4,16 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use millstream_files::Outputs;
 use millstream_profile::summary::Show;
 use millstream_profile::{Profile, chrome, dot, page, perfetto, summary};
-use millstream_terminal::file;
 
 /// How many rows of each table are shown, unless all are requested.
 const ROWS: usize = 12;
 
 /// The forms in which a profile is written.
 #[derive(clap::Args)]
-pub(crate) struct Outputs {
+pub(crate) struct Forms {
     /// Write the profile to FILE, which ui.perfetto.dev and `millstream profile` open
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub(crate) struct Outputs {
     all_rows: bool,
 }
 
-impl Outputs {
+impl Forms {
     /// Returns whether anything is to be written.
     pub(crate) fn any(&self) -> bool {
         self.summary || self.files().any(|(_, path)| path.is_some())
@@ -61,25 +61,19 @@ impl Outputs {
     }
 
     /// Writes the files.
-    pub(crate) fn write(&self, profile: &Profile) -> Result<(), String> {
-        if let Some(path) = &self.profile {
-            file::write(path, perfetto::write(profile))?;
-        }
-        if let Some(path) = &self.html {
-            file::write(path, page::write(profile))?;
-        }
-        if let Some(path) = &self.chrome {
+    pub(crate) fn write(&self, profile: &Profile, outputs: &Outputs) {
+        outputs.write("--profile", || Ok(perfetto::write(profile)));
+        outputs.write("--html", || Ok(page::write(profile)));
+        outputs.write("--chrome", || {
             let mut text = Vec::new();
-            let written = chrome::write(profile, &mut text);
-            written.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-            file::write(path, text)?;
-        }
-        if let Some(path) = &self.dot {
+            chrome::write(profile, &mut text).map_err(|e| e.to_string())?;
+            Ok(text)
+        });
+        outputs.write("--dot", || {
             let all = 0..profile.instructions.len();
             let graph = dot::write(profile, self.dot_range.clone().unwrap_or(all));
-            file::write(path, graph.map_err(|e| format!("--dot: {e} with --dot-range"))?)?;
-        }
-        Ok(())
+            graph.map_err(|e| format!("{e} with --dot-range"))
+        });
     }
 
     /// Prints the summary.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use millstream_files::{OutputError, Outputs};
 use millstream_instructions::SyncPolicy;
 use millstream_instructions::passes::Pass;
 use millstream_runner::{CollectiveChecks, Loading, RunOptions};
@@ -11,7 +12,7 @@ use millstream_trace::{EtOptions, LoadOptions, Number};
 use millstream_types::DeviceId;
 use millstream_vm::{DriverKind, MachineConfig};
 
-use crate::profile::Outputs;
+use crate::profile::Forms;
 
 /// The arguments of `millstream run`.
 #[derive(clap::Args)]
@@ -124,7 +125,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 16, requires = "report")]
     pub(super) report_elements: usize,
     #[command(flatten)]
-    pub(super) outputs: Outputs,
+    pub(super) outputs: Forms,
 }
 
 /// The threads that run the instructions.
@@ -146,6 +147,23 @@ enum Sync {
 }
 
 impl Arguments {
+    /// Returns the files to be written for a program of so many ranks, or for several programs.
+    pub(super) fn files(&self, ranks: usize) -> Result<Outputs, OutputError> {
+        let files = [
+            ("--report", self.report.as_deref()),
+            ("--save-outputs", self.save_outputs.as_deref()),
+            ("--emit-assign", self.emit_assign.as_deref()),
+            ("--emit", self.emit.as_deref().filter(|_| ranks == 1)),
+        ];
+        let files = Outputs::new(files.into_iter().chain(self.outputs.files()))?;
+        match &self.emit {
+            Some(folder) if ranks > 1 => {
+                files.folder("--emit", folder, (0..ranks).map(super::list_name))
+            }
+            _ => Ok(files),
+        }
+    }
+
     /// Returns the options for loading traces.
     pub(super) fn loading(&self) -> Loading {
         let et = EtOptions {

@@ -1,21 +1,21 @@
 //! `run`: runs traces and compares their outputs with the expected ones.
 //!
-//! Exit status 0: all ran and matched. 1: an output differs, or a run failed. 2: bad input, or an
-//! absent device or library. The status of several traces, and of several processes, is the worst
-//! of theirs.
+//! Exit status 0: all ran and matched. 1: an output differs, or a run failed. 2: bad input, an
+//! absent device or library, or a file that could not be written. The status of several traces, and
+//! of several processes, is the worst of theirs.
 
 mod arguments;
 mod one;
 mod processes;
 
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use millstream_comm::CommError;
+use millstream_files::Outputs;
 use millstream_profile::{Profile, add_ranges, measured, merged};
-use millstream_trace::{Entry, TraceError, expand};
+use millstream_trace::{Entry, TraceError, expand, input_files};
 
 pub(crate) use arguments::{Arguments, number, size};
 pub(crate) use one::Ran;
@@ -24,8 +24,6 @@ use processes::Processes;
 use crate::BAD_INPUT;
 use crate::profile::rename;
 use crate::show::{memory, report, snippet, tables, values};
-use millstream_terminal::file::write;
-use millstream_terminal::outputs::Outputs;
 
 /// The result of a trace, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,16 +70,7 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
     let problem = |message: String| TraceError::of_file("run", message);
     let options = arguments.options().map_err(problem)?;
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
-    let outputs = [
-        ("--emit", arguments.emit.as_deref()),
-        ("--report", arguments.report.as_deref()),
-        ("--save-outputs", arguments.save_outputs.as_deref()),
-        ("--emit-assign", arguments.emit_assign.as_deref()),
-    ];
-    let outputs = Outputs::new(outputs.into_iter().chain(arguments.outputs.files()));
-    let outputs = outputs.map_err(problem)?;
     let loading = arguments.loading();
-    outputs.refuse(loading.files()).map_err(problem)?;
     let mut programs = Vec::new();
     for entry in expand(&arguments.paths)? {
         match entry {
@@ -107,13 +96,13 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
     }
     let count = |entry: &Entry| if processes.is_some() { 1 } else { entry.paths().len() };
     let lists: usize = programs.iter().map(count).sum();
+    let ranks = processes.map_or(lists, Processes::ranks);
     if let Some(path) = &arguments.emit {
         if programs.len() > 1 {
             let count = programs.len();
             let message = format!("--emit writes the lists of one program, and {count} are given");
             return Err(problem(message));
         }
-        let ranks = processes.map_or(lists, Processes::ranks);
         if ranks > 1 && path == Path::new("-") {
             let message = format!("--emit -: the program has {ranks} ranks, and a list for each");
             return Err(problem(format!("{message}; name a folder")));
@@ -131,8 +120,12 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         let message = "--save-outputs writes the outputs of one program";
         return Err(problem(format!("{message}, and {} are given", programs.len())));
     }
-    let read = programs.iter().flat_map(Entry::paths).map(PathBuf::as_path);
-    outputs.refuse(read).map_err(problem)?;
+    let outputs = arguments.files(ranks).map_err(|e| problem(e.into()))?;
+    let read = arguments.paths.iter().map(AsRef::as_ref).chain(loading.files());
+    outputs.refuse(read.flat_map(input_files)).map_err(|e| problem(e.into()))?;
+    if is_first {
+        outputs.prepare().map_err(|e| problem(e.into()))?;
+    }
     let mut all = Vec::new();
     let mut worst = Status::Matched;
     for program in &programs {
@@ -144,10 +137,11 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         let status = match ran {
             Ok(ran) => {
                 let alone = programs.len() == 1;
-                let status = match is_first {
-                    true => finish(&ran, arguments, &outputs, alone).map_err(problem)?,
-                    false => finish_quietly(&ran, arguments).map_err(problem)?,
-                };
+                match is_first {
+                    true => finish(&ran, arguments, &outputs, alone),
+                    false => finish_quietly(&ran, &outputs),
+                }
+                let status = if ran.ok() { Status::Matched } else { Status::Differs };
                 all.push(ran);
                 status
             }
@@ -159,20 +153,19 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         worst = worst.max(status);
     }
     if programs.len() > 1 && is_first {
-        outputs
-            .show(|out, terminal| tables::print_summary(&all, out, terminal))
-            .map_err(problem)?;
+        outputs.show(|out, terminal| tables::print_summary(&all, out, terminal));
         let failed = programs.len() - all.iter().filter(|ran| ran.ok()).count();
         if failed > 0 {
             eprintln!("{failed} of {} programs failed or gave other results", programs.len());
         }
     }
-    if let Some(path) = arguments.report.as_ref().filter(|_| is_first) {
-        let lines: anyhow::Result<String> =
-            all.iter().map(|ran| report::line(ran, arguments.report_elements)).collect();
-        let lines = lines.map_err(|e| problem(format!("cannot write the report: {e}")))?;
-        write(path, &lines).map_err(problem)?;
+    if is_first {
+        outputs.write("--report", || {
+            let lines = all.iter().map(|ran| report::line(ran, arguments.report_elements));
+            lines.collect::<anyhow::Result<String>>().map_err(|e| e.to_string())
+        });
     }
+    outputs.finish().map_err(|e| problem(e.into()))?;
     Ok(worst)
 }
 
@@ -194,75 +187,61 @@ fn profile_of(ran: &Ran) -> Option<Profile> {
 }
 
 /// Shows what has failed on a rank that prints nothing else, and writes its list.
-fn finish_quietly(ran: &Ran, arguments: &Arguments) -> Result<Status, String> {
+fn finish_quietly(ran: &Ran, outputs: &Outputs) {
     for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
         snippet::print(failure);
     }
-    if let Some(path) = &arguments.emit {
-        write_lists(ran, path)?;
+    write_lists(ran, outputs);
+    if !ran.ok() {
+        // Standard error is the last channel: a failure to write to it cannot be reported.
+        drop(tables::print(ran, &mut io::stderr().lock(), io::stderr().is_terminal()));
     }
-    if ran.ok() {
-        return Ok(Status::Matched);
-    }
-    // Standard error is the last channel: a failure to write to it cannot be reported.
-    drop(tables::print(ran, &mut io::stderr().lock(), io::stderr().is_terminal()));
-    Ok(Status::Differs)
 }
 
 /// Writes the list of a program to a file, or those of its ranks to a folder.
-fn write_lists(ran: &Ran, path: &Path) -> Result<(), String> {
-    if ran.count > 1 {
-        let cannot = |e: io::Error| format!("cannot make the folder {}: {e}", path.display());
-        fs::create_dir_all(path).map_err(cannot)?;
-    }
+fn write_lists(ran: &Ran, outputs: &Outputs) {
     for k in 0..ran.ranks.len() {
         let Some(text) = ran.list_text(k) else { continue };
         match ran.count {
-            1 => write(path, &text)?,
-            _ => write(&path.join(format!("rank{}.txt", ran.rank.unwrap_or(k))), &text)?,
+            1 => outputs.write("--emit", || Ok(text)),
+            _ => outputs.write_in("--emit", &list_name(ran.rank.unwrap_or(k)), text),
         }
     }
-    Ok(())
+}
+
+/// Returns the name of the file with a rank's list.
+fn list_name(rank: usize) -> String {
+    format!("rank{rank}.txt")
 }
 
 /// Shows the results of a program, and writes its list and its outputs.
-fn finish(
-    ran: &Ran,
-    arguments: &Arguments,
-    outputs: &Outputs,
-    alone: bool,
-) -> Result<Status, String> {
+fn finish(ran: &Ran, arguments: &Arguments, outputs: &Outputs, alone: bool) {
     for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
         snippet::print(failure);
     }
     if alone || !ran.ok() {
-        outputs.show(|out, terminal| tables::print(ran, out, terminal))?;
+        outputs.show(|out, terminal| tables::print(ran, out, terminal));
     }
     if arguments.memory {
-        outputs.show(|out, terminal| memory::print(ran, out, terminal))?;
+        outputs.show(|out, terminal| memory::print(ran, out, terminal));
     }
     if arguments.certificate {
         for (k, rank) in ran.ranks.iter().enumerate() {
             let name = ran.name(k, &ran.trace);
             let hash = rank.certificate().unwrap_or_default();
-            outputs.show(|out, _| writeln!(out, "certificate {hash} {name}"))?;
+            outputs.show(|out, _| writeln!(out, "certificate {hash} {name}"));
         }
     }
     if let Some(profile) = profile_of(ran) {
-        arguments.outputs.write(&profile)?;
+        arguments.outputs.write(&profile, outputs);
         if arguments.outputs.has_summary() {
             let forms = &arguments.outputs;
-            outputs.show(|out, terminal| forms.print_summary(&profile, out, terminal))?;
+            outputs.show(|out, terminal| forms.print_summary(&profile, out, terminal));
         }
     }
-    if let Some(path) = &arguments.emit {
-        write_lists(ran, path)?;
+    write_lists(ran, outputs);
+    if let Some(text) = &ran.assignment {
+        outputs.write("--emit-assign", || Ok(text));
     }
-    if let (Some(path), Some(text)) = (&arguments.emit_assign, &ran.assignment) {
-        write(path, text)?;
-    }
-    if let Some(path) = &arguments.save_outputs {
-        write(path, values::safetensors(ran)?)?;
-    }
-    Ok(if ran.ok() { Status::Matched } else { Status::Differs })
+    outputs.write("--save-outputs", || values::safetensors(ran));
 }

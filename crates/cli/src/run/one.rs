@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use millstream_files::Outputs;
 use millstream_instructions::text::print_list;
 use millstream_runner::{
     Loading, Progress, RunError, RunOptions, RunReport, assignment, load, program_hash, run_ranks,
 };
-use millstream_terminal::outputs::Outputs;
 use millstream_trace::{
     Action, Body, Entry, ListRank, Program, Statement, TraceError, output_line,
 };
@@ -84,7 +84,7 @@ pub(crate) fn run(
         .map(|(rank, path)| load(path, &loading.of_rank(rank, files.len()), options).map(Arc::new));
     let programs = programs.collect::<Result<Vec<_>, RunError>>()?;
     let beside = programs.iter().flat_map(|program| program.files());
-    outputs.refuse(beside).map_err(|message| TraceError::of_file("run", message))?;
+    outputs.refuse(beside).map_err(|e| TraceError::of_file("run", e.to_string()))?;
     let assignment = match (emits_assignment, &programs[..]) {
         (true, [program]) => Some(assignment(program, options)?),
         _ => None,

@@ -7,7 +7,7 @@ use millstream_runner::{RunError, RunOptions};
 use millstream_types::DeviceId;
 
 use super::planted::Planted;
-use crate::profile::Outputs;
+use crate::profile::Forms;
 use crate::run::size;
 
 /// The arguments of `millstream simulate`.
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "random")]
     pub(super) model: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) outputs: Outputs,
+    pub(super) outputs: Forms,
     /// Plant a mistake: leave out waits, or the order of memory
     #[arg(long, value_name = "MISTAKE", value_enum)]
     pub(super) without: Option<Planted>,

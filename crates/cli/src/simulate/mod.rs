@@ -18,17 +18,16 @@ use millstream_explore::predict::{Model, predict as prediction, profile};
 use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
+use millstream_files::{OutputError, Outputs};
 use millstream_instructions::InstructionList;
 use millstream_runner::{Loading, Names, RunError, RunOptions, load};
-use millstream_trace::{Entry, Program, TraceError, expand, write};
+use millstream_trace::{Program, TraceError, input_files, single_trace, write};
 
 pub(crate) use arguments::Arguments;
 
 use crate::BAD_INPUT;
 use crate::profile::rename;
 use crate::show::snippet;
-use millstream_terminal::file;
-use millstream_terminal::outputs::Outputs;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -42,6 +41,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
+fn wrong(error: OutputError) -> RunError {
+    problem(error)
+}
+
 fn problem(message: impl Into<String>) -> RunError {
     TraceError::of_file("simulate", message.into()).into()
 }
@@ -49,22 +52,25 @@ fn problem(message: impl Into<String>) -> RunError {
 fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let options = arguments.options().map_err(problem)?;
     let outputs = outputs(arguments)?;
-    match &arguments.path {
+    let is_right = match &arguments.path {
         Some(path) => match ranks::ranks_of(path, arguments.ranks)? {
-            Some(ranks) => ranks::run(arguments, path, &ranks, &options, &outputs),
-            None => trace(arguments, path, &options, &outputs),
+            Some(ranks) => ranks::run(arguments, path, &ranks, &options, &outputs)?,
+            None => trace(arguments, &single_trace(path)?, &options, &outputs)?,
         },
-        None => random(arguments, &random_options(&options), &outputs),
-    }
+        None => random(arguments, &random_options(&options), &outputs)?,
+    };
+    outputs.finish().map_err(wrong)?;
+    Ok(is_right)
 }
 
 /// Returns the files that the arguments name for data.
 fn outputs(arguments: &Arguments) -> Result<Outputs, RunError> {
     let own = [("--log", arguments.log.as_deref()), ("--save", arguments.save.as_deref())];
     let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()));
-    let outputs = outputs.map_err(problem)?;
+    let outputs = outputs.map_err(wrong)?;
     let read = [&arguments.path, &arguments.model, &arguments.inputs, &arguments.assign];
-    outputs.refuse(read.into_iter().flatten().map(PathBuf::as_path)).map_err(problem)?;
+    outputs.refuse(read.into_iter().flatten().flat_map(input_files)).map_err(wrong)?;
+    outputs.prepare().map_err(wrong)?;
     Ok(outputs)
 }
 
@@ -75,11 +81,10 @@ fn trace(
     options: &RunOptions,
     outputs: &Outputs,
 ) -> Result<bool, RunError> {
-    let path = single_trace(path)?;
     let (inputs, assign) = (arguments.inputs.clone(), arguments.assign.clone());
     let loading = Loading { inputs, assign, ..Loading::default() };
-    let program = Arc::new(load(&path, &loading, options)?);
-    outputs.refuse(program.files()).map_err(problem)?;
+    let program = Arc::new(load(path, &loading, options)?);
+    outputs.refuse(program.files()).map_err(wrong)?;
     let simulator = Simulator::new(program, options, arguments.without.is_none())?;
     let inline = simulator.inline();
     inline.failures.iter().for_each(snippet::print);
@@ -100,38 +105,22 @@ fn trace(
     }
     let (tried, seconds) = seeds(arguments, |seed| {
         let trial = arguments.trial(&simulator, seed)?;
-        write_log(arguments, &trial)?;
+        write_log(outputs, &trial);
         Ok(trial)
     })?;
     let name = path.display().to_string();
-    report(arguments, &name, &tried, seconds, outputs)?;
+    report(arguments, &name, &tried, seconds, outputs);
     if let Some((seed, finding)) = tried.found {
-        shrink_and_report(arguments, simulator.program().clone(), options, seed, finding)?;
+        shrink_and_report(
+            arguments,
+            simulator.program().clone(),
+            options,
+            (seed, finding),
+            outputs,
+        )?;
         return Ok(false);
     }
     Ok(inline.ok())
-}
-
-/// Returns the one trace that a path stands for.
-fn single_trace(path: &Path) -> Result<std::path::PathBuf, RunError> {
-    let mut traces = Vec::new();
-    for entry in expand(&[path.to_owned()])? {
-        match entry {
-            Entry::Trace(path) => traces.push(path),
-            Entry::Ranks { folder, .. } => {
-                let message = format!("{} has several ranks", folder.display());
-                return Err(problem(format!("{message}: name it alone")));
-            }
-            Entry::Skipped { .. } => {}
-        }
-    }
-    match <[_; 1]>::try_from(traces) {
-        Ok([trace]) => Ok(trace),
-        Err(traces) => {
-            let (path, count) = (path.display(), traces.len());
-            Err(problem(format!("{path} holds {count} traces; one is simulated at a time")))
-        }
-    }
 }
 
 /// Runs a random program for each seed.
@@ -143,12 +132,12 @@ fn random(
     let (tried, seconds) = seeds(arguments, |seed| {
         let simulator = Simulator::random(seed, options, arguments.without.is_none())?;
         let trial = arguments.trial(&simulator, seed)?;
-        write_log(arguments, &trial)?;
+        write_log(outputs, &trial);
         Ok(trial)
     })?;
-    report(arguments, "random programs", &tried, seconds, outputs)?;
+    report(arguments, "random programs", &tried, seconds, outputs);
     if let Some((seed, finding)) = tried.found {
-        shrink_and_report(arguments, random_program(seed)?, options, seed, finding)?;
+        shrink_and_report(arguments, random_program(seed)?, options, (seed, finding), outputs)?;
         return Ok(false);
     }
     Ok(true)
@@ -177,24 +166,14 @@ fn unused() -> PathBuf {
     names.find(|name| !name.exists()).unwrap_or_default()
 }
 
-fn write_log(arguments: &Arguments, trial: &Trial) -> Result<(), RunError> {
-    let log = trial.schedule.as_ref().and_then(|s| s.log.as_ref());
-    let (Some(path), Some(log)) = (&arguments.log, log) else { return Ok(()) };
-    write_file(path, log)
-}
-
-fn write_file(path: &Path, text: &str) -> Result<(), RunError> {
-    file::write(path, text).map_err(problem)
+fn write_log(outputs: &Outputs, trial: &Trial) {
+    if let Some(log) = trial.schedule.as_ref().and_then(|s| s.log.as_ref()) {
+        outputs.write("--log", || Ok(log));
+    }
 }
 
 /// Prints the summary of all seeds.
-fn report(
-    arguments: &Arguments,
-    name: &str,
-    tried: &Sweep,
-    seconds: f64,
-    outputs: &Outputs,
-) -> Result<(), RunError> {
+fn report(arguments: &Arguments, name: &str, tried: &Sweep, seconds: f64, outputs: &Outputs) {
     let Sweep { seeds, steps, hash, found } = tried;
     let seeds = match arguments.seed {
         Some(seed) => format!("seed {seed}"),
@@ -208,7 +187,7 @@ fn report(
             false => "all results are the inline driver's; the checker accepts every list\n",
         });
     }
-    outputs.show(|out, _| out.write_all(text.as_bytes())).map_err(problem)
+    outputs.show(|out, _| out.write_all(text.as_bytes()));
 }
 
 /// Reads a cost model from a file.
@@ -230,12 +209,12 @@ fn predict(
     let title = arguments.path.as_ref().map_or_else(String::new, |p| p.display().to_string());
     let mut profile = profile(&title, list, &prediction);
     rename(&mut profile, names);
-    let shown = outputs.show(|out, terminal| {
+    outputs.show(|out, terminal| {
         writeln!(out, "for {}:", model.name)?;
         arguments.outputs.print_summary(&profile, out, terminal)
     });
-    shown.map_err(problem)?;
-    arguments.outputs.write(&profile).map_err(problem)
+    arguments.outputs.write(&profile, outputs);
+    Ok(())
 }
 
 /// Shrinks a failing program, writes it to a file and prints the command that repeats the failure.
@@ -243,8 +222,8 @@ fn shrink_and_report(
     arguments: &Arguments,
     program: Arc<Program>,
     options: &RunOptions,
-    seed: u64,
-    finding: Finding,
+    (seed, finding): (u64, Finding),
+    outputs: &Outputs,
 ) -> Result<(), RunError> {
     eprintln!("seed {seed}: {finding}");
     if arguments.faults {
@@ -252,8 +231,16 @@ fn shrink_and_report(
         return Ok(());
     }
     let small = shrink(program, options, arguments.without.is_none(), seed, finding);
+    let text = write(&small.program)?;
     let save = arguments.save.clone().unwrap_or_else(unused);
-    write_file(&save, &write(&small.program)?)?;
+    match arguments.save {
+        Some(_) => outputs.write("--save", || Ok(text)),
+        None => {
+            let chosen = Outputs::new([("--save", Some(&*save))]).map_err(wrong)?;
+            chosen.write("--save", || Ok(text));
+            chosen.finish().map_err(wrong)?;
+        }
+    }
     eprintln!("after {} smaller programs, the smallest fails thus: {}", small.tried, small.finding);
     let mut command = format!("millstream simulate {}", save.display());
     if !arguments.random {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_explore::ranks::RankSimulator;
+use millstream_files::Outputs;
 use millstream_runner::{Loading, RunError, RunOptions, load};
-use millstream_terminal::outputs::Outputs;
 use millstream_trace::{Entry, Program, expand};
 
 use super::arguments::Arguments;
-use super::{problem, report, seeds};
+use super::{problem, report, seeds, wrong};
 use crate::show::snippet;
 
 /// Returns the ranks of a path that is a program of several, or is to run on so many.
@@ -51,7 +51,7 @@ pub(super) fn run(
         .map(|(rank, path)| load(path, &loading.of_rank(rank, ranks.len()), options).map(Arc::new));
     let programs: Vec<Arc<Program>> = programs.collect::<Result<_, _>>()?;
     for program in &programs {
-        outputs.refuse(program.files()).map_err(problem)?;
+        outputs.refuse(program.files()).map_err(wrong)?;
     }
     let simulator = RankSimulator::new(&programs, options)?;
     for inline in simulator.inline() {
@@ -62,7 +62,7 @@ pub(super) fn run(
         true => simulator.seed_with_fault(seed),
         false => simulator.seed(seed),
     })?;
-    report(arguments, &path.display().to_string(), &tried, seconds, outputs)?;
+    report(arguments, &path.display().to_string(), &tried, seconds, outputs);
     if let Some((seed, finding)) = tried.found {
         eprintln!("seed {seed}: {finding}");
         return Ok(false);
@@ -72,6 +72,6 @@ pub(super) fn run(
         ranks.len(),
         simulator.certificate()
     );
-    outputs.show(|out, _| out.write_all(line.as_bytes())).map_err(problem)?;
+    outputs.show(|out, _| out.write_all(line.as_bytes()));
     Ok(is_right)
 }

@@ -11,10 +11,17 @@ use crate::verify::{Found, Subject};
 
 /// Returns the result for the ranks of a folder on one line.
 pub(super) fn ranks_line(verdict: &Ranks) -> String {
-    let violations: Vec<&str> = verdict.errors.iter().map(TraceError::message).collect();
-    let (folder, proven, compared) = (&verdict.folder, verdict.proven(), verdict.compared);
-    json!({ "ranks": folder, "proven": proven, "compared": compared, "violations": violations })
-        .to_string()
+    let messages = |errors: &[TraceError]| -> Vec<String> {
+        errors.iter().map(|error| error.message().to_owned()).collect()
+    };
+    json!({
+        "ranks": verdict.folder,
+        "proven": verdict.proven(),
+        "compared": verdict.compared,
+        "violations": messages(&verdict.errors),
+        "pending": messages(&verdict.pending),
+    })
+    .to_string()
 }
 
 /// Returns the result for a list on one line.

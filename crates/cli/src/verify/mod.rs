@@ -12,11 +12,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use millstream_files::{OutputError, Outputs};
 use millstream_instructions::SyncPolicy;
 use millstream_runner::{Loading, RunError, RunOptions, is_list_file};
-use millstream_trace::{EtOptions, LoadOptions, Number, TraceError};
+use millstream_trace::{EtOptions, LoadOptions, Number, TraceError, input_files, single_trace};
 use millstream_types::DeviceId;
-use millstream_verify::{Verdict, verify};
+use millstream_verify::{CommunicatorRules, Verdict, verify};
 
 use ranks::{Ranks, Whole};
 use subject::File;
@@ -26,8 +27,6 @@ use crate::BAD_INPUT;
 use crate::profile::Timeline;
 use crate::run::number;
 use crate::show::{snippet, tables, violations};
-use millstream_terminal::file::write;
-use millstream_terminal::outputs::Outputs;
 
 /// The arguments of `millstream verify`.
 #[derive(clap::Args)]
@@ -52,6 +51,10 @@ pub(crate) struct Arguments {
     /// Verify each trace on N ranks, all of which read the same file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     ranks: Option<u32>,
+    /// Decide whether ranks meet by NCCL's rules: a send waits for its receive, and all ranks
+    /// launch in one order
+    #[arg(long)]
+    nccl: bool,
     /// Compare the lists of ranks with what this program, which names ranks, gives each of them
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -160,12 +163,22 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
         let message = "--program: expected folders with lists of ranks, as run --emit writes them";
         return Err(problem(message.to_owned()).into());
     }
-    let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(problem)?;
-    outputs.refuse(paths.iter().map(|file| file.path.as_path())).map_err(problem)?;
+    let wrong = |error: OutputError| problem(error.into());
+    let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(wrong)?;
+    let besides = arguments.program.as_deref().into_iter().chain(arguments.timeline.trace());
+    let mut read: Vec<_> = paths.iter().map(|file| &*file.path).chain(besides).collect();
+    read.dedup();
+    outputs.refuse(read.iter().flat_map(input_files)).map_err(wrong)?;
+    outputs.prepare().map_err(wrong)?;
     let (mut proven, mut lines, mut bad) = (true, String::new(), Vec::new());
     let mut ranks = Ranks::default();
-    let program = arguments.program.as_deref();
-    let whole = Whole { program, options: &options, loading: &loading };
+    let program = arguments.program.as_deref().map(single_trace).transpose()?;
+    let program = program.as_deref();
+    let rules = match arguments.nccl {
+        true => CommunicatorRules::Nccl,
+        false => CommunicatorRules::Own,
+    };
+    let whole = Whole { program, rules, options: &options, loading: &loading };
     for (k, file) in paths.iter().enumerate() {
         let subjects = match subject::load(file, &options, &loading, &arguments.timeline) {
             Ok(subjects) => subjects,
@@ -185,8 +198,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
             for violation in &found.verdict.violations {
                 violations::print(&found.subject, violation);
             }
-            let shown = outputs.show(|out, terminal| show(&found, arguments, alone, out, terminal));
-            shown.map_err(problem)?;
+            outputs.show(|out, terminal| show(&found, arguments, alone, out, terminal));
             if arguments.report.is_some() {
                 lines.push_str(&json::line(&found));
                 lines.push('\n');
@@ -196,17 +208,16 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
         let verdict = if ends { ranks.verdict(&whole)? } else { None };
         if let Some(verdict) = verdict {
             proven &= verdict.proven();
-            verdict.errors.iter().for_each(snippet::print);
-            outputs.show(|out, _| writeln!(out, "{}", verdict.line())).map_err(problem)?;
+            verdict.errors.iter().chain(&verdict.pending).for_each(snippet::print);
+            outputs.show(|out, _| writeln!(out, "{}", verdict.line()));
             if arguments.report.is_some() {
                 lines.push_str(&json::ranks_line(&verdict));
                 lines.push('\n');
             }
         }
     }
-    if let Some(path) = &arguments.report {
-        write(path, &lines).map_err(problem)?;
-    }
+    outputs.write("--report", || Ok(lines));
+    bad.extend(outputs.finish().map_err(wrong).err());
     match bad.is_empty() {
         true => Ok(proven),
         false => Err(RunError { errors: bad, runtime: false }),

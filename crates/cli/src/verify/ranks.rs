@@ -7,7 +7,7 @@ use millstream_instructions::InstructionList;
 use millstream_instructions::passes::Outputs;
 use millstream_runner::{Loading, RunError, RunOptions, lists, load, program_hash};
 use millstream_trace::{ListRank, TraceError};
-use millstream_verify::{same_operations, verify_ranks};
+use millstream_verify::{CommunicatorRules, same_operations, verify_ranks};
 
 use super::Found;
 use super::subject::File;
@@ -17,6 +17,8 @@ pub(super) struct Verdict {
     pub(super) folder: String,
     /// Why the ranks do not meet. Empty if they do.
     pub(super) errors: Vec<TraceError>,
+    /// The sends that no rank receives.
+    pub(super) pending: Vec<TraceError>,
     /// The number of collectives and messages compared.
     pub(super) compared: usize,
     /// In what way the lists were found to be of one program.
@@ -25,13 +27,18 @@ pub(super) struct Verdict {
 
 impl Verdict {
     pub(super) fn proven(&self) -> bool {
-        self.errors.is_empty()
+        self.errors.is_empty() && self.pending.is_empty()
     }
 
     /// Returns the result in one line.
     pub(super) fn line(&self) -> String {
-        let Verdict { folder, errors, compared, of_program } = self;
+        let Verdict { folder, errors, pending, compared, of_program } = self;
         match errors.len() {
+            0 if !pending.is_empty() => {
+                let sends = super::count(pending.len() as u64, "send");
+                let are = if pending.len() == 1 { "is" } else { "are" };
+                format!("{folder}: not proven: {sends} {are} pending at the end")
+            }
             0 => format!(
                 "{folder}: proven: the ranks meet, in {}{}",
                 super::count(*compared as u64, "collective"),
@@ -67,6 +74,7 @@ pub(super) struct Ranks {
 /// The program that the lists of ranks are to be parts of, and how its own lists are made.
 pub(super) struct Whole<'a> {
     pub(super) program: Option<&'a Path>,
+    pub(super) rules: CommunicatorRules,
     pub(super) options: &'a RunOptions,
     pub(super) loading: &'a Loading,
 }
@@ -95,7 +103,7 @@ impl Ranks {
         let Some(folder) = &self.folder else { return Ok(None) };
         let folder = folder.display().to_string();
         let mut errors = self.of_one_program(&folder);
-        let (mut of_program, mut compared) = (None, 0);
+        let (mut pending, mut of_program, mut compared) = (Vec::new(), None, 0);
         if errors.is_empty() {
             let named = self.lists.first().and_then(|l| l.rank.as_ref()?.program.as_ref());
             let is_proven = self.lists.iter().all(|listed| listed.is_proven);
@@ -112,12 +120,17 @@ impl Ranks {
                 errors.extend(self.parts_of(path, whole)?);
             }
             let lists: Vec<&InstructionList> = self.lists.iter().map(|l| &l.list).collect();
-            let verdict = verify_ranks(&lists);
+            let verdict = verify_ranks(&lists, whole.rules);
             compared = verdict.compared;
+            let sends = verdict.pending.iter().map(|site| {
+                let message = format!("{site} is never received: it is pending at the end");
+                TraceError::of_file(&*folder, message)
+            });
+            pending.extend(sends);
             let violations = verdict.violations.iter().map(ToString::to_string);
             errors.extend(violations.map(|violation| TraceError::of_file(&*folder, violation)));
         }
-        Ok(Some(Verdict { folder, errors, compared, of_program }))
+        Ok(Some(Verdict { folder, errors, pending, compared, of_program }))
     }
 
     /// Checks that the files hold the list of each rank once, and that they name one program.

@@ -44,3 +44,37 @@ fn options_of_timelines_need_one() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("it has no range 'none' of that number; it has step"), "{error}");
 }
+
+/// PyTorch's names of ops are those of a run, with a namespace.
+#[test]
+fn ops_of_pytorch_are_those_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let op = |name: &str, ts: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"aten::{name}","pid":1,"tid":1,"ts":{ts},"dur":9,"args":{{"Ev Idx":{ts}}}}}"#
+        )
+    };
+    let events = [op("add_", 0), op("matmul", 10)].join(",");
+    let timeline = format!(r#"{{"schemaVersion": 1, "traceEvents": [{events}]}}"#);
+    std::fs::write(folder.path().join("kineto.json"), timeline).unwrap();
+    let trace = r#"{"millstream": 1, "tensors": {"x": {"dtype": "f32", "shape": [2, 2], "fill": 1}},
+"program": [{"op": "add_", "in": ["x", "x"]}, {"op": "matmul", "in": ["x", "x"], "out": "y"}]}"#;
+    std::fs::write(folder.path().join("t.json"), trace).unwrap();
+    succeeds(folder.path(), &["run", "t.json", "--profile", "run.pftrace"]);
+    let compared = succeeds(folder.path(), &["compare", "kineto.json", "run.pftrace"]);
+    for name in ["add_", "matmul"] {
+        let rows: Vec<&str> = compared.lines().filter(|line| line.contains(name)).collect();
+        let is_of_both = |row: &&&str| row.starts_with('│') && !row.contains("new");
+        assert!(!compared.contains("aten::"), "{compared}");
+        assert_eq!(rows.iter().filter(is_of_both).count(), 1, "{compared}");
+    }
+    for (file, given, meant) in
+        [("kineto.json", "matmul", "aten::matmul"), ("run.pftrace", "aten::matmul", "matmul")]
+    {
+        let change = format!("{given}=x0.5");
+        let output = millstream(folder.path(), &["what-if", file, "--op", &change]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(&format!("did you mean '{meant}'?")), "{error}");
+    }
+}

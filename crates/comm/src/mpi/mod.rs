@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use millstream_backoff::{Backoff, POLLS};
 use millstream_ops::collective::{Channel, ProcessGroup, ReduceOp};
 use millstream_types::{DType, Origin};
 
@@ -308,11 +309,12 @@ impl Communicator for MpiCommunicator {
 
     fn wait_for_delivery(&self, deliveries: u64) -> bool {
         // Asked by a simulated machine alone, which no process of several is: a poll serves.
+        let mut backoff = Backoff::new(POLLS);
         while self.counters.deliveries.load(Ordering::SeqCst) == deliveries {
             if self.counters.pending.load(Ordering::SeqCst) == 0 {
                 return self.counters.deliveries.load(Ordering::SeqCst) != deliveries;
             }
-            std::thread::yield_now();
+            backoff.snooze();
         }
         true
     }

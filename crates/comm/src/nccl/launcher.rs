@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
+use millstream_backoff::Backoff;
 use millstream_ep::cuda::nccl::{Nccl, NcclComm, NcclStream, UniqueId};
 use millstream_ops::collective::{Channel, ProcessGroup};
 use millstream_types::{DType, Origin};
@@ -21,11 +21,8 @@ use super::{Launch, Message, Shared, of_nccl, plan};
 /// How often the communicators are asked for errors while nothing is to be launched.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often NCCL is asked whether a call has ended before the thread sleeps between questions.
+/// How often NCCL is queried for the end of a call before the thread sleeps between queries.
 const POLLS: u32 = 1000;
-
-/// The sleep between two questions.
-const NAP: Duration = Duration::from_micros(50);
 
 /// The creation index of the groups by which the ranks exchange ids; no program names it.
 const IDS: u32 = u32::MAX - 2;
@@ -98,6 +95,7 @@ impl Launcher {
         let mut counts = self.shared.counts();
         counts.under_way -= 1;
         counts.launched += 1;
+        self.shared.launched.notify_all();
     }
 
     fn try_launch(&mut self, call: &super::DeviceCall) -> Result<(), CommError> {
@@ -223,16 +221,12 @@ impl Launcher {
 
 /// Waits until a call of NCCL has ended, or the ranks have failed.
 fn wait_until_ready(comm: &mut NcclComm, base: &dyn Communicator) -> Result<(), CommError> {
-    let mut polls = 0;
+    let mut backoff = Backoff::yielding(POLLS);
     while !comm.is_ready().map_err(of_nccl)? {
         if let Some(error) = base.error() {
             return Err(error);
         }
-        polls += 1;
-        match polls < POLLS {
-            true => thread::yield_now(),
-            false => thread::sleep(NAP),
-        }
+        backoff.snooze();
     }
     Ok(())
 }

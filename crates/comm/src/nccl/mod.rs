@@ -30,9 +30,10 @@ mod plan;
 
 use std::fmt;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use millstream_backoff::Backoff;
 use millstream_ep::cuda::nccl::{Nccl, NcclMemory, NcclStream};
 use millstream_ops::collective::Channel;
 use millstream_types::Origin;
@@ -82,6 +83,8 @@ enum Message {
 #[derive(Default)]
 struct Shared {
     counts: Mutex<Counts>,
+    /// Signalled after each launch.
+    launched: Condvar,
     /// Why no call can succeed any more.
     failure: OnceLock<CommError>,
 }
@@ -267,19 +270,19 @@ impl Communicator for NcclCommunicator {
     }
 
     fn wait_for_delivery(&self, deliveries: u64) -> bool {
+        let mut backoff = Backoff::new(0);
         loop {
             let Some(of_base) = self.base.deliveries() else { return false };
-            let (under_way, launched) = {
-                let counts = self.shared.counts();
-                (counts.under_way, counts.launched)
-            };
-            if of_base + launched > deliveries {
+            let counts = self.shared.counts();
+            if of_base + counts.launched > deliveries {
                 return true;
             }
-            if under_way == 0 {
+            if counts.under_way == 0 {
+                drop(counts);
                 return self.base.wait_for_delivery(of_base);
             }
-            std::thread::yield_now();
+            // A launch is signalled. A delivery of the base meanwhile is not.
+            drop(self.shared.launched.wait_timeout(counts, backoff.next_nap()));
         }
     }
 }

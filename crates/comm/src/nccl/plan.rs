@@ -33,7 +33,7 @@ pub(super) fn check(call: &DeviceCall) -> Result<(), CommError> {
     };
     for (elements, memory) in call.given.iter().chain(&call.taken) {
         if let Some(reduction) = reduction {
-            let checked = check_reduction(elements.dtype, reduction).map_err(of_nccl);
+            let checked = check_reduction(elements.dtype.part(), reduction).map_err(of_nccl);
             checked.map_err(|e| CommError::new(format!("{}: {e}", call.op)))?;
         }
         if elements.numel.checked_mul(elements.dtype.size()) != Some(memory.bytes()) {
@@ -81,14 +81,15 @@ impl Tensors<'_> {
         CommError::new(format!("{}: a tensor is missing: schema and kernel disagree", self.0.op))
     }
 
-    /// Returns each given tensor with the one that takes its reduction.
+    /// Returns each given tensor with the one that takes its reduction, and the dtype to reduce:
+    /// complex numbers are pairs of floats.
     fn reduced(&self) -> Result<Vec<(NcclMemory, NcclMemory, DType)>, CommError> {
         let DeviceCall { given, taken, .. } = self.0;
         if given.len() != taken.len() {
             return Err(self.lacking());
         }
         let each = given.iter().zip(taken);
-        Ok(each.map(|((elements, x), (_, out))| (*x, *out, elements.dtype)).collect())
+        Ok(each.map(|((elements, x), (_, out))| (*x, *out, elements.dtype.part())).collect())
     }
 }
 
@@ -135,7 +136,7 @@ pub(super) fn calls(
         }
         Collective::ReduceScatter { reduction, counts } => {
             let (x, (elements, out)) = (tensors.given()?, tensors.taken()?);
-            let (op, dtype) = (reduction_of(*reduction), elements.dtype);
+            let (op, dtype) = (reduction_of(*reduction), elements.dtype.part());
             let parts = parts(x, counts)?;
             match are_even(counts) {
                 true => vec![NcclCall::ReduceScatter(x.1, out, dtype, op)],

@@ -359,7 +359,7 @@ fn in_flight() {
     assert_eq!(unsafe { cuGraphExecDestroy(exec) }, ILLEGAL_STATE);
     assert_eq!(d.violations(), 2);
     driver().lock().holds.all = false;
-    driver().changed.notify_all();
+    driver().announce();
     // SAFETY: as above.
     unsafe {
         assert_eq!(cuStreamSynchronize(other), SUCCESS);

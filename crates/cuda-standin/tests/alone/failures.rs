@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use millstream::ep::cuda::{CompletionMode, CudaBackend, CudaConfig};
 use millstream::ep::{Backend, Work, WorkResult};
 use millstream::{Access, DeviceId, DriverKind, Error, Machine, Result, Tensor};
+use millstream_backoff::{Backoff, POLLS};
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::Failure;
 
@@ -249,12 +250,13 @@ fn a_loss_is_reported_after_the_running_host_function() {
         }
         end.send(()).unwrap();
         let start = Instant::now();
+        let mut backoff = Backoff::new(POLLS);
         let lost = loop {
             match poll() {
                 Err(error) => break error,
                 Ok(()) => assert!(start.elapsed() < TIMEOUT),
             }
-            std::thread::yield_now();
+            backoff.snooze();
         };
         assert!(lost.to_string().contains("CUDA_ERROR_LAUNCH_FAILED"), "{lost}");
         assert!(is_called.recv().is_err(), "the other function was dropped");

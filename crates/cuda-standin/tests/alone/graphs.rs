@@ -4,6 +4,7 @@
 use millstream::ep::cuda::CudaConfig;
 use millstream::types::StreamId;
 use millstream::*;
+use millstream_backoff::wait_until;
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::{Failure, Turn};
 
@@ -206,15 +207,11 @@ fn a_graph_in_flight_is_left_alone() {
     assert_eq!(turn.count("cuGraphLaunch"), 1);
     let hold = turn.hold();
     let first = run(0);
-    while turn.count("cuGraphLaunch") < 2 {
-        std::thread::yield_now();
-    }
+    wait_until(|| turn.count("cuGraphLaunch") == 2);
     let second = run(1);
     // The worker has looked at the second launch once it has polled the first for a while.
     let polls = turn.count("cuEventQuery") + 100;
-    while turn.count("cuEventQuery") < polls {
-        std::thread::yield_now();
-    }
+    wait_until(|| turn.count("cuEventQuery") >= polls);
     assert_eq!(turn.count("cuStreamBeginCapture_v2"), 1, "no capture into a graph in flight");
     assert_eq!(turn.count("cuGraphLaunch"), 2);
     drop(hold);
@@ -327,4 +324,43 @@ fn graphs_can_be_switched_off() {
     let w = upload(&m, &s, &W);
     assert_eq!(two_streams(&m, &w).graphs(), [], "the device has no graphs");
     drop((turn, w, s, m));
+}
+
+/// The seed and the offset of a generator are parameters of the graph, which each launch updates in
+/// place: the numbers are those of the calls one by one.
+#[test]
+fn graphs_draw_the_next_numbers() {
+    each(|_, m| {
+        let s = m.compute(&CUDA, 0).unwrap();
+        let random = Generator::new(7);
+        let recorded = m.record(|r| {
+            let x = r.input_on("x", spec(64), &CUDA)?;
+            let on = stream(r, 0);
+            let noise = r.call("uniform_", &[x]).draw(&random).on(on)?[0];
+            let dropped =
+                r.call("native_dropout", &[noise]).attr("p", 0.5).draw(&random).on(on)?[0];
+            r.output("y", &dropped)
+        });
+        let step = recorded.unwrap().compile_as_is().unwrap();
+        let (x, y) = (upload(m, &s, &[0.0; 64]), upload(m, &s, &[0.0; 64]));
+        let expected = |offset: u64| {
+            let n = Machine::new(MachineConfig::default().driver(DriverKind::Inline)).unwrap();
+            let noise = Tensor::rand(64, Seed::new(7, offset), &n).unwrap();
+            let dropped = noise.native_dropout(0.5, Seed::new(7, offset + 1)).unwrap().0;
+            dropped.to_vec::<f32>().unwrap()
+        };
+        for k in 0..5 {
+            launch(&step, &x, &y);
+            assert_eq!(read(&y).unwrap(), expected(3 * k), "launch {k}");
+            // An eager draw between launches.
+            let between = Tensor::rand(2, &random, (m, &CUDA)).unwrap();
+            assert_eq!(between.numel(), 2);
+        }
+        random.set_state(GeneratorState { seed: 7, offset: 0 });
+        launch(&step, &x, &y);
+        assert_eq!(read(&y).unwrap(), expected(0), "a state that was restored");
+        let GraphStatus { nodes, reason, instantiated, updated, launches, .. } = status(&step);
+        assert_eq!((nodes, reason), (2, None));
+        assert_eq!((instantiated, updated, launches), (1, 4, 5));
+    });
 }

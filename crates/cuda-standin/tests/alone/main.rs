@@ -4,6 +4,7 @@ mod calls;
 mod conformance;
 mod failures;
 mod faults;
+mod functions;
 mod graph_failures;
 mod graphs;
 mod nccl;

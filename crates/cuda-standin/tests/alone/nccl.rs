@@ -19,6 +19,7 @@ use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
 use millstream::ep::{Backend, Device, Memory, Progress, Registry, Work, WorkResult};
 use millstream::{DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, StreamKey};
 use millstream::{StreamType, Tensor, TensorSpec};
+use millstream_backoff::wait_until;
 use millstream_cuda_standin::control::Failure;
 
 use crate::{call, no_violations, read, stand_in, upload};
@@ -59,15 +60,15 @@ impl RankDevice {
         let progress = self.stream.submit(&mut Copy(to as usize, from as usize, bytes)).unwrap();
         let Progress::Pending(ticket) = progress else { panic!("the device is asynchronous") };
         let (mut is_done, begun) = (false, Instant::now());
-        while !is_done {
+        wait_until(|| {
             assert!(begun.elapsed() < LONG, "a copy never completes");
             let mut see = |done, result: WorkResult| {
                 result.unwrap();
                 is_done |= done == ticket;
             };
             self.stream.poll(&mut see).unwrap();
-            thread::yield_now();
-        }
+            is_done
+        });
     }
 
     fn upload(&mut self, buffer: &Buffer) -> (Elements, Box<dyn Memory>) {
@@ -377,10 +378,10 @@ fn an_asynchronous_error_ends_what_is_under_way() {
         let begun = Instant::now();
         for _ in 0..2 {
             let communicator: Arc<dyn Communicator> = communicators.recv_timeout(LONG).unwrap();
-            while communicator.error().is_none() {
+            wait_until(|| {
                 assert!(begun.elapsed() < LONG, "no error");
-                thread::yield_now();
-            }
+                communicator.error().is_some()
+            });
         }
         drop(hold);
     });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use millstream::ep::cuda::CudaConfig;
 use millstream::{DType, DeviceId, DriverKind, Machine, Stream, TensorSpec};
+use millstream_backoff::wait_until;
 use millstream_cuda_standin::code;
 
 use crate::calls::shown;
@@ -122,9 +123,7 @@ fn a_device_error_fails_the_work_of_the_other_device() {
         let reader = call(&m, "relu", &[&there], &one);
         // The last command is launched before the first has run.
         let launches = || turn.calls().iter().filter(|c| c.contains("ms_relu__f32, ")).count();
-        while launches() == 0 {
-            std::thread::yield_now();
-        }
+        wait_until(|| launches() > 0);
         drop(hold);
         for tensor in [&bad, &there, &reader] {
             let error = read(tensor).unwrap_err().to_string();
@@ -156,9 +155,7 @@ fn the_awaited_device_is_lost() {
         let streams = [1, 2].map(|k| m.compute(&DeviceId::cuda(0), k).unwrap());
         let dependent = call(&m, "add", &[&z, &z], &streams[0]);
         let independent = call(&m, "add", &[&own, &own], &streams[1]);
-        while turn.count("cuLaunchKernel") < 4 {
-            std::thread::yield_now();
-        }
+        wait_until(|| turn.count("cuLaunchKernel") >= 4);
         turn.lose(1, code::LAUNCH_FAILED, releases_waiters);
         drop(hold);
         assert_eq!(read(&independent).unwrap(), [6.0]);

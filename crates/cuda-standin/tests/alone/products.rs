@@ -5,6 +5,7 @@ use std::process::Command;
 use libloading::{Library, Symbol};
 use millstream::ep::cuda::CudaConfig;
 use millstream::{DType, DeviceId, DriverKind, Machine, Result, Stream, Tensor, TensorSpec};
+use millstream_backoff::wait_until;
 use millstream_cuda_standin::control::Failure;
 use millstream_cuda_standin::{code, status};
 
@@ -266,9 +267,7 @@ impl Drop for Blas {
     fn drop(&mut self) {
         self.call::<extern "C" fn(u64) -> i32>("cublasDestroy_v2")(self.handle);
         self.call::<extern "C" fn(u64) -> u32>("cuStreamDestroy_v2")(self.stream);
-        while self.call::<extern "C" fn(u64) -> u32>("cuMemFree_v2")(self.memory) != 0 {
-            std::thread::yield_now();
-        }
+        wait_until(|| self.call::<extern "C" fn(u64) -> u32>("cuMemFree_v2")(self.memory) == 0);
         self.call::<extern "C" fn(i32) -> u32>("cuDevicePrimaryCtxRelease_v2")(0);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
 use millstream::ep::{Backend, Device, Memory, Progress, Stream, Work, WorkResult};
+use millstream_backoff::{Backoff, POLLS};
 use millstream_cuda_standin::compiles;
 use millstream_kernels::cuda::Unsupported;
 use millstream_kernels::{KernelCtx, Operands, RawTensor};
@@ -100,9 +101,10 @@ impl Rig {
             Progress::Done(result) => Some(result),
             Progress::Pending(_) => None,
         };
+        let mut backoff = Backoff::new(POLLS);
         while result.is_none() {
             self.stream.poll(&mut |_, done| result = Some(done))?;
-            std::thread::yield_now();
+            backoff.snooze();
         }
         outcome.and(result.unwrap_or(Ok(())))
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use millstream_backoff::{Backoff, POLLS};
 
 use crate::conformance::{Call, Harness};
 use crate::device::{Backend, Device, Event, Progress, Stream, Ticket, Work, WorkResult};
@@ -188,11 +189,11 @@ pub(super) fn drive_until(
     what: &str,
     mut reached: impl FnMut() -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
-    let start = Instant::now();
+    let (start, mut backoff) = (Instant::now(), Backoff::new(POLLS));
     while !reached()? {
         ensure!(start.elapsed() < TIMEOUT, "{what} did not complete within {TIMEOUT:?}");
         harness.progress();
-        std::thread::yield_now();
+        backoff.snooze();
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ enum CommandResult {
 
 /// A stream of a device.
 pub(super) struct CudaStream {
-    native: NativeStream,
+    native: Arc<NativeStream>,
     completion: CompletionMode,
     notify: Notify,
     last: Ticket,
@@ -57,7 +57,7 @@ impl CudaStream {
     ) -> DriverResult<CudaStream> {
         Ok(CudaStream {
             markers: Markers::new(native.raw().context())?,
-            native,
+            native: Arc::new(native),
             completion,
             notify,
             last: 0,
@@ -197,7 +197,7 @@ impl Stream for CudaStream {
         let outcome = match work.runs_on_host() {
             true => self.submit_to_host(work)?,
             false => {
-                let result = run_catching_panic(work, &self.native);
+                let result = run_catching_panic(work, &*self.native);
                 let errors = self.native.take_device_errors();
                 match errors.is_empty() {
                     true => CommandResult::Known(result),
@@ -209,7 +209,11 @@ impl Stream for CudaStream {
     }
 
     fn native(&self) -> &dyn Any {
-        &self.native
+        &*self.native
+    }
+
+    fn share_native(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.native.clone())
     }
 
     fn measure(&mut self, clock: Option<HostClock>) -> Result<()> {
@@ -316,7 +320,11 @@ impl GraphStream for CudaStream {
 impl Drop for CudaStream {
     fn drop(&mut self) {
         if !self.commands.is_empty() {
-            self.native.leak_resources();
+            match Arc::get_mut(&mut self.native) {
+                Some(native) => native.leak_resources(),
+                // A function that hangs on another thread has it, too.
+                None => std::mem::forget(self.native.clone()),
+            }
         }
     }
 }

@@ -110,6 +110,10 @@ impl Stream for FaultyStream {
         self.inner.native()
     }
 
+    fn share_native(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.inner.share_native()
+    }
+
     fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
         let event = self.own_event(event)?;
         let fault = self.count_command(Site::Record)?;

@@ -83,8 +83,7 @@ impl SimControl {
         SimControl { simulation }
     }
 
-    /// Returns every stream ever created, by device and number, with the commands that have not
-    /// run.
+    /// Returns all streams, by device and number, with the commands that have not run.
     pub fn streams(&self) -> Vec<StreamView> {
         let state = self.simulation.lock();
         let mut views = Vec::new();

@@ -81,14 +81,25 @@ impl Simulation {
     pub(super) fn create_stream(&self, device: usize, notify: Notify) -> Result<usize> {
         self.with_device(device, |found| {
             found.counts.streams_created += 1;
-            found.streams.push(SimStreamState {
+            let new = SimStreamState {
                 queue: VecDeque::new(),
                 done: VecDeque::new(),
                 running: false,
                 notify: Some(notify),
                 tickets: 0,
-            });
-            Ok(found.streams.len() - 1)
+            };
+            // A closed stream whose commands have run gives its place to the new one. Nothing
+            // names its tickets: events hold records.
+            match found.streams.iter().position(SimStreamState::is_over) {
+                Some(closed) => {
+                    found.streams[closed] = new;
+                    Ok(closed)
+                }
+                None => {
+                    found.streams.push(new);
+                    Ok(found.streams.len() - 1)
+                }
+            }
         })
     }
 

@@ -52,6 +52,13 @@ pub(super) struct SimStreamState {
     pub(super) tickets: Ticket,
 }
 
+impl SimStreamState {
+    /// Whether the stream was dropped and all its commands have run.
+    pub(super) fn is_over(&self) -> bool {
+        self.notify.is_none() && self.queue.is_empty() && !self.running
+    }
+}
+
 pub(super) struct Queued {
     pub(super) ticket: Ticket,
     pub(super) issue: u64,

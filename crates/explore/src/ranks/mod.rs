@@ -22,7 +22,7 @@ use millstream_runner::{
     Prepared, RunError, RunOptions, RunReport, Steps, certificate, prepare, run_ranks,
 };
 use millstream_trace::{Program, TraceError};
-use millstream_verify::verify_ranks;
+use millstream_verify::{CommunicatorRules, verify_ranks};
 use millstream_vm::{Cancellation, DriverKind, MachineConfig, Schedule};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -282,7 +282,7 @@ fn refused<'a>(lists: impl Iterator<Item = &'a InstructionList>) -> Option<Findi
             return Some(Finding::List(format!("the list of rank {rank} is refused: {first}")));
         }
     }
-    let verdict = verify_ranks(&lists);
+    let verdict = verify_ranks(&lists, CommunicatorRules::Own);
     let first = verdict.violations.first()?;
     Some(Finding::List(format!("the ranks are not proven to meet: {first}")))
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use millstream_profile::summary::{bare_name, ops};
 use millstream_profile::{Profile, model::Role};
 use millstream_trace::Assignment;
 use millstream_types::nearest::did_you_mean;
@@ -105,8 +106,11 @@ impl OpChange {
         if found {
             return Ok(());
         }
-        let all = millstream_profile::summary::ops(profile);
-        let help = did_you_mean(&self.name, all.iter().map(|op| op.name.as_str()));
+        let all = ops(profile);
+        let same = all.iter().find(|op| bare_name(&op.name) == bare_name(&self.name));
+        let help = same.map(|op| format!("did you mean '{}'?", op.name));
+        let nearest = || did_you_mean(&self.name, all.iter().map(|op| op.name.as_str()));
+        let help = help.or_else(nearest);
         let help = help.map(|help| format!("; {help}")).unwrap_or_default();
         Err(format!("the profile has no op '{}'{help}", self.name))
     }

@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use millstream_ops::closure::CLOSURE;
 use millstream_ops::{CallSpec, OutputSpec, Signature};
-use millstream_types::{Access, Attrs, DType, Error, OpId, Origin, Result, StreamId, TensorSpec};
+use millstream_types::{
+    Access, Attrs, DType, DeviceId, Error, OpId, Origin, Result, StreamId, StreamKey, StreamType,
+    TensorSpec,
+};
 
 use crate::builder::inference::{Classes, Lookup};
 use crate::builder::memory::Allocation;
@@ -72,9 +76,10 @@ impl Builder {
     ///
     /// # Errors
     /// The op refuses its operands or arguments; a tensor was released, is held, or lies on a
-    /// device that the stream does not use; the memory is used up. Nothing was emitted.
+    /// device that the stream does not use; the stream runs no ops; the memory is used up. Nothing
+    /// was emitted.
     pub fn call<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Outcome<Outputs>> {
-        self.known_stream(call.stream)?;
+        self.runs_kernels(call.stream)?;
         match self.look_up(call) {
             Lookup::Found(place, found, ordered) => {
                 self.call_inferred(sink, call, (place, found, ordered))
@@ -97,12 +102,20 @@ impl Builder {
             .get(call.op)
             .cloned()
             .ok_or_else(|| Error::Foreign { what: call.op.to_string() })?;
+        let mut scalars = call.attrs.scalars();
+        if let Some(used) = scalars.find(|used| used.scalar.index() >= sink.scalars()) {
+            let message = format!(
+                "{used} is a number of each launch of another list; expected a number, or a draw of \
+                 the list that makes the call"
+            );
+            return Err(Error::Op { op: op.name().to_owned(), message });
+        }
         let mut specs: SmallVec<[TensorSpec; 4]> = SmallVec::new();
         for &input in call.inputs {
             self.usable(input, call.section)?;
             specs.push(self.slots.spec(input.id).clone());
         }
-        let signature = op.check(CallSpec { inputs: &specs, attrs: call.attrs })?;
+        let signature = op.check(CallSpec { inputs: &specs, attrs: &call.attrs.for_schema() })?;
         let fits = |message: String| Error::Op { op: op.name().to_owned(), message };
         if signature.accesses.len() != call.inputs.len() {
             return Err(Error::Internal {
@@ -275,7 +288,8 @@ impl Builder {
     }
 
     /// Refuses an operand in the memory of a device that the stream does not use. A stream uses its
-    /// own memory, and reads or writes the others that its facts name.
+    /// own memory, and reads or writes the others that its facts name. A function of the program
+    /// gets no memory from the machine: its operands order it, wherever they lie.
     pub(super) fn check_device(
         &self,
         stream: StreamId,
@@ -284,7 +298,7 @@ impl Builder {
     ) -> Result<(), String> {
         let track = &self.streams[stream.index()];
         let arena: ArenaId = self.slots.storage(self.slots.storage_of(operand.tensor)).arena;
-        if arena == track.memory {
+        if arena == track.memory || op == CLOSURE {
             return Ok(());
         }
         let device = self.planner.device(arena);
@@ -293,13 +307,12 @@ impl Builder {
         if reads || track.writes.contains(device) {
             return Ok(());
         }
-        Err(format!(
-            "{} lies on {}, and {} works on {}",
-            operand.tensor,
-            device,
-            track.decl.key,
-            self.planner.device(track.memory),
-        ))
+        let memory = self.planner.device(track.memory);
+        let (tensor, key) = (operand.tensor, &track.decl.key);
+        let how = copies_between(device, memory).map_or_else(String::new, |copies| {
+            format!("; copy it first, by the op copy on {copies}")
+        });
+        Err(format!("{tensor} lies on {device}, and {key} works on {memory}{how}"))
     }
 
     fn views(
@@ -353,6 +366,16 @@ impl Builder {
             });
         }
         Ok(outputs)
+    }
+}
+
+/// Returns the stream that copies from one memory to another; none within the host's memory, where
+/// any stream copies.
+fn copies_between(from: &DeviceId, to: &DeviceId) -> Option<StreamKey> {
+    match (from.is_host(), to.is_host()) {
+        (true, true) => None,
+        (false, true) => Some(StreamKey::new(from.clone(), StreamType::DEVICE2HOST, 0)),
+        (_, false) => Some(StreamKey::new(to.clone(), StreamType::HOST2DEVICE, 0)),
     }
 }
 

@@ -58,6 +58,15 @@ impl Clock {
         near.chain(self.far.iter().flat_map(|far| far.iter())).collect()
     }
 
+    /// Leaves out points that `other` covers, if they take memory.
+    pub(super) fn prune(&mut self, other: &Clock) {
+        let Some(far) = &mut self.far else { return };
+        far.retain(|point| !other.covers(point));
+        if far.is_empty() {
+            self.far = None;
+        }
+    }
+
     /// Adds all points of `other`. Returns whether the clock has grown.
     pub(super) fn join(&mut self, other: &Clock) -> bool {
         let mut news = false;
@@ -120,6 +129,20 @@ mod tests {
             let mut copy = other;
             copy.clone_from(&joined);
             prop_assert_eq!(copy, joined);
+        }
+
+        /// A clock without the points of another one covers, with that one, what it covered before.
+        #[test]
+        fn pruned_points_are_covered_by_the_other_clock(a in points(), b in points()) {
+            let (mut pruned, other) = (clock(&a), clock(&b));
+            pruned.prune(&other);
+            for stream in (0..12).map(StreamId) {
+                let kept = pruned.get(stream);
+                let (before, covered) = (clock(&a).get(stream), other.get(stream));
+                prop_assert_eq!(kept.max(covered), before.max(covered));
+                let is_near = stream.index() < NEAR;
+                prop_assert!(is_near || kept == 0 || kept > other.get(stream));
+            }
         }
     }
 

@@ -7,9 +7,10 @@
 //!
 //! The cache has a fixed number of places. A call whose places are taken replaces the older entry.
 
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
@@ -19,7 +20,8 @@ use millstream_types::{Access, Attrs, OpId, Origin, Result, StreamId, TensorSpec
 use crate::builder::memory::Allocations;
 use crate::builder::slot::SpecClass;
 use crate::builder::{
-    Builder, Call, Outcome, Output, Outputs, PreparedCall, Sink, SyncPolicy, TensorRef,
+    Builder, Call, InferenceStats, Outcome, Output, Outputs, PreparedCall, Sink, SyncPolicy,
+    TensorRef,
 };
 use crate::instruction::Priority;
 use crate::planner::ArenaId;
@@ -30,20 +32,6 @@ const PLACES: usize = 4096;
 
 /// The most inputs of a call that the cache keeps.
 const MAX_INPUTS: usize = 8;
-
-/// How often calls were found in the inference cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InferenceStats {
-    /// Calls that were emitted without asking their schema.
-    pub hits: u64,
-    /// Calls that could have been kept, and were not found.
-    pub misses: u64,
-    /// Calls that are never kept: into given tensors, within a critical section, on operands of
-    /// another device's memory, of a result whose size depends on data.
-    pub passed: u64,
-    /// Entries that gave their place to another call.
-    pub replaced: u64,
-}
 
 /// A result of a kept call.
 #[derive(Debug)]
@@ -107,8 +95,8 @@ pub(super) struct InferenceCache {
 }
 
 const fn places_of(hash: u64) -> [usize; 2] {
-    // The upper bits are the better ones.
-    let place = (hash >> 32) as usize & (PLACES - 1);
+    // `FxHasher` moves the better bits of its product down.
+    let place = hash as usize & (PLACES - 1);
     [place, place ^ 1]
 }
 
@@ -172,7 +160,9 @@ impl Builder {
         (call.op.0, call.priority.0).hash(&mut hasher);
         classes[..call.inputs.len()].iter().for_each(|class| class.hash(&mut hasher));
         if !call.attrs.is_empty() {
-            call.attrs.hash(&mut hasher);
+            // Not by `FxHasher`, which multiplies and adds: floats with few digits differ in their
+            // upper bits alone, and so would sums of their products.
+            FixedState::default().hash_one(&**call.attrs).hash(&mut hasher);
         }
         let Call { op, attrs, priority, .. } = *call;
         let key = Key { hash: hasher.finish(), op, classes, attrs, priority };

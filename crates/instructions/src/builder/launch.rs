@@ -1,9 +1,13 @@
 //! Launches of executables: one instruction, whose operands are the executable's formals and its
 //! private memory.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
-use millstream_types::{Access, DeviceId, ListId, Origin, Point, Result, StreamId, TensorSpec};
+use millstream_types::{
+    Access, Attrs, DeviceId, ListId, Origin, Point, Result, StreamId, TensorSpec,
+};
 
 use crate::builder::region::SectionId;
 use crate::builder::{Builder, Outcome, Sink, TensorRef};
@@ -20,6 +24,8 @@ pub struct Launch<'a> {
     pub list: ListId,
     /// Its operands, in order.
     pub operands: &'a [LaunchOperand<'a>],
+    /// The scalars of the executable, by name.
+    pub attrs: Option<&'a Arc<Attrs>>,
     /// The critical section that the launch is made from.
     pub section: Option<SectionId>,
     /// The launch's place in the program.
@@ -49,8 +55,7 @@ impl Builder {
         sink: &mut dyn Sink,
         launch: &Launch<'_>,
     ) -> Result<Outcome<(Point, LaunchTensors)>> {
-        let Launch { stream, list, section, origin, .. } = *launch;
-        self.known_stream(stream)?;
+        let Launch { stream, list, attrs, section, origin, .. } = *launch;
         self.runs(stream, Kind::LazyJobLauncher)?;
         let mut sizes: SmallVec<[(ArenaId, u64); 4]> = SmallVec::new();
         let mut fresh: SmallVec<[&TensorSpec; 4]> = SmallVec::new();
@@ -90,7 +95,8 @@ impl Builder {
         self.wait_for_operands(sink, stream, &operands, origin);
         let at = self.next(stream);
         self.note_uses(at, &operands);
-        self.emit(sink, Body::LazyJobLauncher { at, list, operands }, origin);
+        let attrs = attrs.cloned();
+        self.emit(sink, Body::LazyJobLauncher { at, list, operands, attrs }, origin);
         Ok(Outcome::Done((at, tensors)))
     }
 

@@ -36,7 +36,8 @@ impl Builder {
     /// `bytes` bytes, at least as many as the layout spans.
     ///
     /// # Errors
-    /// The memory is used up, or the storage is too small for the layout.
+    /// The memory is used up, the storage is too small for the layout, or the stream runs no ops:
+    /// nothing could use the tensor there.
     pub fn allocate(
         &mut self,
         sink: &mut dyn Sink,
@@ -45,7 +46,7 @@ impl Builder {
         bytes: u64,
         origin: &Origin,
     ) -> Result<Outcome<TensorRef>> {
-        self.known_stream(stream)?;
+        self.runs_kernels(stream)?;
         if bytes < spec.span_bytes() as u64 {
             return Err(Error::Invalid {
                 what: "storage",
@@ -214,8 +215,8 @@ impl Builder {
     /// none.
     fn fill(&mut self, sink: &mut dyn Sink, block: BlockId, origin: &Origin) -> Option<Point> {
         let stream = self.planner.stream_of(block);
-        let runs = self.runs_kernels(stream).is_ok() && !self.streams[stream.index()].is_pool();
-        let op = self.scrub.filter(|_| runs)?;
+        let track = &self.streams[stream.index()];
+        let op = self.scrub.filter(|_| track.runs_ops && !track.is_pool())?;
         let placement = self.planner.renew(block);
         let at = self.next(stream);
         let attrs = Some(Arc::new(Attrs::new().with("bytes", placement.size as i64)));
@@ -360,8 +361,11 @@ impl Builder {
     }
 
     /// Checks that a tensor is live, and that no critical section but those of `section` holds it.
+    ///
+    /// # Errors
+    /// It was released, or is held; the error names the place where the hold began.
     #[inline]
-    pub(super) fn usable(&self, tensor: TensorRef, section: Option<SectionId>) -> Result<()> {
+    pub fn usable(&self, tensor: TensorRef, section: Option<SectionId>) -> Result<()> {
         let storage = self.slots.live(tensor)?;
         match self.slots.storage(storage).held {
             Some(holder) if !self.is_within(section, holder) => Err(Error::Held {

@@ -49,6 +49,7 @@ mod storage;
 mod stream;
 mod sync;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ use smallvec::SmallVec;
 use millstream_ops::OpRegistry;
 use millstream_types::{
     DeviceId, Error, OpId, Origin, Point, Result, StorageId, StreamId, StreamKey, StreamMode,
-    TensorId, TensorSpec,
+    StreamType, TensorId, TensorSpec,
 };
 
 use crate::catalog::StreamCatalog;
@@ -69,7 +70,6 @@ use crate::table::{Body, Instruction};
 
 pub use call::{Call, Output, Outputs, fresh_specs};
 pub use event::EventRef;
-pub use inference::InferenceStats;
 pub use launch::{Launch, LaunchOperand, LaunchTensors};
 pub use offline::{OfflineCatalog, OfflineSink};
 pub use prepared::PreparedCall;
@@ -77,7 +77,7 @@ pub use protection::Protection;
 pub use region::SectionId;
 pub use restated::StatedCall;
 pub(crate) use slot::is_whole;
-pub use stats::{Stats, Waits};
+pub use stats::{InferenceStats, Stats, Waits};
 
 use clock::Clock;
 use event::EventTable;
@@ -117,6 +117,11 @@ pub struct BuilderConfig {
 pub trait Sink {
     /// Takes the next instruction in program order.
     fn emit(&mut self, instruction: Instruction);
+
+    /// Returns how many scalars calls may use: the number that the list declares.
+    fn scalars(&self) -> usize {
+        0
+    }
 
     /// Takes a prepared call on `tensors` as the next instruction.
     fn emit_prepared(
@@ -248,6 +253,10 @@ pub struct Builder {
     whole_history: bool,
     protection: Protection,
     streams: Vec<StreamTrack>,
+    /// The streams by key.
+    ids: HashMap<StreamKey, StreamId>,
+    /// For each device and type, the first index after those of the known streams.
+    next_index: HashMap<(DeviceId, StreamType), u32>,
     slots: SlotTable,
     inference: InferenceCache,
     events: EventTable,
@@ -258,6 +267,8 @@ pub struct Builder {
     fence: Clock,
     /// Counts the changes of `fence`.
     fence_epoch: u64,
+    /// The points behind the last barrier.
+    behind_barrier: Clock,
     /// The points that the host has observed.
     observed: Clock,
     /// The op that fills free memory, if memory is checked.
@@ -289,6 +300,8 @@ impl Builder {
             whole_history: config.whole_history,
             protection: Protection::default(),
             streams: Vec::new(),
+            ids: HashMap::new(),
+            next_index: HashMap::new(),
             slots: SlotTable::new(config.sync == SyncPolicy::LastUsedStream),
             inference: InferenceCache::default(),
             events: EventTable::default(),
@@ -296,6 +309,7 @@ impl Builder {
             planner: Planner::new(),
             fence: Clock::new(),
             fence_epoch: 0,
+            behind_barrier: Clock::new(),
             observed: Clock::new(),
             scrub: None,
             stats: Stats::default(),
@@ -391,15 +405,15 @@ impl Builder {
     /// # Errors
     /// The catalog has no such stream, or it is known in another mode.
     pub fn stream_with_mode(&mut self, key: &StreamKey, mode: StreamMode) -> Result<StreamId> {
-        if let Some(at) = self.streams.iter().position(|t| t.decl.key == *key) {
-            let known = self.streams[at].decl.mode;
+        if let Some(id) = self.known_id(key) {
+            let known = self.streams[id.index()].decl.mode;
             if known != mode {
                 return Err(Error::Invalid {
                     what: "stream",
                     message: format!("{key} is {}, not {}", known.name(), mode.name()),
                 });
             }
-            return Ok(StreamId(at as u16));
+            return Ok(id);
         }
         let facts = self.catalog.describe(key)?;
         if self.streams.len() > usize::from(u16::MAX) {
@@ -415,8 +429,36 @@ impl Builder {
         if self.whole_history {
             track.keep_history();
         }
+        let id = StreamId(self.streams.len() as u16);
         self.streams.push(track);
-        Ok(StreamId((self.streams.len() - 1) as u16))
+        self.ids.insert(key.clone(), id);
+        let next = self.next_index.entry((key.device.clone(), key.ty)).or_default();
+        *next = (*next).max(key.index.saturating_add(1));
+        Ok(id)
+    }
+
+    /// Returns the stream of this key, if it is known.
+    pub fn known_id(&self, key: &StreamKey) -> Option<StreamId> {
+        self.ids.get(key).copied()
+    }
+
+    /// Returns the first index from which on no stream of this device and type is known.
+    pub fn next_index(&self, device: &DeviceId, ty: StreamType) -> u32 {
+        self.next_index.get(&(device.clone(), ty)).copied().unwrap_or_default()
+    }
+
+    /// Whether the host has observed that `point` completed, or it is behind a barrier.
+    pub fn has_observed(&self, point: Point) -> bool {
+        self.fence.covers(point)
+    }
+
+    /// Frees the memory of a stream's earlier clocks and events. A later wait for one of its points
+    /// adds the point alone.
+    pub fn forget_history(&mut self, stream: StreamId) {
+        let Some(track) = self.streams.get_mut(stream.index()) else { return };
+        for (event, _) in track.forget_history() {
+            self.events.release(event);
+        }
     }
 
     /// Returns the known streams, by id.
@@ -508,7 +550,7 @@ impl Builder {
         sink.emit(Instruction { body, origin: origin.clone() });
     }
 
-    /// Takes the next point of a stream, after joining the fence to the stream's clock.
+    /// Takes the next point of a stream.
     fn next(&mut self, stream: StreamId) -> Point {
         self.catch_up(stream);
         let track = &mut self.streams[stream.index()];
@@ -516,12 +558,16 @@ impl Builder {
         Point::new(stream, track.seq)
     }
 
-    /// Joins the fence to a stream's clock, from the stream's next point on.
+    /// Brings a stream's clock up to date, if the fence has grown.
     fn catch_up(&mut self, stream: StreamId) {
         let track = &mut self.streams[stream.index()];
         if track.fence_epoch != self.fence_epoch {
             track.fence_epoch = self.fence_epoch;
-            track.learn(track.seq + 1, &self.fence);
+            if self.whole_history {
+                track.join_fence(&self.fence);
+            } else {
+                track.leave_out(&self.fence);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A builder without a machine, for lists that are made before anything runs.
 
 use millstream_types::{
-    DeviceId, Error, Origin, Point, Result, StreamId, StreamKey, StreamType, TensorSpec,
+    DeviceId, Error, Origin, Point, Result, StorageId, StreamId, StreamKey, StreamType, TensorSpec,
 };
 
 use crate::builder::{Builder, Call, Need, Outcome, Outputs, Sink, TensorRef};
@@ -9,6 +9,7 @@ use crate::catalog::{StreamCatalog, StreamFacts};
 use crate::list::{External, InstructionList};
 use crate::recorder::ListRecorder;
 use crate::table::Instruction;
+use crate::text::OpNames;
 
 /// A catalog that has every stream: those of `cpu` wait by the host, those of any other device
 /// wait for one another on the device. A type that is not built in runs kernels.
@@ -84,7 +85,7 @@ impl Builder {
     /// # Errors
     /// As [`Builder::call`], or the memory is used up.
     pub fn call_offline(&mut self, sink: &mut dyn Sink, call: &Call<'_>) -> Result<Outputs> {
-        self.known_stream(call.stream)?;
+        self.runs_kernels(call.stream)?;
         loop {
             match self.call_anew(sink, call, None)? {
                 Outcome::Done(outputs) => return Ok(outputs),
@@ -129,6 +130,16 @@ impl Builder {
         })
     }
 
+    /// Returns the declarations of all live tensors, without names, each with its storage.
+    pub fn externals(&self) -> impl Iterator<Item = (External, StorageId)> + '_ {
+        self.live_tensors().map(|tensor| {
+            let storage = self.slots.storage_of(tensor);
+            let of = self.slots.storage(storage);
+            let (spec, name) = (self.slots.spec(tensor).clone(), String::new());
+            (External { tensor, name, spec, bytes: of.bytes, arena: of.arena }, storage)
+        })
+    }
+
     /// Ends a list of this builder's instructions: declares its streams, arenas and ops.
     pub fn finish_list(&self, mut recorder: ListRecorder) -> InstructionList {
         for decl in self.streams() {
@@ -137,7 +148,7 @@ impl Builder {
         for device in self.planner().devices() {
             recorder.arena(device.clone());
         }
-        recorder.ops(self.ops().iter().map(|op| op.name()));
+        recorder.ops(OpNames::of(self.ops().clone()));
         recorder.finish()
     }
 }
@@ -154,6 +165,10 @@ pub struct OfflineSink {
 impl Sink for OfflineSink {
     fn emit(&mut self, instruction: Instruction) {
         self.recorder.push(&instruction);
+    }
+
+    fn scalars(&self) -> usize {
+        self.recorder.list().scalars.len()
     }
 
     fn reached(&self, _: Point) -> bool {

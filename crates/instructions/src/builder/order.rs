@@ -173,10 +173,8 @@ impl Builder {
         global: bool,
         origin: &Origin,
     ) -> Result<Point> {
-        self.known_stream(stream)?;
         let kind = if global { Kind::GlobalSync } else { Kind::Barrier };
         self.runs(stream, kind)?;
-        let at = self.next(stream);
         let tails = (0..self.streams.len()).map(|s| self.tail(StreamId(s as u16)));
         let tails: SmallVec<[Point; 8]> = tails.collect();
         for tail in tails {
@@ -184,33 +182,32 @@ impl Builder {
             self.fence.join(&passed);
         }
         self.fence_epoch += 1;
-        // The barrier's own clock holds the fence, so that a wait for the barrier implies it.
-        let track = &mut self.streams[stream.index()];
-        track.learn(at.seq, &self.fence);
+        self.behind_barrier.clone_from(&self.fence);
+        let at = self.next(stream);
+        self.fence.add(at);
         let body = if global { Body::GlobalSync { at } } else { Body::Barrier { at } };
         self.emit(sink, body, origin);
         Ok(at)
     }
 
-    /// Refuses a stream that only orders others.
+    /// Refuses a stream that runs no ops.
+    #[inline]
     pub(super) fn runs_kernels(&self, stream: StreamId) -> Result<()> {
-        self.known_stream(stream)?;
-        let track = &self.streams[stream.index()];
-        if track.runs_ops {
-            return Ok(());
+        match self.streams.get(stream.index()) {
+            Some(track) if track.runs_ops => Ok(()),
+            _ => self.runs(stream, Kind::OpCall),
         }
-        let key = &track.decl.key;
-        let message = format!("{key}: streams of this type run no ops");
-        Err(Error::Invalid { what: "stream", message })
     }
 
-    /// Refuses a stream that does not run instructions of this kind.
+    /// Refuses a stream that does not run instructions of this kind, by the table.
     pub(super) fn runs(&self, stream: StreamId, kind: Kind) -> Result<()> {
+        self.known_stream(stream)?;
         let StreamDecl { key, work, .. } = &self.streams[stream.index()].decl;
         if kind.runs_on().allows(*work) {
             return Ok(());
         }
-        let message = format!("{key}: expected one of type {}", kind.runs_on());
+        let (types, kind) = (kind.runs_on(), kind.name());
+        let message = format!("{key}: expected one of type {types} for {kind}");
         Err(Error::Invalid { what: "stream", message })
     }
 
@@ -218,6 +215,11 @@ impl Builder {
     /// on.
     pub fn observe(&mut self, sink: &mut dyn Sink, points: &[Point], origin: &Origin) {
         for &point in points {
+            // Clocks leave out the points behind the fence. The host has observed those of them
+            // that are behind a barrier once it has observed a point after the barrier.
+            if !self.behind_barrier.covers(point) {
+                self.observed.join(&self.behind_barrier);
+            }
             self.observed.join(&self.passed(point));
         }
         let mut news = Frontier::new();

@@ -57,7 +57,6 @@ impl Builder {
         outer: Option<SectionId>,
         origin: &Origin,
     ) -> Result<SectionId> {
-        self.known_stream(stream)?;
         self.runs(stream, Kind::CriticalSectionBegin)?;
         if tensors.is_empty() {
             let message = "a critical section holds at least one tensor".to_owned();
@@ -161,7 +160,7 @@ impl Builder {
     /// Calls a function of the program with a tensor's memory.
     ///
     /// # Errors
-    /// The tensor was released or is held.
+    /// The tensor was released or is held, or the stream runs no functions of the program.
     #[expect(clippy::too_many_arguments, reason = "one for each field of the instruction")]
     pub fn access_blob(
         &mut self,
@@ -173,7 +172,7 @@ impl Builder {
         section: Option<SectionId>,
         origin: &Origin,
     ) -> Result<Point> {
-        self.known_stream(stream)?;
+        self.runs(stream, Kind::AccessBlobByCallback)?;
         self.usable(tensor, section)?;
         // Overwriting a part of a storage keeps the content of the rest.
         let access = if access == Access::Write { self.write_access(tensor) } else { access };
@@ -188,7 +187,7 @@ impl Builder {
     /// Copies a tensor's data to the host.
     ///
     /// # Errors
-    /// The tensor was released or is held.
+    /// The tensor was released or is held, or the stream reads nothing.
     pub fn sync_read(
         &mut self,
         sink: &mut dyn Sink,
@@ -198,7 +197,7 @@ impl Builder {
         section: Option<SectionId>,
         origin: &Origin,
     ) -> Result<Point> {
-        self.known_stream(stream)?;
+        self.runs(stream, Kind::SyncRead)?;
         self.usable(tensor, section)?;
         let operand = Operand { tensor: tensor.id, access: Access::Read };
         self.wait_for_operands(sink, stream, &[operand], origin);

@@ -139,6 +139,7 @@ impl Builder {
         self.catch_up(stream);
         let track = &self.streams[stream.index()];
         let mut clock = track.known.frontier();
+        clock.join(&self.fence.frontier());
         if track.decl.mode == StreamMode::InOrder {
             clock.add(self.tail(stream));
         }

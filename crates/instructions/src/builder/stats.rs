@@ -89,3 +89,30 @@ impl Stats {
         self.kinds.iter().sum()
     }
 }
+
+/// How often calls were found in the inference cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InferenceStats {
+    /// Calls that were emitted without asking their schema.
+    pub hits: u64,
+    /// Calls that could have been kept, and were not found.
+    pub misses: u64,
+    /// Calls that are never kept: into given tensors, within a critical section, on operands of
+    /// another device's memory, of a result whose size depends on data.
+    pub passed: u64,
+    /// Entries that gave their place to another call.
+    pub replaced: u64,
+}
+
+impl InferenceStats {
+    /// Returns the counts since `earlier` ones of the same builder.
+    #[must_use]
+    pub const fn since(self, earlier: InferenceStats) -> InferenceStats {
+        InferenceStats {
+            hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
+            passed: self.passed - earlier.passed,
+            replaced: self.replaced - earlier.replaced,
+        }
+    }
+}

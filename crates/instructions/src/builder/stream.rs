@@ -10,6 +10,7 @@ use crate::builder::clock::Clock;
 use crate::catalog::StreamFacts;
 use crate::list::StreamDecl;
 use crate::planner::{ArenaId, Knowledge};
+use crate::table::Kind;
 
 /// The number of earlier clocks that a stream keeps. A wait for a point before them adds the point
 /// alone, which is right, but less than could be known.
@@ -32,11 +33,13 @@ pub(super) struct StreamTrack {
     pub(super) copies: Vec<DeviceId>,
     /// Whether the program has promised that released memory is free for every stream.
     pub(super) trusting: bool,
-    /// Whether it runs ops. Other streams only order.
+    /// Whether it runs ops, by the table.
     pub(super) runs_ops: bool,
     /// The sequence number of the last instruction.
     pub(super) seq: u64,
-    /// The clock of the next instruction. On a pool it grows at fences alone.
+    /// The clock of the next instruction. Points behind the builder's fence are left out, unless
+    /// the whole history is kept: every stream knows them without its own clock. A pool's clock
+    /// has no others.
     pub(super) known: Clock,
     /// Counts the changes of `known`.
     pub(super) version: u64,
@@ -44,6 +47,7 @@ pub(super) struct StreamTrack {
     pub(super) events: SmallVec<[(EventId, u64); RECENT_EVENTS]>,
     /// The most events that it keeps.
     pub(super) most_events: usize,
+    /// The builder's `fence_epoch` at which the points behind the fence were last left out.
     pub(super) fence_epoch: u64,
     /// Points that the next instruction with operands waits for besides.
     pub(super) requested: SmallVec<[Point; 2]>,
@@ -92,7 +96,7 @@ impl History {
 impl StreamTrack {
     pub(super) fn new(decl: StreamDecl, memory: ArenaId, facts: StreamFacts) -> StreamTrack {
         StreamTrack {
-            runs_ops: !decl.work.is_order_only(),
+            runs_ops: Kind::OpCall.runs_on().allows(decl.work),
             decl,
             memory,
             reads: facts.reads,
@@ -122,15 +126,29 @@ impl StreamTrack {
         self.decl.mode == StreamMode::Pool
     }
 
-    /// Joins `news` to the stream's clock, from the sequence number `from` on.
-    pub(super) fn learn(&mut self, from: u64, news: &Clock) {
-        if self.known.join(news) {
+    /// Joins the builder's fence to the stream's clock, from the next instruction on.
+    pub(super) fn join_fence(&mut self, fence: &Clock) {
+        if self.known.join(fence) {
             self.version += 1;
             if self.is_pool() {
                 self.passed.join(&self.known);
             }
-            self.remember(from);
+            self.remember(self.seq + 1);
         }
+    }
+
+    /// Leaves the points behind the builder's fence out. So a clock takes memory only for streams
+    /// with instructions that the host has not observed, and streams that wait for the host take
+    /// none for one another.
+    pub(super) fn leave_out(&mut self, fence: &Clock) {
+        self.known.prune(fence);
+        self.passed.prune(fence);
+    }
+
+    /// Frees the memory of earlier clocks, and returns the stream's events.
+    pub(super) fn forget_history(&mut self) -> SmallVec<[(EventId, u64); RECENT_EVENTS]> {
+        (self.history.starts, self.history.clocks) = (VecDeque::new(), VecDeque::new());
+        std::mem::take(&mut self.events)
     }
 
     /// Records that the instruction number `from` has waited for `until`, and so for the points
@@ -173,7 +191,7 @@ impl Knowledge for Known<'_> {
         track.trusting
             || (point.stream == stream && !track.is_pool())
             || track.known.covers(point)
-            || (track.fence_epoch != self.fence_epoch && self.fence.covers(point))
+            || self.fence.covers(point)
     }
 
     fn version(&self, stream: StreamId) -> u64 {

@@ -101,12 +101,12 @@ impl Builder {
         for (tensor, access) in uses {
             self.for_each_hazard(stream, tensor, access, |p| {
                 let bit = 1 << (p.stream.0 % 64);
-                if !knows.covers(p) {
-                    add_hazard(&mut open, p);
-                } else if self.fence.covers(p) {
+                if self.fence.covers(p) {
                     fenced |= bit;
-                } else {
+                } else if knows.covers(p) {
                     known |= bit;
+                } else {
+                    add_hazard(&mut open, p);
                 }
             });
         }

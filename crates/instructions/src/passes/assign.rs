@@ -56,7 +56,7 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
             (best, shortest) = (Some(spread), time);
         }
     }
-    Ok(best.map_or_else(|| list.clone(), Rebuilt::placed))
+    Ok(best.and_then(Rebuilt::placed).unwrap_or_else(|| list.clone()))
 }
 
 /// The streams whose instructions may move, by device.

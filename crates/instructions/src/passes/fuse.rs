@@ -58,8 +58,9 @@ pub(super) fn fuse(list: &InstructionList, options: &PassOptions<'_>) -> Result<
         let rebuilt = waits::needed(&facts, &plan, options)?;
         let fused = match memory {
             Memory::Planned => rebuilt.placed(),
-            Memory::Kept => rebuilt.list,
+            Memory::Kept => Some(rebuilt.list),
         };
+        let Some(fused) = fused else { continue };
         let (after, before) = (arena_bytes(&fused), arena_bytes(list));
         if after.iter().zip(&before).all(|(after, before)| after <= before)
             && sync_points(&fused) <= sync_points(list)
@@ -142,7 +143,7 @@ impl Groups {
     /// Returns the plan of a list with these groups.
     fn plan<'a>(&self, old: &Plan<'a>) -> Plan<'a> {
         let mut plan = old.clone();
-        let op = Arc::make_mut(&mut plan.ops).id(FUSED);
+        let op = plan.ops.id(FUSED);
         let is_gone = |body: &Body| {
             if let Body::AllocateTensor { tensor, .. } | Body::ReleaseTensor { tensor } = body {
                 return self.tensors.contains(tensor);
@@ -232,8 +233,9 @@ impl Grouping<'_> {
         let target = self.facts.storage_of(end.output);
         let keeps = |tensor: &TensorId| {
             let storage = self.facts.storage_of(*tensor);
-            let mut changes = self.uses[storage].changes.iter();
-            storage != target && !changes.any(|k| (new + 1..last).contains(k))
+            let changes = &self.uses[storage].changes;
+            let next = changes.get(changes.partition_point(|k| *k <= new));
+            storage != target && next.is_none_or(|k| *k >= last)
         };
         new < last
             && call.is_private

@@ -25,6 +25,7 @@ pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Resul
             Waits::Needed => waits::needed(&facts, &plan, options)?.placed(),
             Waits::Kept | Waits::Replayed => rebuild(&facts, &plan)?.placed(),
         };
+        let Some(planned) = planned else { continue };
         let after = arena_bytes(&planned);
         let is_larger = after.iter().zip(&before).any(|(after, before)| after > before);
         if !is_larger && after != before && sync_points(&planned) <= sync_points(list) {

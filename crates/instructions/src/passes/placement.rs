@@ -9,6 +9,8 @@
 
 use std::cmp::Reverse;
 
+use smallvec::SmallVec;
+
 use millstream_types::StreamId;
 
 use crate::frontier::Frontier;
@@ -53,39 +55,82 @@ const fn rounded(bytes: u64) -> u64 {
     }
 }
 
-/// Returns an offset for each owner. The owners are in the order of their instructions.
-pub(super) fn offsets(owners: &[Owner], streams: usize) -> Vec<u64> {
+/// The number of conflicts that are examined for a list of few owners, and for each owner of a list
+/// of many. A list whose owners nearly all live at once has the square of their number, and little
+/// to share.
+const MOST_CONFLICTS: (usize, usize) = (32 << 20, 64);
+
+/// Returns an offset for each owner. The owners are in the order of their instructions. Returns
+/// none if that would take more than [`MOST_CONFLICTS`].
+pub(super) fn offsets(owners: &[Owner], streams: usize) -> Option<Vec<u64>> {
     let conflicts = Conflicts::of(owners, streams);
     let mut order: Vec<usize> = (0..owners.len()).filter(|&k| owners[k].bytes > 0).collect();
     order.sort_by_key(|&k| (Reverse(rounded(owners[k].bytes)), k));
     let mut offsets = vec![0; owners.len()];
-    // The owner for which each one was last found to be in conflict.
-    let mut found = vec![usize::MAX; owners.len()];
-    // The placed owners of each arena, in the order of their offsets.
-    let mut placed: Vec<Vec<usize>> = Vec::new();
+    let mut is_placed = vec![false; owners.len()];
+    // The placed owners that one is in conflict with: where each lies, and its number.
+    let mut found: Vec<(u64, usize)> = Vec::new();
+    let mut left = MOST_CONFLICTS.0.max(MOST_CONFLICTS.1 * owners.len());
     for k in order {
-        let (arena, want) = (owners[k].arena.index(), rounded(owners[k].bytes));
-        if placed.len() <= arena {
-            placed.resize(arena + 1, Vec::new());
-        }
-        conflicts.each(k, |other| found[other] = k);
+        let (arena, want) = (owners[k].arena, rounded(owners[k].bytes));
+        found.clear();
+        let mut examined = 0;
+        conflicts.each(k, |other| {
+            examined += 1;
+            if is_placed[other] && owners[other].arena == arena {
+                found.push((offsets[other], other));
+            }
+        });
+        left = left.checked_sub(examined)?;
+        found.sort_unstable();
         let (mut end, mut best) = (0, None::<(u64, u64)>);
-        for &other in placed[arena].iter().filter(|other| found[**other] == k) {
-            let at = offsets[other];
+        for &(at, other) in &found {
             if at > end && at - end >= want && best.is_none_or(|(gap, _)| at - end < gap) {
                 best = Some((at - end, end));
             }
             end = end.max(at.saturating_add(rounded(owners[other].bytes)));
         }
         offsets[k] = best.map_or(end, |(_, at)| at);
-        let at = placed[arena].partition_point(|&other| offsets[other] <= offsets[k]);
-        placed[arena].insert(at, k);
+        is_placed[k] = true;
     }
-    offsets
+    Some(offsets)
 }
 
-/// The number of owners whose ends are summed up.
-const BLOCK: usize = 64;
+/// The last end of each range of owners, as a binary tree: the children of node `n` are nodes `2n`
+/// and `2n + 1`, and the leaves are the owners.
+struct Ends {
+    last: Vec<usize>,
+    leaves: usize,
+}
+
+impl Ends {
+    fn of(owners: &[Owner]) -> Ends {
+        let leaves = owners.len().next_power_of_two();
+        let mut last = vec![0; 2 * leaves];
+        owners.iter().enumerate().for_each(|(k, owner)| last[leaves + k] = owner.end());
+        (1..leaves).rev().for_each(|n| last[n] = last[2 * n].max(last[2 * n + 1]));
+        Ends { last, leaves }
+    }
+
+    /// Calls `found` with each of the first `count` owners that ends at `instruction` or later.
+    fn each(&self, count: usize, instruction: usize, found: &mut impl FnMut(usize)) {
+        // The nodes to be examined, each with its first owner and the number of its owners.
+        let mut open: SmallVec<[(usize, usize, usize); 32]> = SmallVec::new();
+        open.push((1, 0, self.leaves));
+        while let Some((node, first, owners)) = open.pop() {
+            if first >= count || self.last[node] < instruction {
+                continue;
+            }
+            if owners == 1 {
+                found(first);
+                continue;
+            }
+            let half = owners / 2;
+            open.push((2 * node + 1, first + half, half));
+            open.push((2 * node, first, half));
+        }
+    }
+}
 
 /// The pairs of owners that may not share bytes. They are many, and found from a few sorted tables.
 struct Conflicts<'a> {
@@ -93,8 +138,7 @@ struct Conflicts<'a> {
     streams: usize,
     /// For each owner and stream, the last point that is known where the owner begins.
     known: Vec<u64>,
-    /// The last end of each block of owners.
-    ends: Vec<usize>,
+    ends: Ends,
     /// For each stream, the owners that begin on it.
     begun: Vec<Vec<usize>>,
     /// For each stream, the owners that it uses, by the number of the last use.
@@ -112,21 +156,14 @@ impl<'a> Conflicts<'a> {
             owner.uses.iter().for_each(|p| used[p.stream.index()].push((p.seq, k)));
         }
         used.iter_mut().for_each(|used| used.sort_unstable());
-        let last = |block: &[Owner]| block.iter().map(Owner::end).max().unwrap_or(0);
-        let ends = owners.chunks(BLOCK).map(last).collect();
-        Conflicts { owners, streams, known, ends, begun, used }
+        Conflicts { owners, streams, known, ends: Ends::of(owners), begun, used }
     }
 
     /// Calls `found` with each owner that may not share bytes with `k`, with some of them twice.
     fn each(&self, k: usize, mut found: impl FnMut(usize)) {
         let owner = &self.owners[k];
         // Those that live where it begins, and those that begin while it lives.
-        for (block, &end) in self.ends.iter().enumerate().take(k / BLOCK + 1) {
-            if end >= owner.instruction {
-                let block = block * BLOCK..k.min((block + 1) * BLOCK);
-                block.filter(|&a| self.owners[a].end() >= owner.instruction).for_each(&mut found);
-            }
-        }
+        self.ends.each(k, owner.instruction, &mut found);
         let until = self.owners.partition_point(|other| other.instruction <= owner.end());
         (k + 1..until).for_each(&mut found);
         // Those that end before it begins, with a use that is not known there.
@@ -219,6 +256,29 @@ mod tests {
         a.end() < b.instruction && a.uses.iter().all(|p| b.known.covers(p))
     }
 
+    /// A list of a great many owners that all live at once is left to the online planner.
+    #[test]
+    fn too_many_conflicts_are_not_examined() {
+        let owner = |instruction: usize| Owner {
+            instruction,
+            arena: ArenaId(0),
+            bytes: 400,
+            on: StreamId(0),
+            tails: Frontier::new(),
+            known: Frontier::new(),
+            end: None,
+            uses: Frontier::new(),
+        };
+        let owners = |count: usize| -> Vec<Owner> { (0..count).map(owner).collect() };
+        let few = offsets(&owners(3000), 1).unwrap();
+        assert_eq!(few.iter().max(), Some(&(2999 * GRANULARITY)));
+        assert_eq!(offsets(&owners(8000), 1), None);
+        // Each is over before the next but one.
+        let ended = |(k, owner): (usize, Owner)| Owner { end: Some(k + 1), ..owner };
+        let many: Vec<Owner> = owners(200_000).into_iter().enumerate().map(ended).collect();
+        assert_eq!(offsets(&many, 1).unwrap().iter().max(), Some(&GRANULARITY));
+    }
+
     proptest! {
         #[test]
         fn owners_that_are_not_ordered_share_no_bytes(owners in owners()) {
@@ -234,7 +294,7 @@ mod tests {
                     all.filter(|&o| o != k && clashes(&owners[o])).collect();
                 prop_assert_eq!(&found, &expected);
             }
-            let offsets = offsets(&owners, STREAMS);
+            let offsets = offsets(&owners, STREAMS).unwrap();
             for (k, owner) in owners.iter().enumerate() {
                 conflicts.each(k, |other| {
                     let apart = offsets[k] + owner.bytes <= offsets[other]

@@ -216,7 +216,8 @@ impl Exact {
         for (wait, &needs) in self.waits.iter().zip(needs).filter(|(w, _)| w.by_device) {
             let work = &self.work[&wait.source];
             let later = work[needs + 1..].iter();
-            let more = later.take_while(|w| self.may_need(wait, w, starts)).count();
+            // Both the places in the list and the ends grow along a stream.
+            let more = later.as_slice().partition_point(|w| self.may_need(wait, w, starts));
             intervals.entry(wait.source).or_default().insert((needs + more, needs));
         }
         let mut records = HashSet::new();

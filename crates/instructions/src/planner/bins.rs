@@ -13,18 +13,13 @@ const BINS: usize = 8 * 53;
 const WORDS: usize = BINS.div_ceil(64);
 
 /// Lists of free blocks. A block is in at most one list of one `Bins`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Bins {
-    heads: Box<[u32]>,
+    /// The first block of each bin, up to the largest bin that ever had one.
+    heads: Vec<u32>,
     occupied: [u64; WORDS],
     /// The bytes of all blocks in the bins.
     pub(super) bytes: u64,
-}
-
-impl Default for Bins {
-    fn default() -> Bins {
-        Bins { heads: vec![NONE; BINS].into(), occupied: [0; WORDS], bytes: 0 }
-    }
 }
 
 /// Returns the bin of blocks of this size, a multiple of [`GRANULARITY`].
@@ -42,6 +37,9 @@ impl Bins {
     pub(super) fn insert(&mut self, blocks: &mut [Block], at: u32) {
         let size = blocks[at as usize].size;
         let bin = bin(size);
+        if self.heads.len() <= bin {
+            self.heads.resize(bin + 1, NONE);
+        }
         let next = std::mem::replace(&mut self.heads[bin], at);
         (blocks[at as usize].before, blocks[at as usize].after) = (NONE, next);
         if next != NONE {

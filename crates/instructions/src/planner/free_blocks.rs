@@ -170,6 +170,7 @@ impl FreeBlocks {
                 }
             }
         }
+        self.queues.retain(|queue| !queue.entries.is_empty());
         self.version = version;
         None
     }

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use millstream_types::text::{Cursor, TextError, is_word, parse_attrs, print_attrs};
 use millstream_types::{
-    Access, Attrs, CallbackId, DType, Dims, EventId, Layout, ListId, OpId, Point, ReadId, StreamId,
-    TensorId, TensorSpec,
+    Access, Attrs, CallbackId, DType, Dims, EventId, Layout, ListId, OpId, Point, ReadId, ScalarId,
+    StreamId, TensorId, TensorSpec,
 };
 
 use crate::instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
@@ -72,6 +72,7 @@ id_fields! {
     CallbackId "a callback, as in cb0"
     ListId "a list, as in list0"
     ReadId "a read, as in read0"
+    ScalarId "a scalar, as in $0"
 }
 
 impl Field for ArenaId {

@@ -5,12 +5,13 @@ use std::fmt::Write;
 
 use millstream_types::nearest::nearest;
 use millstream_types::{
-    DeviceId, ListId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec, WorkKind,
-    WorkSet,
+    DeviceId, ListId, ScalarId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
+    WorkKind, WorkSet,
 };
 
 use crate::list::{External, InstructionList, StreamDecl};
 use crate::planner::ArenaId;
+use crate::scalar::{GeneratorDecl, ScalarDecl};
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError, instruction_at, print_instruction};
 use millstream_types::text::Cursor;
@@ -55,6 +56,12 @@ fn print_header(list: &InstructionList, prefix: &str, out: &mut String) {
     for External { tensor, name, spec, bytes, arena } in &list.externals {
         let of = format!("{name:?} {spec} in {bytes} bytes of {arena}");
         let _ = writeln!(out, "{prefix}external {tensor} {of}");
+    }
+    for (k, ScalarDecl { name, value }) in list.scalars.iter().enumerate() {
+        let _ = writeln!(out, "{prefix}scalar {}{k} {name:?} {value}", ScalarId::MARK);
+    }
+    for GeneratorDecl { seed, offset, draws } in &list.generators {
+        let _ = writeln!(out, "{prefix}generator seed {seed} offset {offset} draws {draws}");
     }
 }
 
@@ -155,6 +162,10 @@ fn parse_line(
         parse_arena(cursor, list)?;
     } else if cursor.eat("external") {
         parse_external(cursor, list, seen)?;
+    } else if cursor.eat("scalar") {
+        parse_scalar(cursor, list)?;
+    } else if cursor.eat("generator") {
+        parse_generator(cursor, list)?;
     } else {
         list.instructions.push(instruction_at(cursor, &mut list.ops)?);
         return Ok(true);
@@ -260,5 +271,34 @@ fn parse_external(
         return Err(cursor.error(format!("external {tensor} {name:?} is declared twice")));
     }
     list.externals.push(External { tensor, name, spec, bytes, arena });
+    Ok(())
+}
+
+fn parse_scalar(cursor: &mut Cursor<'_>, list: &mut InstructionList) -> Result<(), TextError> {
+    let id = ScalarId::parse(cursor, &mut OpNames::new())?;
+    counts_up(cursor, id.index(), list.scalars.len())?;
+    let start = cursor.clone();
+    let name = cursor.quoted()?;
+    if list.scalars.iter().any(|scalar| scalar.name == name) {
+        return Err(start.error(format!("scalar {name:?} is declared twice")));
+    }
+    let start = cursor.clone();
+    let value = cursor.until(&[' ', '\t', '#'], "a whole number")?;
+    let value = value.parse().map_err(|_| start.expected("a whole number of 64 bits"))?;
+    cursor.comment()?;
+    list.scalars.push(ScalarDecl { name, value });
+    Ok(())
+}
+
+fn parse_generator(cursor: &mut Cursor<'_>, list: &mut InstructionList) -> Result<(), TextError> {
+    let ops = &mut OpNames::new();
+    cursor.expect("seed")?;
+    let seed = ScalarId::parse(cursor, ops)?;
+    cursor.expect("offset")?;
+    let offset = ScalarId::parse(cursor, ops)?;
+    cursor.expect("draws")?;
+    let draws = cursor.number("the number of draws")?;
+    cursor.comment()?;
+    list.generators.push(GeneratorDecl { seed, offset, draws });
     Ok(())
 }

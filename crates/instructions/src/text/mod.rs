@@ -13,6 +13,7 @@ use std::fmt;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use millstream_ops::OpRegistry;
 use millstream_types::nearest::nearest;
 use millstream_types::text::Cursor;
 use millstream_types::{OpId, Origin};
@@ -23,12 +24,46 @@ pub use millstream_types::text::TextError;
 
 pub use list::{is_list, parse_list, parse_list_with_lines, print_list};
 
-/// The names behind the op ids of a list.
+/// The names behind the op ids of a list. Clones share them.
+#[derive(Clone, Debug)]
+pub struct OpNames(Names);
+
+#[derive(Clone, Debug)]
+enum Names {
+    /// The names of all ops of a registry, by their ids there.
+    Registry(Arc<OpRegistry>),
+    Own(Arc<Table>),
+}
+
 #[derive(Clone, Debug, Default)]
-pub struct OpNames {
+struct Table {
     names: Vec<Arc<str>>,
     // The first id of each name, so that a text with many ops is read in linear time.
     ids: HashMap<Arc<str>, OpId>,
+}
+
+impl Table {
+    fn add(&mut self, name: Arc<str>) -> OpId {
+        let id = OpId(self.names.len() as u32);
+        self.names.push(name.clone());
+        *self.ids.entry(name).or_insert(id)
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Table {
+    fn from_iter<T: IntoIterator<Item = &'a str>>(names: T) -> Table {
+        let mut table = Table::default();
+        for name in names {
+            table.add(name.into());
+        }
+        table
+    }
+}
+
+impl Default for OpNames {
+    fn default() -> OpNames {
+        OpNames(Names::Own(Arc::default()))
+    }
 }
 
 impl OpNames {
@@ -37,28 +72,39 @@ impl OpNames {
         OpNames::default()
     }
 
-    fn add(&mut self, name: Arc<str>) -> OpId {
-        let id = OpId(self.names.len() as u32);
-        self.names.push(name.clone());
-        *self.ids.entry(name).or_insert(id)
+    /// Returns the names of a registry's ops, by their ids there. It takes no memory of its own.
+    pub const fn of(ops: Arc<OpRegistry>) -> OpNames {
+        OpNames(Names::Registry(ops))
     }
 
     /// Returns the id of `name`, which is added if it is new.
     pub fn id(&mut self, name: &str) -> OpId {
-        match self.ids.get(name) {
-            Some(&id) => id,
-            None => self.add(name.into()),
+        if let Some(id) = self.find(name) {
+            return id;
         }
+        let mut table = match std::mem::take(self).0 {
+            Names::Own(table) => table,
+            Names::Registry(ops) => Arc::new(ops.iter().map(|op| op.name()).collect()),
+        };
+        let id = Arc::make_mut(&mut table).add(name.into());
+        *self = OpNames(Names::Own(table));
+        id
     }
 
     /// Returns the first id of `name`, if there is one.
     pub fn find(&self, name: &str) -> Option<OpId> {
-        self.ids.get(name).copied()
+        match &self.0 {
+            Names::Registry(ops) => ops.id(name).ok(),
+            Names::Own(table) => table.ids.get(name).copied(),
+        }
     }
 
     /// Returns the name of `op`, if it has one.
     pub fn get(&self, op: OpId) -> Option<&str> {
-        self.names.get(op.index()).map(|n| &**n)
+        match &self.0 {
+            Names::Registry(ops) => ops.get(op).map(|op| op.name()),
+            Names::Own(table) => table.names.get(op.index()).map(|name| &**name),
+        }
     }
 
     /// Returns the name of `op`, or `?`.
@@ -68,13 +114,17 @@ impl OpNames {
 
     /// Returns the names, by id.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(|n| &**n)
+        (0..).map_while(|op| self.get(OpId(op)))
     }
 }
 
 impl PartialEq for OpNames {
     fn eq(&self, other: &OpNames) -> bool {
-        self.names == other.names
+        match (&self.0, &other.0) {
+            (Names::Registry(one), Names::Registry(other)) if Arc::ptr_eq(one, other) => true,
+            (Names::Own(one), Names::Own(other)) => one.names == other.names,
+            _ => self.iter().eq(other.iter()),
+        }
     }
 }
 
@@ -82,11 +132,7 @@ impl Eq for OpNames {}
 
 impl<'a> FromIterator<&'a str> for OpNames {
     fn from_iter<T: IntoIterator<Item = &'a str>>(names: T) -> OpNames {
-        let mut made = OpNames::new();
-        for name in names {
-            made.add(name.into());
-        }
-        made
+        OpNames(Names::Own(Arc::new(names.into_iter().collect())))
     }
 }
 

@@ -8,13 +8,13 @@ use proptest::sample::select;
 
 use millstream_instructions::text::OpNames;
 use millstream_instructions::{
-    ArenaId, Body, External, Instruction, InstructionList, Kind, Operand, Operands, Placement,
-    Priority, Resolution, StreamDecl, Via,
+    ArenaId, Body, External, GeneratorDecl, Instruction, InstructionList, Kind, Operand, Operands,
+    Placement, Priority, Resolution, ScalarDecl, StreamDecl, Via,
 };
 use millstream_types::{
     Access, AttrValue, Attrs, CallbackId, DType, DeviceId, EventId, Layout, ListId, OpId, Origin,
-    Point, ReadId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec, WorkKind,
-    WorkSet,
+    Point, ReadId, ScalarId, ScalarUse, StreamId, StreamKey, StreamMode, StreamType, TensorId,
+    TensorSpec, WorkKind, WorkSet,
 };
 
 /// Names of ops, some of which need quotes.
@@ -82,6 +82,9 @@ fn values() -> impl Strategy<Value = AttrValue> {
         vec(any::<i64>(), 0..4).prop_map(AttrValue::Ints),
         vec(floats(), 0..4).prop_map(AttrValue::Floats),
         select(DType::ALL.to_vec()).prop_map(AttrValue::DType),
+        (any::<u32>(), any::<i64>()).prop_map(|(scalar, plus)| {
+            AttrValue::Scalar(ScalarUse { scalar: ScalarId(scalar), plus })
+        }),
     ]
 }
 
@@ -182,11 +185,12 @@ pub(crate) fn body(kind: Kind) -> BoxedStrategy<Body> {
         Kind::CriticalSectionEnd => (at, operands())
             .prop_map(|(at, operands)| Body::CriticalSectionEnd { at, operands })
             .boxed(),
-        Kind::LazyJobLauncher => (at, any::<u32>(), operands())
-            .prop_map(|(at, list, operands)| Body::LazyJobLauncher {
+        Kind::LazyJobLauncher => (at, any::<u32>(), operands(), proptest::option::of(attrs()))
+            .prop_map(|(at, list, operands, attrs)| Body::LazyJobLauncher {
                 at,
                 list: ListId(list),
                 operands,
+                attrs: attrs.map(Arc::new),
             })
             .boxed(),
     }
@@ -239,14 +243,24 @@ fn flat_list() -> impl Strategy<Value = InstructionList> {
         };
         (0u32..).zip(map).map(one).collect()
     });
-    (streams, vec(devices(), 0..3), externals, vec(instruction(), 0..12)).prop_map(
-        |(streams, arenas, externals, instructions)| InstructionList {
+    let scalars = btree_map(texts(), any::<i64>(), 0..4)
+        .prop_map(|map| map.into_iter().map(|(name, value)| ScalarDecl { name, value }).collect());
+    let generator = (any::<u32>(), any::<u32>(), any::<u64>()).prop_map(|(seed, offset, draws)| {
+        GeneratorDecl { seed: ScalarId(seed), offset: ScalarId(offset), draws }
+    });
+    let instructions = vec(instruction(), 0..12);
+    let parts =
+        (streams, vec(devices(), 0..3), externals, scalars, vec(generator, 0..3), instructions);
+    parts.prop_map(|(streams, arenas, externals, scalars, generators, instructions)| {
+        InstructionList {
             streams,
             arenas,
             externals,
+            scalars,
+            generators,
             executables: Vec::new(),
             ops: ops(),
             instructions,
-        },
-    )
+        }
+    })
 }

@@ -8,7 +8,7 @@ use millstream_types::{DType, DeviceId, StreamKey, StreamMode, TensorId, TensorS
 fn record(lines: &str) -> ListRecorder {
     let mut recorder = ListRecorder::new();
     let mut names: OpNames = ["add", "mul"].into_iter().collect();
-    recorder.ops(["add", "mul"]);
+    recorder.ops(["add", "mul"].into_iter().collect());
     for (k, line) in lines.lines().map(str::trim).filter(|l| !l.is_empty()).enumerate() {
         recorder.push(&parse_instruction(line, k + 1, &mut names).unwrap());
     }

@@ -158,9 +158,9 @@ fn errors_of_instructions() {
     7:26: expected ',', found "%1 read)"
     7:25: expected ',', found the end of the line
     7:27: argument 'a' is given twice
-    7:23: expected a number, true, false, a dtype, a text or a list, found "}"
-    7:23: expected a number, true, false, a dtype, a text or a list, found "f33}"
-    7:23: expected a number, true, false, a dtype, a text or a list, found "99999999999999999999}"
+    7:23: expected a number, true, false, a dtype, a scalar, a text or a list, found "}"
+    7:23: expected a number, true, false, a dtype, a scalar, a text or a list, found "f33}"
+    7:23: expected a number, true, false, a dtype, a scalar, a text or a list, found "99999999999999999999}"
     7:27: expected a number, found "x]}"
     7:37: expected 'at', found the end of the line
     7:18: expected an event, as in e0, found "s1"

@@ -1,22 +1,19 @@
 //! Kernels of the elementwise ops on complex numbers. Sums and products are computed in the dtype
-//! itself, everything else in f64, rounded once.
-//!
-//! Source of the formulas: W. Kahan, "Branch cuts for complex elementary functions", in "The State
-//! of the Art in Numerical Analysis", 1987; the division is that of R. L. Smith, CACM 5 (1962).
+//! itself, everything else in f64, rounded once, by `complex_functions`.
 
 use anyhow::Result;
 use millstream_ops::args::{Scalar, choice};
 use millstream_ops::arith::ROUNDING_MODES;
+use millstream_types::DType;
 use num_complex::Complex;
 
+use super::complex_functions::{
+    C, ONE, ZERO, acos, acosh, asin, asinh, atan, atanh, cos, cosh, exp, expm1, log, log1p, power,
+    quotient, sigmoid, sign, silu, sin, sinc, sinh, sqrt, tan, tanh,
+};
 use super::element::{Element, from_scalar};
 use super::elementwise::{Bind, Bound, Call, CallArgs, ElementwiseOp, Input, common_of};
 use super::function::{one, three, two};
-
-type C = Complex<f64>;
-
-const ZERO: C = C::new(0.0, 0.0);
-const ONE: C = C::new(1.0, 0.0);
 
 /// The argument names of two operands, the second of which may be the number `other`.
 const PAIR: [&str; 2] = ["", "other"];
@@ -45,21 +42,22 @@ const KERNELS: &[ElementwiseOp] = &[
     ("log2", |args| of_one(args, |z| log(z) / std::f64::consts::LN_2)),
     ("log10", |args| of_one(args, |z| log(z) / std::f64::consts::LN_10)),
     ("log1p", |args| of_one(args, log1p)),
-    ("sin", |args| of_one(args, |z| z.sin())),
-    ("cos", |args| of_one(args, |z| z.cos())),
-    ("tan", |args| of_one(args, |z| turned_back(tanh(turned(z))))),
-    ("sinh", |args| of_one(args, |z| z.sinh())),
-    ("cosh", |args| of_one(args, |z| z.cosh())),
+    ("sin", |args| of_one(args, sin)),
+    ("cos", |args| of_one(args, cos)),
+    ("tan", |args| of_one(args, tan)),
+    ("sinh", |args| of_one(args, sinh)),
+    ("cosh", |args| of_one(args, cosh)),
     ("tanh", |args| of_one(args, tanh)),
     ("asin", |args| of_one(args, asin)),
     ("acos", |args| of_one(args, acos)),
-    ("atan", |args| of_one(args, |z| turned_back(atanh(turned(z))))),
-    ("asinh", |args| of_one(args, |z| turned_back(asin(turned(z))))),
+    ("atan", |args| of_one(args, atan)),
+    ("asinh", |args| of_one(args, asinh)),
     ("acosh", |args| of_one(args, acosh)),
     ("atanh", |args| of_one(args, atanh)),
     ("sigmoid", |args| of_one(args, sigmoid)),
-    ("silu", |args| of_one(args, |z| z * sigmoid(z))),
+    ("silu", |args| of_one(args, silu)),
     ("sinc", |args| of_one(args, sinc)),
+    ("nan_to_num", nan_to_num),
     ("isnan", |args| of_one(args, |z| truth(z.re.is_nan() || z.im.is_nan()))),
     ("isinf", |args| of_one(args, |z| truth(z.re.is_infinite() || z.im.is_infinite()))),
     ("tanh_backward", |args| of_two(args, [""; 2], |grad, y| grad * (ONE - y * y).conj())),
@@ -225,6 +223,27 @@ fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
     })
 }
 
+/// Replaces NaN and infinities in both parts.
+fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
+    let call = Call::of(args, [""])?;
+    let common = call.common();
+    let most = if common == DType::C64 { f64::from(f32::MAX) } else { f64::MAX };
+    let number = |name, default: f64| anyhow::Ok(args.attrs.float(name)?.unwrap_or(default));
+    let (nan, high, low) = (number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?);
+    let part = move |v: f64| match v {
+        _ if v.is_nan() => nan,
+        f64::INFINITY => high,
+        f64::NEG_INFINITY => low,
+        _ => v,
+    };
+    complex!(common, T => {
+        call.bind(common, one(move |z: T| {
+            let z = z.carry();
+            T::from_complex(C::new(part(z.re), part(z.im)))
+        }))
+    })
+}
+
 /// `out = x + value · f(a, b)`.
 fn combined(args: &CallArgs<'_>, f: fn(C, C) -> C) -> Result<Bound> {
     let call = Call::of(args, [""; 3])?;
@@ -236,129 +255,4 @@ fn combined(args: &CallArgs<'_>, f: fn(C, C) -> C) -> Result<Bound> {
             T::from_complex(x.carry() + f(a.carry(), b.carry()) * value)
         }))
     })
-}
-
-/// Returns i · z.
-fn turned(z: C) -> C {
-    C::new(-z.im, z.re)
-}
-
-/// Returns -i · z.
-fn turned_back(z: C) -> C {
-    C::new(z.im, -z.re)
-}
-
-fn quotient(x: C, y: C) -> C {
-    if y.re.abs() >= y.im.abs() {
-        if y.re == 0.0 {
-            return C::new(x.re / y.re.abs(), x.im / y.im.abs());
-        }
-        let ratio = y.im / y.re;
-        let divisor = y.re + y.im * ratio;
-        C::new((x.re + x.im * ratio) / divisor, (x.im - x.re * ratio) / divisor)
-    } else {
-        let ratio = y.re / y.im;
-        let divisor = y.re * ratio + y.im;
-        C::new((x.re * ratio + x.im) / divisor, (x.im * ratio - x.re) / divisor)
-    }
-}
-
-/// Returns z divided by its absolute value; 0 for 0.
-fn sign(z: C) -> C {
-    let size = z.re.hypot(z.im);
-    if size == 0.0 { ZERO } else { z / size }
-}
-
-fn exp(z: C) -> C {
-    if z.im == 0.0 {
-        return C::new(z.re.exp(), z.im);
-    }
-    let size = z.re.exp();
-    C::new(size * z.im.cos(), size * z.im.sin())
-}
-
-fn expm1(z: C) -> C {
-    let half = (z.im / 2.0).sin();
-    C::new(z.re.exp_m1() * z.im.cos() - 2.0 * half * half, z.re.exp() * z.im.sin())
-}
-
-fn log(z: C) -> C {
-    C::new(z.re.hypot(z.im).ln(), z.im.atan2(z.re))
-}
-
-fn log1p(z: C) -> C {
-    let size = if z.re.abs() < 0.5 && z.im.abs() < 0.5 {
-        (z.re * (2.0 + z.re) + z.im * z.im).ln_1p() / 2.0
-    } else {
-        (1.0 + z.re).hypot(z.im).ln()
-    };
-    C::new(size, z.im.atan2(1.0 + z.re))
-}
-
-fn sqrt(z: C) -> C {
-    if z == ZERO {
-        return C::new(0.0, z.im);
-    }
-    let root = ((z.re.abs() + z.re.hypot(z.im)) / 2.0).sqrt();
-    if z.re >= 0.0 {
-        C::new(root, z.im / (2.0 * root))
-    } else {
-        C::new(z.im.abs() / (2.0 * root), root.copysign(z.im))
-    }
-}
-
-/// Powers of 0 are 0 where the real part of the exponent is positive, and NaN where it is zero.
-fn power(z: C, exponent: C) -> C {
-    if exponent == ZERO {
-        ONE
-    } else if z == ZERO {
-        if exponent.re > 0.0 {
-            ZERO
-        } else if exponent.re < 0.0 {
-            C::new(f64::INFINITY, f64::NAN)
-        } else {
-            C::new(f64::NAN, f64::NAN)
-        }
-    } else {
-        exp(exponent * log(z))
-    }
-}
-
-fn tanh(z: C) -> C {
-    if z.re.abs() > 20.0 {
-        let small = 4.0 * z.im.sin() * z.im.cos() * (-2.0 * z.re.abs()).exp();
-        return C::new(1f64.copysign(z.re), small);
-    }
-    quotient(z.sinh(), z.cosh())
-}
-
-fn asin(z: C) -> C {
-    let (s1, s2) = (sqrt(ONE - z), sqrt(ONE + z));
-    C::new(z.re.atan2((s1 * s2).re), (s1.conj() * s2).im.asinh())
-}
-
-fn acos(z: C) -> C {
-    let (s1, s2) = (sqrt(ONE - z), sqrt(ONE + z));
-    C::new(2.0 * s1.re.atan2(s2.re), (s2.conj() * s1).im.asinh())
-}
-
-fn acosh(z: C) -> C {
-    let (s1, s2) = (sqrt(z - ONE), sqrt(z + ONE));
-    C::new((s1.conj() * s2).re.asinh(), 2.0 * s1.im.atan2(s2.re))
-}
-
-fn atanh(z: C) -> C {
-    let size = z.im * z.im;
-    let re = (4.0 * z.re / ((1.0 - z.re) * (1.0 - z.re) + size)).ln_1p() / 4.0;
-    let im = (2.0 * z.im).atan2((1.0 - z.re) * (1.0 + z.re) - size) / 2.0;
-    C::new(re, im)
-}
-
-fn sigmoid(z: C) -> C {
-    quotient(ONE, ONE + exp(-z))
-}
-
-fn sinc(z: C) -> C {
-    let angle = z * std::f64::consts::PI;
-    if z == ZERO { ONE } else { quotient(angle.sin(), angle) }
 }

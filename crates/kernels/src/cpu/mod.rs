@@ -19,7 +19,7 @@
 //! | `row_plan`, `elementwise_kernel` | their loops over operands |
 //! | `elementwise_tiles` | their loops over transposed operands |
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
-//! | `complex` | elementwise ops on complex numbers |
+//! | `complex`, `complex_functions` | elementwise ops on complex numbers |
 //! | `special_functions` | Bessel and gamma functions, orthogonal polynomials |
 //! | `fused` | programs of elementwise calls |
 //! | `closure` | the refusal of functions that a run does not have |
@@ -62,6 +62,7 @@ mod closure;
 pub(crate) mod collective;
 mod compare;
 mod complex;
+mod complex_functions;
 mod compute;
 mod conv;
 mod conv_integer;

@@ -6,6 +6,7 @@ use millstream_ops::reduce::reduced;
 use millstream_types::element::C128;
 
 use super::Kernel;
+use super::complex_functions::{exp, log};
 use super::compute::Compute;
 use super::element::{Bool, Element, compute, float};
 use super::pairwise::interleaved;
@@ -211,6 +212,30 @@ fn norm(ctx: &KernelCtx<'_>) -> Result<()> {
     }
 }
 
+/// As [`logsumexp`], of complex numbers: the greatest real part is subtracted.
+fn complex_logsumexp(ctx: &KernelCtx<'_>) -> Result<()> {
+    let shift = |greatest: f64| if greatest.is_infinite() { 0.0 } else { greatest };
+    let leaf = |values: &[C128], _: usize| {
+        let greatest = values.iter().fold(f64::LEAST, |most, v| most.greater(v.re));
+        let sum: C128 = values.iter().map(|v| exp(v - shift(greatest))).sum();
+        [greatest, sum.re, sum.im]
+    };
+    let join = |a: [f64; 3], b: [f64; 3]| {
+        let greatest = a[0].greater(b[0]);
+        let part = |p: [f64; 3]| match (p[1], p[2]) == (0.0, 0.0) {
+            true => C128::ZERO,
+            false => C128::new(p[1], p[2]) * (shift(p[0]) - shift(greatest)).exp(),
+        };
+        let sum = part(a) + part(b);
+        [greatest, sum.re, sum.im]
+    };
+    let reduction = Reduction::new([f64::LEAST, 0.0, 0.0], &leaf, &join);
+    let dtype = ctx.operand(1)?.dtype;
+    reduce_to(ctx, dtype, &reduction, &|[greatest, re, im]: [f64; 3]| {
+        log(C128::new(re, im)) + shift(greatest)
+    })
+}
+
 /// Reduces to the maximum and the sum of the exponentials of the differences from it, so that no
 /// exponential overflows.
 fn logsumexp(ctx: &KernelCtx<'_>) -> Result<()> {
@@ -231,5 +256,8 @@ fn logsumexp(ctx: &KernelCtx<'_>) -> Result<()> {
     };
     let reduction = Reduction::new((f64::LEAST, 0.0), &leaf, &join);
     let dtype = ctx.operand(1)?.dtype;
+    if dtype.is_complex() {
+        return complex_logsumexp(ctx);
+    }
     reduce_to(ctx, dtype, &reduction, &|(greatest, sum)| sum.ln() + shift(greatest))
 }

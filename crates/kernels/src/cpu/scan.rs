@@ -5,6 +5,7 @@ use millstream_ops::args::dimension;
 use millstream_types::Dims;
 use millstream_types::element::C128;
 
+use super::complex_functions::log_sum;
 use super::compute::Compute;
 use super::copy::convert;
 use super::element::{Element, compute};
@@ -42,8 +43,8 @@ fn log_sums(ctx: &KernelCtx<'_>) -> Result<()> {
             most + (least - most).exp().ln_1p()
         }
     };
-    let none: Step<C128> = (C128::new(f64::NAN, f64::NAN), |a, _| a);
-    scan(ctx, (f64::NEG_INFINITY, add), (0, i64::wrapping_add), none)
+    let complex: Step<C128> = (C128::new(f64::NEG_INFINITY, 0.0), log_sum);
+    scan(ctx, (f64::NEG_INFINITY, add), (0, i64::wrapping_add), complex)
 }
 
 /// `cummax(x; dim)` and `cummin(x; dim)`.

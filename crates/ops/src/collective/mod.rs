@@ -255,7 +255,11 @@ fn rank(call: CallSpec<'_>, name: &str) -> Result<()> {
 fn reduces(call: CallSpec<'_>, op: &str) -> Result<()> {
     let reduction = ReduceOp::of(call.attrs)?;
     for x in call.inputs {
-        if reduction == ReduceOp::Mean && !x.dtype.is_float() {
+        if x.dtype.is_complex() && !matches!(reduction, ReduceOp::Sum | ReduceOp::Mean) {
+            let message = format!("op: complex numbers have a sum and a mean, got {}", x.brief());
+            return Err(refused(op, message));
+        }
+        if reduction == ReduceOp::Mean && !x.dtype.is_inexact() {
             return Err(refused(op, format!("op: mean expects floats, got {}", x.brief())));
         }
         if x.dtype == DType::Bool && !matches!(reduction, ReduceOp::Min | ReduceOp::Max) {

@@ -92,6 +92,11 @@ pub struct OpTime {
     pub longest: u64,
 }
 
+/// Returns the name of an op as our profiles have it: PyTorch's timelines write `aten::add_`.
+pub fn bare_name(name: &str) -> &str {
+    name.strip_prefix("aten::").unwrap_or(name)
+}
+
 /// Returns the time by name, the most first.
 pub fn ops(profile: &Profile) -> Vec<OpTime> {
     ops_where(profile, |_| true)

@@ -316,7 +316,7 @@ fn named(param: &Param, ty: Ty, arg: &Arg) -> Lowered<Option<AttrValue>> {
 }
 
 fn attr(ty: Ty, arg: &Arg) -> Lowered<Option<AttrValue>> {
-    let wrong = || Refusal::Wrong(format!("{arg:?} is not what the schema says"));
+    let wrong = || Refusal::Wrong(format!("{} is not what the schema says", arg.brief()));
     Ok(Some(match (ty, arg) {
         (_, Arg::None) => return Ok(None),
         (Ty::DType, Arg::Int(code)) => AttrValue::DType(scalar_type(*code)?),

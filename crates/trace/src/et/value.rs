@@ -25,6 +25,23 @@ pub(crate) enum Arg {
     Opaque,
 }
 
+impl Arg {
+    /// Returns a description for messages.
+    pub(crate) fn brief(&self) -> String {
+        match self {
+            Arg::Tensor(tensor) => format!("the tensor {}", tensor.brief()),
+            Arg::Undefined => "an undefined tensor".to_owned(),
+            Arg::None => "None".to_owned(),
+            Arg::Int(v) => format!("the number {v}"),
+            Arg::Float(v) => format!("the number {v:?}"),
+            Arg::Bool(v) => format!("{v}"),
+            Arg::Str(v) => format!("the string '{v}'"),
+            Arg::List(list) => format!("a list of {}", list.len()),
+            Arg::Opaque => "an object that the trace does not record".to_owned(),
+        }
+    }
+}
+
 /// A tensor as recorded. The ids are addresses: PyTorch reuses them after a tensor is freed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {

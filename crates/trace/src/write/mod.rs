@@ -132,6 +132,7 @@ fn attrs(attrs: &Attrs) -> String {
             format!("[{}]", list.iter().map(|x| float(*x)).collect::<Vec<_>>().join(", "))
         }
         AttrValue::DType(dtype) => quoted(&dtype.to_string()),
+        AttrValue::Scalar(scalar) => quoted(&scalar.to_string()),
     };
     let fields = attrs.iter().map(|(name, value)| format!("{}: {}", quoted(name), one(value)));
     format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))

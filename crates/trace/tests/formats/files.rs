@@ -123,6 +123,33 @@ fn sidecars_outside_the_folder() {
     assert!(error.to_string().contains("without a folder"), "{error}");
 }
 
+/// The files that a command may read for a trace are found without loading it, also of one with
+/// mistakes.
+#[test]
+fn files_beside_a_trace_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let found = |name: &str| {
+        let found = millstream_trace::input_files(at(name)).into_iter();
+        found
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+    };
+    let text = r#"{"millstream": 1, "tensors": {"x": {"key": "w", "file": "x.st"}}, "unknown": [
+        {"y": [{"file": "sub/y.st"}]}], "file": 3, "notes": "file", "outputs": {"y": {"file": "z.st""#;
+    fs::write(at("broken.json"), text).unwrap();
+    fs::write(at("packed.json.gz"), gzip(text.as_bytes())).unwrap();
+    assert_eq!(found("broken.json"), ["broken.json", "x.st", "y.st", "z.st"]);
+    assert_eq!(found("packed.json.gz"), ["packed.json.gz", "x.st", "y.st", "z.st"]);
+    fs::write(at("et.json"), r#"{"schema": "1.1.1", "nodes": [{"file": "n"}]}"#).unwrap();
+    let notes = ["tensors.safetensors", "bindings.json", "consts.json", "meta.json"];
+    assert_eq!(found("et.json")[1..5], notes);
+    fs::write(at("list.txt"), "millstream-list 1").unwrap();
+    assert_eq!(found("list.txt"), ["list.txt"]);
+    assert_eq!(found("none.json"), ["none.json"]);
+    assert_eq!(millstream_trace::input_files("-")[2], Path::new("bindings.json"));
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::{Cursor, TextError, is_word};
-use crate::attr::{AttrValue, Attrs};
+use crate::attr::{AttrValue, Attrs, ScalarUse};
+use crate::id::ScalarId;
 
 /// Writes `name=value` for each argument, with `separator` between them.
 pub fn print_attrs(attrs: &Attrs, separator: &str, out: &mut String) {
@@ -45,11 +46,14 @@ fn parse_value(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
         Some('[') => return parse_values(cursor),
         _ => {}
     }
-    let error = cursor.expected("a number, true, false, a dtype, a text or a list");
+    let error = cursor.expected("a number, true, false, a dtype, a scalar, a text or a list");
     let Ok(token) = cursor.until(&[',', '}', ')', ' '], "a value") else { return Err(error) };
     let value = match token {
         "true" => AttrValue::Bool(true),
         "false" => AttrValue::Bool(false),
+        _ if token.starts_with(ScalarId::MARK) => {
+            scalar(token).map(AttrValue::Scalar).ok_or(error)?
+        }
         _ => match (number(token), token.parse()) {
             (Some(value), _) => value,
             (None, Ok(dtype)) => AttrValue::DType(dtype),
@@ -57,6 +61,21 @@ fn parse_value(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
         },
     };
     Ok(value)
+}
+
+/// Reads a scalar of a list, as in `$0` or `$1+2`.
+fn scalar(token: &str) -> Option<ScalarUse> {
+    let rest = token.strip_prefix(ScalarId::MARK)?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (id, plus) = match rest.find(['+', '-']) {
+        None => (rest, 0),
+        Some(sign) => {
+            let (id, plus) = rest.split_at(sign);
+            (id, Some(plus).filter(|plus| digits(&plus[1..]))?.parse().ok()?)
+        }
+    };
+    let id = Some(id).filter(|id| digits(id))?.parse().ok()?;
+    Some(ScalarUse { scalar: ScalarId(id), plus })
 }
 
 fn number(token: &str) -> Option<AttrValue> {

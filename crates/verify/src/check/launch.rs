@@ -2,9 +2,9 @@
 
 use millstream_instructions::passes::arena_bytes;
 use millstream_instructions::{InstructionList, Operand};
-use millstream_types::{Access, ListId, TensorId, TensorSpec};
+use millstream_types::{Access, Attrs, ListId, TensorId, TensorSpec};
 
-use crate::check::{Mode, Walk, walk};
+use crate::check::{Mode, Walk, scalars, walk};
 use crate::violation::Violation;
 
 impl Walk<'_> {
@@ -22,7 +22,13 @@ impl Walk<'_> {
     /// Checks that a launch gives its executable what that needs: first a tensor for each external,
     /// described as there, with all accesses of the list; then memory for each arena that the list
     /// uses, to be overwritten.
-    pub(super) fn launch(&mut self, index: usize, list: ListId, operands: &[Operand]) {
+    pub(super) fn launch(
+        &mut self,
+        index: usize,
+        list: ListId,
+        operands: &[Operand],
+        attrs: Option<&Attrs>,
+    ) {
         let Some(executable) = self.list.executables.get(list.index()) else { return };
         let memory: Vec<u64> = arena_bytes(executable).into_iter().filter(|b| *b > 0).collect();
         let wanted = executable.externals.len() + memory.len();
@@ -30,6 +36,9 @@ impl Walk<'_> {
             let what = format!("{list} takes {wanted} operand(s), {} given", operands.len());
             self.report(|walk| Violation::BadLaunch { site: walk.site(index), what });
             return;
+        }
+        if let Some(what) = scalars::wrong(list, executable, attrs) {
+            self.report(|walk| Violation::BadLaunch { site: walk.site(index), what });
         }
         let (formals, private) = operands.split_at(executable.externals.len());
         let uses = executable.external_uses();

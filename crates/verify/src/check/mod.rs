@@ -1,6 +1,7 @@
 //! The walk over a list, instruction by instruction.
 
 mod launch;
+mod scalars;
 mod uses;
 mod waits;
 
@@ -240,6 +241,14 @@ impl Walk<'_> {
             let storage = Storage::new(external.tensor, external.bytes, None);
             self.liveness.insert_storage(external.tensor, self.footprint(&external.spec), storage);
         }
+        for (number, generator) in self.list.generators.iter().enumerate() {
+            for scalar in [generator.seed, generator.offset] {
+                if scalar.index() >= self.list.scalars.len() {
+                    let (site, what) = (format!("generator {number}"), scalar.to_string());
+                    self.report(|_| Violation::NotDeclared { site, what });
+                }
+            }
+        }
     }
 
     /// Whether all that an instruction names is declared, and its stream is one that can run it.
@@ -264,6 +273,11 @@ impl Walk<'_> {
             && list.index() >= self.list.executables.len()
         {
             missing.push(list.to_string());
+        }
+        if let Body::OpCall { attrs: Some(attrs), .. }
+        | Body::LazyJobLauncher { attrs: Some(attrs), .. } = body
+        {
+            missing.extend(scalars::undeclared(self.list, body, attrs));
         }
         if !missing.is_empty() {
             for what in missing {
@@ -330,8 +344,8 @@ impl Walk<'_> {
             Body::TouchTensors { at, .. } | Body::SyncRead { at, .. } => {
                 self.work(index, *at, body, None);
             }
-            Body::LazyJobLauncher { at, list, operands } => {
-                self.launch(index, *list, operands);
+            Body::LazyJobLauncher { at, list, operands, attrs } => {
+                self.launch(index, *list, operands, attrs.as_deref());
                 self.work(index, *at, body, None);
             }
             Body::CriticalSectionBegin { at, operands } => {

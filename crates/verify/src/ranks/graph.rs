@@ -23,7 +23,7 @@ pub(super) struct Node {
     /// The call and its place, if other ranks take part.
     pub(super) call: Option<RankCall>,
     pub(super) place: Option<Place>,
-    /// Whether it completes without other ranks.
+    /// Whether it completes without other ranks: a send, where sends do not wait.
     pub(super) is_send: bool,
 }
 

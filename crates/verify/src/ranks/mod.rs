@@ -5,7 +5,8 @@
 //! that come before it: the last one of its stream, the point that it waits for, the newest
 //! barrier, and the newest wait of the host, since the host emits nothing while it waits. A
 //! collective is *issued* once these have completed, and *completes* once the matching collectives
-//! of all ranks are issued. A send completes when it is issued.
+//! of all ranks are issued. A send completes when it is issued, unless sends wait by the
+//! [rules](CommunicatorRules) of the communicator.
 //!
 //! Collectives match by channel and number, both of which the lists fix. So nothing that one
 //! instruction does takes away what another one waits for: all executions complete the same
@@ -21,10 +22,12 @@
 //! | `graph` | the instructions of all ranks, and what comes before each |
 //! | `call` | what the matching calls of the ranks have to agree on |
 //! | `listed` | the collectives of one rank |
+//! | `launch_order` | whether all ranks launch their collectives in one order |
 //! | `stuck` | the execution, and the smallest set that cannot go on |
 
 mod call;
 mod graph;
+mod launch_order;
 mod listed;
 mod stuck;
 
@@ -33,9 +36,25 @@ use std::fmt;
 
 use millstream_instructions::InstructionList;
 
-use graph::{Graph, Meeting};
+use graph::{Graph, Meeting, Place};
 
 pub use listed::{ChannelCalls, ListedCall, rank_calls};
+
+/// The rules of the communicator that the ranks use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommunicatorRules {
+    /// Millstream's own communicators, of threads and over MPI: a send does not wait for its
+    /// receive, and the collectives of several groups may be launched in any order.
+    #[default]
+    Own,
+    /// NCCL: a send occupies its stream until its receive is issued, and all ranks launch the
+    /// collectives and messages of all communicators in one order. The tensors of one call are a
+    /// group; calls are not grouped with one another.
+    ///
+    /// Source: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html>,
+    /// "Using multiple NCCL communicators concurrently", and `usage/p2p.html` there.
+    Nccl,
+}
 
 /// An instruction of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +99,12 @@ pub enum RankViolation {
         /// The instructions, each with what it waits for.
         sites: Vec<(RankSite, String)>,
     },
+    /// Ranks that launch calls in different orders, where the rules ask for one order: each rank
+    /// launches the first of its two calls before the second, which is the first of the next rank.
+    Order {
+        /// The two calls of each rank.
+        pairs: Vec<[RankSite; 2]>,
+    },
 }
 
 impl fmt::Display for RankViolation {
@@ -97,6 +122,14 @@ impl fmt::Display for RankViolation {
                 }
                 Ok(())
             }
+            RankViolation::Order { pairs } => {
+                f.write_str("the ranks launch in different orders: ")?;
+                for (k, [first, second]) in pairs.iter().enumerate() {
+                    let comma = if k == 0 { "" } else { "; " };
+                    write!(f, "{comma}{first} before {}", second.call)?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -108,20 +141,26 @@ pub struct RanksVerdict {
     pub violations: Vec<RankViolation>,
     /// The number of collectives and messages compared, each once for all its ranks.
     pub compared: usize,
+    /// The sends that no rank receives, where sends do not wait: they are pending at the end.
+    pub pending: Vec<RankSite>,
 }
 
 impl RanksVerdict {
-    /// Returns whether the ranks meet.
+    /// Returns whether the ranks meet, and every send is received.
     pub fn proven(&self) -> bool {
-        self.violations.is_empty()
+        self.violations.is_empty() && self.pending.is_empty()
     }
 }
 
-/// Decides whether the ranks of a program meet, by the lists of all of them in their order. Each
-/// list is accepted by [`verify`](crate::verify).
-pub fn verify_ranks(lists: &[&InstructionList]) -> RanksVerdict {
+/// Decides whether the ranks of a program meet, by the lists of all of them in their order and the
+/// rules of their communicator. Each list is accepted by [`verify`](crate::verify).
+pub fn verify_ranks(lists: &[&InstructionList], rules: CommunicatorRules) -> RanksVerdict {
     let mut violations = Vec::new();
-    let graph = Graph::of(lists, &mut violations);
+    let mut graph = Graph::of(lists, &mut violations);
+    let sends_wait = rules == CommunicatorRules::Nccl;
+    if sends_wait {
+        graph.nodes.iter_mut().for_each(|node| node.is_send = false);
+    }
     let mut first: BTreeMap<String, RankViolation> = BTreeMap::new();
     for (place, meeting) in &graph.meetings {
         if let Some(violation) = differs(&graph, meeting) {
@@ -129,8 +168,26 @@ pub fn verify_ranks(lists: &[&InstructionList]) -> RanksVerdict {
         }
     }
     violations.extend(first.into_values());
-    violations.extend(stuck::find(&graph));
-    RanksVerdict { violations, compared: graph.meetings.len() }
+    let stuck = stuck::find(&graph);
+    // Ranks that wait for one another mostly launch in different orders too.
+    let order = match rules {
+        CommunicatorRules::Nccl if stuck.is_none() => launch_order::find(&graph),
+        CommunicatorRules::Nccl | CommunicatorRules::Own => None,
+    };
+    violations.extend(stuck.into_iter().chain(order));
+    let pending = if sends_wait { Vec::new() } else { pending(&graph) };
+    RanksVerdict { violations, compared: graph.meetings.len(), pending }
+}
+
+/// Returns the sends without a receive.
+fn pending(graph: &Graph) -> Vec<RankSite> {
+    let messages =
+        graph.meetings.iter().filter(|(place, _)| matches!(place, Place::Message { .. }));
+    let unreceived = messages.filter_map(|(_, meeting)| match meeting.calls[..] {
+        [Some(send), None] => Some(graph.nodes[send].site()),
+        _ => None,
+    });
+    unreceived.collect()
 }
 
 /// Compares the calls of a meeting with that of its lowest rank.

@@ -125,6 +125,11 @@ impl Comparison<'_> {
     }
 
     fn run(&mut self, outputs: &Outputs) -> Result<(), Box<Difference>> {
+        let of_launch = |list: &InstructionList| (list.scalars.clone(), list.generators.clone());
+        if of_launch(self.before) != of_launch(self.after) {
+            let what = "the scalars or generators that a launch gives".to_owned();
+            return Err(self.difference(what, None, None));
+        }
         let first = read(self.before, Side::Before, &mut self.values)
             .map_err(|(index, what)| self.difference(what, Some(index), None))?;
         let second = read(self.after, Side::After, &mut self.values)

@@ -181,9 +181,10 @@ impl Reader<'_> {
                 let value = self.operation(kind.to_owned(), &operands, index)?;
                 self.side_effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
             }
-            Body::LazyJobLauncher { at, list, operands } => {
-                let value = self.operation(format!("{kind} {list}"), operands, index)?;
-                let name = format!("{kind} {list} on {}", self.key(at.stream)?);
+            Body::LazyJobLauncher { at, list, operands, attrs } => {
+                let name = operation_name(&format!("{kind} {list}"), attrs.as_deref());
+                let value = self.operation(name.clone(), operands, index)?;
+                let name = format!("{name} on {}", self.key(at.stream)?);
                 self.side_effect(name, value, *at, index);
             }
             Body::GlobalSync { at } => {

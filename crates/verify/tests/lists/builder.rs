@@ -205,7 +205,7 @@ impl Program {
         for arena in self.builder.planner().devices() {
             self.sink.recorder.arena(arena.clone());
         }
-        self.sink.recorder.ops(["op"]);
+        self.sink.recorder.ops(["op"].into_iter().collect());
         self.sink.recorder.finish()
     }
 }

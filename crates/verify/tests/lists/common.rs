@@ -138,9 +138,8 @@ pub(crate) fn generate(modes: &[StreamMode], steps: &[Step]) -> InstructionList 
             streams,
             arenas: vec![cpu],
             externals: (0..2).map(external).collect(),
-            executables: Vec::new(),
             ops,
-            instructions: Vec::new(),
+            ..InstructionList::default()
         },
         tensors: vec![(TensorId(0), 0), (TensorId(1), 1)],
         storages: vec![(0, 0, 1), (0, 0, 1)],

@@ -62,10 +62,9 @@ fn rounds(streams: u16, rounds: u64) -> InstructionList {
     InstructionList {
         streams: (0..streams).map(decl).collect(),
         arenas: vec![device],
-        externals: Vec::new(),
-        executables: Vec::new(),
         ops,
         instructions,
+        ..InstructionList::default()
     }
 }
 

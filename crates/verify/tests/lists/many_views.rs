@@ -44,8 +44,8 @@ fn list(streams: u16, bytes: usize, views: &[TensorSpec]) -> InstructionList {
         instructions: made.collect(),
         arenas: vec![device],
         externals: vec![all],
-        executables: Vec::new(),
         ops,
+        ..InstructionList::default()
     }
 }
 

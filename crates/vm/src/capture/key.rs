@@ -7,9 +7,9 @@ use millstream_types::{Attrs, DType, DeviceId, StreamKey};
 
 use super::note::Place;
 
-/// An input as the key holds it.
+/// An input, or a gradient that the function finds, as a capture depends on it.
 #[derive(Clone, Debug, PartialEq)]
-struct InputKey {
+pub(super) struct InputKey {
     dtype: DType,
     shape: Vec<usize>,
     strides: Vec<usize>,
@@ -18,6 +18,26 @@ struct InputKey {
     shares: usize,
     /// The bytes from that input's first element to this one's.
     distance: i64,
+    /// Whether tapes note the calls that depend on it.
+    is_leaf: bool,
+}
+
+impl InputKey {
+    /// Returns the key of a place behind `earlier` ones.
+    pub(super) fn new(place: &Place, earlier: &[Place]) -> InputKey {
+        let begin = |p: &Place| (p.spec.layout.offset() * p.spec.dtype.size()) as i64;
+        let first = earlier.iter().position(|p| p.storage == place.storage);
+        let distance = first.map_or(0, |k| begin(place) - begin(&earlier[k]));
+        InputKey {
+            dtype: place.spec.dtype,
+            shape: place.spec.shape().to_vec(),
+            strides: place.spec.layout.strides().to_vec(),
+            device: place.device.clone(),
+            shares: first.unwrap_or(earlier.len()),
+            distance,
+            is_leaf: place.is_leaf,
+        }
+    }
 }
 
 /// What a capture depends on.
@@ -32,19 +52,8 @@ pub(super) struct Key {
 impl Key {
     /// Returns the key of a call.
     pub(super) fn new(inputs: &[Place], attrs: &Attrs, stream: &StreamKey) -> Key {
-        let begin = |p: &Place| (p.spec.layout.offset() * p.spec.dtype.size()) as i64;
-        let of = |place: &Place| {
-            let shares = inputs.iter().position(|p| p.storage == place.storage).unwrap_or(0);
-            InputKey {
-                dtype: place.spec.dtype,
-                shape: place.spec.shape().to_vec(),
-                strides: place.spec.layout.strides().to_vec(),
-                device: place.device.clone(),
-                shares,
-                distance: begin(place) - begin(&inputs[shares]),
-            }
-        };
-        let inputs = inputs.iter().map(of).collect();
+        let of = |k: usize| InputKey::new(&inputs[k], &inputs[..k]);
+        let inputs = (0..inputs.len()).map(of).collect();
         Key { inputs, attrs: attrs.clone(), stream: stream.clone() }
     }
 
@@ -67,6 +76,10 @@ impl Key {
             if now.device != was.device {
                 return format!("input {k}: on {} instead of {}", now.device, was.device);
             }
+            if now.is_leaf != was.is_leaf {
+                let word = if now.is_leaf { "with" } else { "without" };
+                return format!("input {k}: {word} a gradient");
+            }
             if (now.shares, now.distance) != (was.shares, was.distance) {
                 return format!("input {k}: other memory in common with input {}", now.shares);
             }
@@ -77,6 +90,9 @@ impl Key {
             text.push_str(" instead of ");
             print_attrs(&before.attrs, ", ", &mut text);
             return text;
+        }
+        if self.stream == before.stream {
+            return "other gradients at its start".to_owned();
         }
         let mut text = String::new();
         let _ = write!(text, "current stream {} instead of {}", self.stream, before.stream);

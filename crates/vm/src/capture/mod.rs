@@ -16,23 +16,33 @@
 //! |---|---|
 //! | `traced` | functions, their keys' entries, bounds |
 //! | `key` | what a capture depends on |
+//! | `draws` | the draws of a function from generators |
 //! | `note` | calls by the names of values |
+//! | `gradients` | gradients that a function finds and leaves, as state of its captures |
 //! | `session` | a run of a function whose calls are noted or compared |
 //! | `segment` | the executable of some notes |
 //! | `replay` | captures as trees of segments and guards, and their replay |
+//! | `resumption` | replays that have left their capture |
+//! | `balance` | whether replays pay, by counts |
+//! | `verification` | replays beside which the function runs |
 //! | `report` | counts and reasons |
 //! | `limits` | the bounds of captures |
 //! | `auto` | sequences that are found and replayed without a hint |
 
 mod auto;
+mod balance;
+mod draws;
+mod gradients;
 mod key;
 mod limits;
 mod note;
 mod replay;
 mod report;
+mod resumption;
 mod segment;
 mod session;
 mod traced;
+mod verification;
 
 pub use auto::AutoCaptureReport;
 pub use limits::CaptureLimits;
@@ -40,7 +50,9 @@ pub use report::TracedReport;
 pub use traced::{Traced, TracedCall};
 
 pub(crate) use auto::{Auto, Begun, Deferred, is_out_of_memory};
+pub(crate) use draws::{draw, numbers, recording, refuse_generator};
 pub(crate) use note::Step;
 pub(crate) use session::{
-    ended, is_active, note, note_read, order, refuse, replayed, replayed_read, suspend,
+    ended, is_active, note, note_leaf, note_read, order, outside, read_gradient, refuse, replayed,
+    replayed_read, set_gradient, suspend,
 };

@@ -19,6 +19,15 @@ pub(super) enum Value {
     Outside(u32),
     /// The tensor that the function made as the so-many-th.
     Made(u32),
+    /// The gradient that the function found in the so-many-th leaf.
+    Gradient(u32),
+}
+
+impl Value {
+    /// Whether each call is given the value.
+    pub(super) const fn is_given(&self) -> bool {
+        matches!(self, Value::Input(_) | Value::Gradient(_))
+    }
 }
 
 impl fmt::Display for Value {
@@ -27,6 +36,7 @@ impl fmt::Display for Value {
             Value::Input(k) => write!(f, "input {k}"),
             Value::Outside(k) => write!(f, "outside {k}"),
             Value::Made(k) => write!(f, "value {k}"),
+            Value::Gradient(k) => write!(f, "gradient {k}"),
         }
     }
 }
@@ -40,6 +50,8 @@ pub(super) struct Place {
     pub(super) storage: u64,
     /// The bytes of the storage.
     pub(super) bytes: u64,
+    /// Whether tapes note the calls that depend on the tensor.
+    pub(super) is_leaf: bool,
 }
 
 impl Place {
@@ -50,7 +62,8 @@ impl Place {
     pub(super) fn of(machine: &Machine, tensor: &Tensor) -> Result<Place> {
         let made = machine.owns(tensor)?;
         let emission = machine.shared.lock()?;
-        Place::of_ref(&emission, made, tensor.spec())
+        let place = Place::of_ref(&emission, made, tensor.spec())?;
+        Ok(Place { is_leaf: tensor.leaf_slot().get().is_some(), ..place })
     }
 
     /// Returns where a tensor lies.
@@ -65,7 +78,7 @@ impl Place {
         let bytes = emission.builder.storage_bytes(tensor)?;
         let device = emission.builder.device(tensor)?.clone();
         let storage = emission.router.slot(tensor.id).map_or(0, |slot| slot.storage);
-        Ok(Place { spec: spec.clone(), device, storage, bytes })
+        Ok(Place { spec: spec.clone(), device, storage, bytes, is_leaf: false })
     }
 }
 

@@ -8,55 +8,90 @@ use millstream_types::{Error, Origin, Result};
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
 
+use super::draws::Drawn;
+use super::gradients::{Found, Left};
 use super::note::{Note, Place, Value};
+use super::resumption::Resume;
 use super::segment::{Draft, Segment};
-use super::session::{Prefix, Refusal, Session};
+use super::session::{Prefix, Session};
 
 /// What a function does up to its next guard, or to its end.
 pub(super) struct Node {
     /// Its notes, the read of the guard included.
-    notes: Arc<[Note]>,
-    segment: Option<Segment>,
-    then: Then,
+    pub(super) notes: Arc<[Note]>,
+    /// The gradients that it finds. Other ones need another capture.
+    pub(super) found: Vec<Found>,
+    pub(super) segment: Option<Segment>,
+    pub(super) then: Then,
     /// Where the values lie that the next segments may use: the inputs, and those that the function
     /// holds at the guard.
     after: BTreeMap<Value, Place>,
     /// The tensors from elsewhere, up to here.
-    outside: Vec<(Tensor, Place)>,
+    pub(super) outside: Vec<(Tensor, Place)>,
 }
 
 /// What follows a segment.
-enum Then {
-    /// The function returns these values.
-    Return(Vec<Value>),
+pub(super) enum Then {
+    /// The function returns these values, and leaves gradients.
+    Return(Vec<Value>, Vec<Left>),
     /// The function reads a value, and goes on by its bytes.
     Read { tensor: Value, branches: Mutex<Vec<Branch>> },
 }
 
 /// What a function does after a read.
-struct Branch {
-    bytes: Vec<u8>,
+pub(super) struct Branch {
+    pub(super) bytes: Vec<u8>,
     /// None if it cannot be captured.
-    node: Option<Arc<Node>>,
+    pub(super) node: Option<Arc<Node>>,
+}
+
+/// The gradients that a segment finds.
+pub(super) struct Entry {
+    gradients: Vec<(Value, Tensor)>,
+    /// Where the inputs and all gradients lie.
+    places: Vec<Place>,
+}
+
+/// The values that a function has returned, and the gradients that it has left.
+pub(super) type Results = (Vec<Value>, Vec<Left>);
+
+/// A replay of a whole capture.
+pub(super) struct Done {
+    pub(super) results: Vec<Tensor>,
+    /// Its draws from generators.
+    pub(super) draws: Vec<Drawn>,
+    /// The gain of the launches over the function's calls.
+    pub(super) gained: i64,
 }
 
 /// What became of a call.
 pub(super) enum Outcome {
-    /// The function's results.
-    Done(Vec<Tensor>),
+    Done(Done),
     /// No launch was made. The function has to run.
     Refused(Error),
     /// The function has to repeat this prefix and then run.
     Resume(Box<Resume>),
 }
 
-/// A replay that has left its capture.
-pub(super) struct Resume {
-    pub(super) prefix: Prefix,
-    pub(super) outside: Vec<(Tensor, Place)>,
-    before: BTreeMap<Value, Place>,
-    /// The guard whose value is new, and the value; none if the branch is not to be captured.
-    guard: Option<(Arc<Node>, Vec<u8>)>,
+/// What a part of a function finds: at its start, or behind a guard.
+#[derive(Default)]
+pub(super) struct Before {
+    /// Where the values lie that it may use.
+    pub(super) values: BTreeMap<Value, Place>,
+    /// Where the inputs lie, and the gradients that were found before.
+    pub(super) places: Vec<Place>,
+    /// How many draws were made of each generator.
+    pub(super) drawn: Vec<usize>,
+}
+
+/// What a replay has done so far.
+#[derive(Default)]
+struct Trail {
+    passed: Vec<Arc<Node>>,
+    reads: VecDeque<Result<Vec<u8>>>,
+    places: Vec<Place>,
+    draws: Vec<Drawn>,
+    gained: i64,
 }
 
 /// Whether a launch was refused for its operands, before it did anything.
@@ -69,95 +104,149 @@ impl Node {
     ///
     /// # Errors
     /// A launch fails.
-    pub(super) fn replay(self: &Arc<Node>, inputs: &[Tensor], origin: &Origin) -> Result<Outcome> {
+    pub(super) fn replay(
+        self: &Arc<Node>,
+        inputs: &[Tensor],
+        entry: Entry,
+        origin: &Origin,
+    ) -> Result<Outcome> {
+        let Entry { gradients, places } = entry;
         let numbered = inputs.iter().enumerate();
         let mut tensors: HashMap<Value, Tensor> =
             numbered.map(|(k, tensor)| (Value::Input(k as u32), tensor.clone())).collect();
-        let mut passed: Vec<Arc<Node>> = Vec::new();
-        let mut reads = VecDeque::new();
+        tensors.extend(gradients);
+        let mut trail = Trail { places, ..Trail::default() };
         let mut node = self.clone();
         loop {
             if let Some(segment) = &node.segment {
                 match segment.launch(|value| tensors.get(&value), origin) {
-                    Ok(outputs) => tensors.extend(outputs),
+                    Ok(left) => {
+                        tensors.extend(left.outputs);
+                        add_draws(&mut trail.draws, left.draws);
+                        trail.gained += segment.gain;
+                    }
                     Err(error) => {
-                        return match passed.last() {
+                        return match trail.passed.last() {
                             _ if !is_refusal(&error) => Err(error),
                             None => Ok(Outcome::Refused(error)),
-                            Some(_) => Ok(resume(passed, tensors, reads, None)),
+                            Some(_) => Ok(resume(trail, tensors, None)),
                         };
                     }
                 }
             }
             let tensor_of = |value: &Value| match value {
                 Value::Outside(k) => Some(&node.outside[*k as usize].0),
-                Value::Input(_) | Value::Made(_) => tensors.get(value),
+                Value::Input(_) | Value::Made(_) | Value::Gradient(_) => tensors.get(value),
             };
             let unknown =
                 |value: &Value| Error::Internal { message: format!("{value} is unknown") };
             let (tensor, branches) = match &node.then {
-                Then::Return(values) => {
-                    let results = values.iter();
-                    let results = results.map(|v| tensor_of(v).cloned().ok_or_else(|| unknown(v)));
-                    return Ok(Outcome::Done(results.collect::<Result<_>>()?));
+                Then::Return(values, left) => {
+                    let tensor = |v: &Value| tensor_of(v).cloned().ok_or_else(|| unknown(v));
+                    let results = values.iter().map(tensor).collect::<Result<_>>()?;
+                    for gradient in left {
+                        gradient.set(inputs, gradient.value.as_ref().map(tensor).transpose()?);
+                    }
+                    let Trail { draws, gained, .. } = trail;
+                    return Ok(Outcome::Done(Done { results, draws, gained }));
                 }
                 Then::Read { tensor, branches } => (tensor, branches),
             };
             let read =
                 tensor_of(tensor).ok_or_else(|| unknown(tensor))?.read_at(None, origin.clone());
             let next = match &read {
-                Ok(bytes) => {
-                    let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
-                    let known = branches.iter().find(|b| b.bytes == *bytes);
-                    known.map_or_else(|| Err(Some(bytes.clone())), |b| b.node.clone().ok_or(None))
-                }
+                Ok(bytes) => next_of(branches, bytes, inputs, &trail.places),
                 // The function sees the error.
                 Err(_) => Err(None),
             };
-            reads.push_back(read);
-            passed.push(node.clone());
+            trail.reads.push_back(read);
+            trail.passed.push(node.clone());
             match next {
-                Ok(next) => node = next,
+                Ok((next, entry)) => {
+                    tensors.extend(entry.gradients);
+                    (node, trail.places) = (next, entry.places);
+                }
                 Err(bytes) => {
                     let guard = bytes.map(|bytes| (node.clone(), bytes));
-                    return Ok(resume(passed, tensors, reads, guard));
+                    return Ok(resume(trail, tensors, guard));
                 }
             }
         }
     }
 
+    /// Returns the gradients of a call, if they are such as the capture depends on. `places` are
+    /// those of the inputs, and of gradients that earlier segments have found.
+    pub(super) fn enter(&self, inputs: &[Tensor], places: &[Place]) -> Option<Entry> {
+        let mut places = places.to_vec();
+        let found = self.found.iter().map(|found| found.find(inputs, &mut places));
+        let gradients = found.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+        Some(Entry { gradients, places })
+    }
+
+    /// Returns the captures behind the node's read.
+    pub(super) fn branches(&self) -> Vec<Arc<Node>> {
+        match &self.then {
+            Then::Return(..) => Vec::new(),
+            Then::Read { branches, .. } => {
+                let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
+                branches.iter().filter_map(|branch| branch.node.clone()).collect()
+            }
+        }
+    }
+
+    /// Returns the capture behind a read of this value.
+    pub(super) fn branch(&self, bytes: &[u8]) -> Option<Arc<Node>> {
+        let Then::Read { branches, .. } = &self.then else { return None };
+        let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
+        branches.iter().find(|branch| branch.bytes == bytes)?.node.clone()
+    }
+
     /// Makes the capture of a session, or of its part behind the prefix.
-    fn of(
+    pub(super) fn of(
         machine: &Machine,
         session: &Session,
-        mut before: BTreeMap<Value, Place>,
-        results: &[Value],
+        Before { values: mut before, mut places, drawn }: Before,
+        (results, left): Results,
     ) -> Result<Node> {
         // From the last segment to the first, as a node holds the one behind it.
         let begins = std::iter::once(0).chain(session.guards.iter().map(|guard| guard.notes));
         let ends = session.guards.iter().map(|g| g.notes).chain([session.notes.len()]);
-        let mut parts: Vec<(BTreeMap<Value, Place>, &[Note], usize)> = Vec::new();
+        let mut parts = Vec::new();
         for (number, (begin, end)) in begins.zip(ends).enumerate() {
-            parts.push((before.clone(), &session.notes[begin..end], number));
+            before.extend(session.gradients.places(number));
+            let found = session.gradients.found(number, &session.inputs, &mut places);
+            parts.push((before.clone(), &session.notes[begin..end], number, found));
             if let Some(guard) = session.guards.get(number) {
-                before.retain(|value, _| matches!(value, Value::Input(_)));
+                before.retain(|value, _| value.is_given());
                 before.extend(guard.alive.iter().cloned());
             }
         }
-        let mut next: Option<Node> = None;
-        for (before, notes, number) in parts.into_iter().rev() {
+        let (mut next, mut left): (Option<Node>, _) = (None, Some(left));
+        for (before, notes, number, found) in parts.into_iter().rev() {
             let guard = session.guards.get(number);
             let after: Vec<Value> = match guard {
                 Some(guard) => guard.alive.iter().map(|(value, _)| *value).collect(),
-                None => results.iter().copied().collect::<BTreeSet<_>>().into_iter().collect(),
+                None => {
+                    let left = left.iter().flatten().filter_map(|gradient| gradient.value);
+                    let after: BTreeSet<Value> = results.iter().copied().chain(left).collect();
+                    after.into_iter().collect()
+                }
             };
             let outside = &session.outside;
-            let draft = Draft { machine, notes, before: &before, outside, after: &after };
+            let generators = &session.draws.generators[..];
+            let all = session.draws.counts();
+            let earlier = number.checked_sub(1).and_then(|number| session.guards.get(number));
+            let draws = [
+                earlier.map_or(&drawn[..], |guard| &guard.draws),
+                guard.map_or(&all[..], |guard| &guard.draws),
+            ];
+            let (after, from) = (&after[..], &before);
+            let draft = Draft { machine, notes, before: from, outside, after, generators, draws };
             let segment = draft.compile()?;
             let mut known = before;
             let then = match (guard, notes.last()) {
                 (Some(guard), Some(read)) => {
-                    known.retain(|value, _| matches!(value, Value::Input(_)));
+                    known.retain(|value, _| value.is_given());
                     known.extend(guard.alive.iter().cloned());
                     let branch =
                         Branch { bytes: guard.bytes.clone(), node: next.take().map(Arc::new) };
@@ -166,10 +255,10 @@ impl Node {
                     let gone = || Error::Internal { message: "a guard reads nothing".to_owned() };
                     Then::Read { tensor: *read.first().ok_or_else(gone)?, branches }
                 }
-                _ => Then::Return(results.to_vec()),
+                _ => Then::Return(results.to_vec(), left.take().unwrap_or_default()),
             };
             let (notes, outside) = (Arc::from(notes), outside.clone());
-            next = Some(Node { notes, segment, then, after: known, outside });
+            next = Some(Node { notes, found, segment, then, after: known, outside });
         }
         next.ok_or_else(|| Error::Internal { message: "a capture without notes".to_owned() })
     }
@@ -191,21 +280,50 @@ impl Node {
     }
 }
 
+/// Returns the segment behind a read. Without one: the value that was read, if what follows may be
+/// captured.
+fn next_of(
+    branches: &Mutex<Vec<Branch>>,
+    bytes: &[u8],
+    inputs: &[Tensor],
+    places: &[Place],
+) -> std::result::Result<(Arc<Node>, Entry), Option<Vec<u8>>> {
+    let known: Vec<Option<Arc<Node>>> = {
+        let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
+        branches.iter().filter(|b| b.bytes == bytes).map(|b| b.node.clone()).collect()
+    };
+    let mut nodes = known.iter().flatten();
+    let next = nodes.find_map(|node| Some((node.clone(), node.enter(inputs, places)?)));
+    next.ok_or_else(|| known.iter().all(Option::is_some).then(|| bytes.to_vec()))
+}
+
+/// Adds a segment's draws to the replay's.
+fn add_draws(draws: &mut Vec<Drawn>, new: Vec<Drawn>) {
+    for Drawn { generator, states } in new {
+        match draws.iter_mut().find(|drawn| drawn.generator.is_same(&generator)) {
+            Some(drawn) => drawn.states.extend(states),
+            None => draws.push(Drawn { generator, states }),
+        }
+    }
+}
+
 fn resume(
-    passed: Vec<Arc<Node>>,
+    trail: Trail,
     tensors: HashMap<Value, Tensor>,
-    reads: VecDeque<Result<Vec<u8>>>,
     guard: Option<(Arc<Node>, Vec<u8>)>,
 ) -> Outcome {
+    let Trail { passed, reads, places, draws, gained } = trail;
     let last = passed.last();
-    let (outside, before) =
+    let (outside, values) =
         last.map(|node| (node.outside.clone(), node.after.clone())).unwrap_or_default();
     let notes = passed.iter().map(|node| node.notes.clone()).collect();
     // What the function held at the guard; the others ended.
-    let is_held = |value: &Value| matches!(value, Value::Input(_)) || before.contains_key(value);
+    let is_held = |value: &Value| value.is_given() || values.contains_key(value);
     let tensors = tensors.into_iter().filter(|(value, _)| is_held(value)).collect();
-    let prefix = Prefix { notes, tensors, reads, ended: BTreeSet::new() };
-    Outcome::Resume(Box::new(Resume { prefix, outside, before, guard }))
+    let drawn = draws.iter().map(|drawn| drawn.states.len()).collect();
+    let prefix = Prefix { notes, tensors, reads, draws, ended: BTreeSet::new() };
+    let before = Before { values, places, drawn };
+    Outcome::Resume(Box::new(Resume { prefix, outside, before, guard, gained }))
 }
 
 /// Returns the capture of a run from its start.
@@ -216,65 +334,14 @@ pub(super) fn capture(
     machine: &Machine,
     session: &Session,
     inputs: &[Place],
-    results: &[Value],
+    results: Results,
 ) -> Result<Arc<Node>> {
-    Node::of(machine, session, inputs_of(inputs), results).map(Arc::new)
+    let before = Before { values: inputs_of(inputs), places: inputs.to_vec(), drawn: Vec::new() };
+    Node::of(machine, session, before, results).map(Arc::new)
 }
 
 /// Returns where the inputs lie, by name.
 fn inputs_of(inputs: &[Place]) -> BTreeMap<Value, Place> {
     let numbered = inputs.iter().cloned().enumerate();
     numbered.map(|(k, place)| (Value::Input(k as u32), place)).collect()
-}
-
-/// What a resumed run adds to its capture.
-pub(super) struct Addition {
-    before: BTreeMap<Value, Place>,
-    guard: Option<(Arc<Node>, Vec<u8>)>,
-}
-
-impl Resume {
-    /// Takes the resume apart: what the function repeats, the tensors from elsewhere, and what the
-    /// run adds.
-    pub(super) fn parts(self) -> (Prefix, Vec<(Tensor, Place)>, Addition) {
-        let Resume { prefix, outside, before, guard } = self;
-        (prefix, outside, Addition { before, guard })
-    }
-}
-
-/// The most values of one read that are followed by captures of their own.
-const MAX_BRANCHES: usize = 8;
-
-impl Addition {
-    /// Adds the rest of a run as a branch of its guard.
-    ///
-    /// # Errors
-    /// A call cannot stand in an executable, with its place. The branch then stays without one.
-    pub(super) fn add(
-        self,
-        machine: &Machine,
-        session: &Session,
-        results: std::result::Result<&[Value], Refusal>,
-    ) -> Result<bool> {
-        let Some((node, bytes)) = self.guard else { return Ok(false) };
-        let Then::Read { branches, .. } = &node.then else { return Ok(false) };
-        let is_full = || {
-            let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
-            branches.len() >= MAX_BRANCHES || branches.iter().any(|b| b.bytes == bytes)
-        };
-        if is_full() {
-            return Ok(false);
-        }
-        let made = match results {
-            Ok(results) => Node::of(machine, session, self.before, results),
-            Err(refusal) => Err(refusal.error()),
-        };
-        let (node, error) = match made {
-            Ok(node) => (Some(Arc::new(node)), None),
-            Err(error) => (None, Some(error)),
-        };
-        let branch = Branch { bytes, node };
-        branches.lock().unwrap_or_else(PoisonError::into_inner).push(branch);
-        error.map_or(Ok(true), Err)
-    }
 }

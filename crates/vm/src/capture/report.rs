@@ -29,6 +29,10 @@ pub struct TracedReport {
     pub resumptions: u64,
     /// Calls that ran the function without capturing it.
     pub plain: u64,
+    /// Replays beside which the function ran, with equal results.
+    pub verified: u64,
+    /// Keys for which replaying was switched off, as it cost more than the calls.
+    pub unprofitable: u64,
     /// Captures that were given up for the limits.
     pub evictions: u64,
     /// The captures now held.
@@ -68,6 +72,9 @@ impl fmt::Display for TracedReport {
             "{replays} replayed, {captures} captured, {resumptions} resumed, {plain} run plainly"
         )?;
         write!(f, "{entries} captures with {bytes} bytes of private memory, {evictions} given up")?;
+        if self.verified > 0 {
+            write!(f, "\n{} verified", self.verified)?;
+        }
         for (reason, count) in &self.reasons {
             write!(f, "\n{count} x {reason}")?;
         }

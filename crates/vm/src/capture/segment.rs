@@ -2,14 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use std::ops::Range;
+
+use millstream_instructions::GeneratorDecl;
 use millstream_instructions::builder::EventRef;
 use millstream_instructions::passes::Pass;
-use millstream_types::{Attrs, Error, Origin, Result, StreamId, StreamKey, StreamMode};
+use millstream_types::{Attrs, Error, Origin, Result, ScalarUse, StreamId, StreamKey, StreamMode};
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
+use crate::executable::scalars::uses;
 use crate::executable::{Executable, RecordedTensor, Recorder};
 
+use super::balance;
+use super::draws::{Drawn, place};
 use super::note::{Action, Note, Place, Value};
 
 /// The usual passes but the one that removes dead calls: their failures are the program's.
@@ -22,6 +28,14 @@ pub(super) struct Segment {
     inputs: Vec<(usize, Value)>,
     /// The values of its outputs, in order.
     outputs: Vec<Value>,
+    /// The gain of a launch over the calls.
+    pub(super) gain: i64,
+}
+
+/// What a launch of a segment leaves: the values of its outputs, and what it drew.
+pub(super) struct Left {
+    pub(super) outputs: Vec<(Value, Tensor)>,
+    pub(super) draws: Vec<Drawn>,
 }
 
 /// What a segment is made of.
@@ -33,6 +47,10 @@ pub(super) struct Draft<'a> {
     pub(super) outside: &'a [(Tensor, Place)],
     /// The values that are used after the segment, or that may be.
     pub(super) after: &'a [Value],
+    /// The generators that the function draws from, and how many draws of each come before the
+    /// segment, and how many with it.
+    pub(super) generators: &'a [Drawn],
+    pub(super) draws: [&'a [usize]; 2],
 }
 
 impl Draft<'_> {
@@ -42,7 +60,8 @@ impl Draft<'_> {
     /// A call cannot stand in an executable, with its place.
     pub(super) fn compile(&self) -> Result<Option<Segment>> {
         let is_read = |note: &&Note| matches!(note.action, Action::Read { .. });
-        if self.notes.iter().all(|note| is_read(&note)) {
+        let draws_none = (0..self.generators.len()).all(|k| self.drawn(k).is_empty());
+        if self.notes.iter().all(|note| is_read(&note)) && draws_none {
             return Ok(None);
         }
         let mut emitter = Emitter {
@@ -52,7 +71,13 @@ impl Draft<'_> {
             streams: HashMap::new(),
             events: HashMap::new(),
             changed: changed(self.notes, self.after),
+            draws: Vec::new(),
         };
+        for (k, drawn) in self.generators.iter().enumerate() {
+            let count = self.drawn(k).len() as u64;
+            let declared = (count > 0).then(|| emitter.recorder.draws(&drawn.generator, count));
+            emitter.draws.push(declared);
+        }
         let inputs = emitter.declare()?;
         for note in self.notes {
             emitter.emit(note).map_err(|e| e.at(&note.origin))?;
@@ -70,7 +95,15 @@ impl Draft<'_> {
         let executable = recorded.compile_as_is()?;
         let formal = |(name, value): (String, Value)| Ok((executable.input_number(&name)?, value));
         let inputs = inputs.into_iter().map(formal).collect::<Result<_>>()?;
-        Ok(Some(Segment { executable, inputs, outputs }))
+        let calls = self.notes.iter().filter(|note| !is_read(note)).count();
+        let gain = balance::of_segment(calls, outputs.len());
+        Ok(Some(Segment { executable, inputs, outputs, gain }))
+    }
+
+    /// Returns the numbers of the segment's draws of a generator.
+    fn drawn(&self, generator: usize) -> Range<usize> {
+        let count = |counts: &[usize]| counts.get(generator).copied().unwrap_or(0);
+        count(self.draws[0])..count(self.draws[1])
     }
 }
 
@@ -102,6 +135,8 @@ struct Emitter<'a> {
     streams: HashMap<StreamKey, StreamId>,
     events: HashMap<u32, EventRef>,
     changed: BTreeSet<Value>,
+    /// The generators of the list, by those of the function.
+    draws: Vec<Option<GeneratorDecl>>,
 }
 
 impl Emitter<'_> {
@@ -119,7 +154,7 @@ impl Emitter<'_> {
                     let (tensor, place) = &outside[k as usize];
                     (place, Some(tensor))
                 }
-                Value::Input(_) | Value::Made(_) => match before.get(&value) {
+                Value::Input(_) | Value::Made(_) | Value::Gradient(_) => match before.get(&value) {
                     Some(place) => (place, None),
                     // The segment makes it.
                     None => continue,
@@ -163,13 +198,32 @@ impl Emitter<'_> {
         values.iter().map(|value| self.tensor(*value)).collect()
     }
 
+    /// Returns arguments with the draws of the function as those of the list.
+    fn attrs(&self, attrs: &Attrs) -> Result<Attrs> {
+        let own = |used: ScalarUse| {
+            let (generator, is_offset) = place(used);
+            let declared = self.draws.get(generator).copied().flatten()?;
+            let number = usize::try_from(used.plus).ok()?;
+            let drawn = self.draft.drawn(generator);
+            let [seed, mut offset] = uses(declared);
+            offset.plus = drawn.contains(&number).then(|| number - drawn.start)? as i64;
+            Some(if is_offset { offset } else { seed })
+        };
+        if attrs.scalars().any(|used| own(used).is_none()) {
+            let message = "a seed that it draws before a read is used after the read".to_owned();
+            return Err(Error::Invalid { what: "traced function", message });
+        }
+        Ok(attrs.with_scalars(|used| own(used).unwrap_or(used).into()))
+    }
+
     fn emit(&mut self, note: &Note) -> Result<()> {
         let made = match &note.action {
             Action::Call { name, inputs, out, attrs, stream, priority } => {
                 let stream = self.stream(stream)?;
                 let inputs = self.tensors(inputs)?;
                 let out = out.as_ref().map(|out| self.tensors(out)).transpose()?;
-                let call = self.recorder.call(name, &inputs).attrs(attrs.clone());
+                let attrs = self.attrs(attrs)?;
+                let call = self.recorder.call(name, &inputs).attrs(attrs);
                 let call = call.priority(priority.0).origin(note.origin.clone());
                 match &out {
                     Some(out) => call.out(out).on(stream)?,
@@ -244,7 +298,13 @@ impl Emitter<'_> {
 }
 
 impl Segment {
-    /// Launches the segment. Returns its outputs.
+    /// Returns the inputs that the segment writes.
+    pub(super) fn written_inputs(&self) -> impl Iterator<Item = Value> + '_ {
+        let written = self.inputs.iter().filter(|(formal, _)| self.executable.writes(*formal));
+        written.map(|(_, value)| *value)
+    }
+
+    /// Launches the segment.
     ///
     /// # Errors
     /// As [`LaunchBuilder::run`](crate::LaunchBuilder::run).
@@ -252,13 +312,15 @@ impl Segment {
         &'a self,
         tensor: impl Fn(Value) -> Option<&'a Tensor>,
         origin: &Origin,
-    ) -> Result<Vec<(Value, Tensor)>> {
+    ) -> Result<Left> {
         let mut launch = self.executable.launch().origin(origin.clone());
         for (formal, value) in &self.inputs {
             let gone = || Error::Internal { message: format!("{value} is not known") };
             launch = launch.formal(*formal, tensor(*value).ok_or_else(gone)?);
         }
         let launched = launch.make()?;
+        let draws = launched.draws(&self.executable);
+        let draws = draws.map(|(generator, states)| Drawn { generator, states }).collect();
         let machine = self.executable.machine();
         let own = |(value, output): (Value, Tensor)| {
             let mut inputs = self.inputs.iter().filter_map(|(_, value)| tensor(*value));
@@ -268,6 +330,7 @@ impl Segment {
                 false => (value, output),
             })
         };
-        self.outputs.iter().copied().zip(launched.into_outputs()).map(own).collect()
+        let outputs = self.outputs.iter().copied().zip(launched.into_outputs());
+        Ok(Left { outputs: outputs.map(own).collect::<Result<_>>()?, draws })
     }
 }

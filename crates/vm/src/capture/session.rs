@@ -14,8 +14,13 @@ use millstream_types::{Error, Origin, Point, Result, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::Machine;
+use crate::executable::function;
+use crate::gradient::Leaf;
 use crate::sync::thread_local;
+use crate::tensor::generator::serial_number;
 
+use super::draws::{Drawn, Draws};
+use super::gradients::{Gradients, Left};
 use super::note::{Action, Note, NoteResult, Place, Step, Value};
 
 thread_local! {
@@ -30,15 +35,20 @@ thread_local! {
 /// Why a function cannot be captured, and the place of the call.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
-    pub(super) reason: String,
-    pub(super) origin: Origin,
+    reason: String,
+    origin: Origin,
+    /// Whether the next call may be captured: the first one of a function may make what it keeps.
+    pub(super) may_pass: bool,
 }
 
 impl Refusal {
+    pub(super) const fn new(reason: String, origin: Origin) -> Refusal {
+        Refusal { reason, origin, may_pass: false }
+    }
+
     /// Returns the refusal of a function that captures another one.
     pub(super) fn nested() -> Refusal {
-        let reason = "it captures another function".to_owned();
-        Refusal { reason, origin: Origin::Unknown }
+        Refusal::new("it captures another function".to_owned(), Origin::Unknown)
     }
 
     /// Returns the refusal as an error.
@@ -56,6 +66,8 @@ pub(super) struct Guard {
     pub(super) bytes: Vec<u8>,
     /// The values that the function had made and still held.
     pub(super) alive: Vec<(Value, Place)>,
+    /// How many draws the function had made of each generator.
+    pub(super) draws: Vec<usize>,
 }
 
 /// The notes that a resumed function has to repeat.
@@ -65,6 +77,8 @@ pub(super) struct Prefix {
     pub(super) tensors: HashMap<Value, Tensor>,
     /// The results of the reads, in order.
     pub(super) reads: VecDeque<Result<Vec<u8>>>,
+    /// The replay's draws from generators.
+    pub(super) draws: Vec<Drawn>,
     /// The values that ended before the guard. Empty tensors stand for them.
     pub(super) ended: BTreeSet<Value>,
 }
@@ -84,8 +98,12 @@ impl Prefix {
 /// A run of a function.
 pub(super) struct Session {
     machine: Machine,
+    pub(super) inputs: Vec<Tensor>,
+    /// Generators with a higher number were made by the function.
+    pub(super) number: u64,
+    pub(super) draws: Draws,
     /// The storages of the inputs.
-    inputs: Vec<u64>,
+    input_storages: Vec<u64>,
     /// The newest storage before the run.
     last_storage: u64,
     pub(super) notes: Vec<Note>,
@@ -97,6 +115,7 @@ pub(super) struct Session {
     alive: BTreeMap<Value, (TensorRef, TensorSpec)>,
     /// The tensors from elsewhere, by number.
     pub(super) outside: Vec<(Tensor, Place)>,
+    pub(super) gradients: Gradients,
     /// The number of tensors made.
     made: u32,
     /// The events that were recorded, by the points of their records.
@@ -116,7 +135,7 @@ impl Session {
         inputs: &[Tensor],
         places: &[Place],
         outside: Vec<(Tensor, Place)>,
-        prefix: Option<Prefix>,
+        mut prefix: Option<Prefix>,
     ) -> Result<Session> {
         let mut names: HashMap<TensorRef, Value> = HashMap::new();
         for (k, tensor) in inputs.iter().enumerate() {
@@ -126,9 +145,13 @@ impl Session {
             names.entry(tensor.tensor_ref()).or_insert(Value::Outside(k as u32));
         }
         let last_storage = machine.shared.lock()?.router.last_storage();
+        let draws = prefix.as_mut().map(|prefix| std::mem::take(&mut prefix.draws));
         Ok(Session {
             machine: machine.clone(),
-            inputs: places.iter().map(|place| place.storage).collect(),
+            number: serial_number(),
+            draws: Draws::resumed(draws.unwrap_or_default()),
+            inputs: inputs.to_vec(),
+            input_storages: places.iter().map(|place| place.storage).collect(),
             last_storage,
             notes: Vec::new(),
             guards: Vec::new(),
@@ -136,6 +159,7 @@ impl Session {
             names,
             alive: BTreeMap::new(),
             outside,
+            gradients: Gradients::default(),
             made: 0,
             events: HashMap::new(),
             prefix,
@@ -165,9 +189,52 @@ impl Session {
         (result, session)
     }
 
-    /// Returns the name of a tensor that the function returned.
-    pub(super) fn result_name(&mut self, tensor: &Tensor) -> std::result::Result<Value, Refusal> {
-        self.value(tensor).map_err(|reason| Refusal { reason, origin: Origin::Unknown })
+    /// Returns the names of the values that the function has returned, and the gradients that it
+    /// has left in leaves.
+    pub(super) fn results(
+        &mut self,
+        results: &[Tensor],
+    ) -> std::result::Result<(Vec<Value>, Vec<Left>), Refusal> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        let refusal = |reason| Refusal::new(reason, Origin::Unknown);
+        let left = self.gradients.left(&self.inputs).into_iter().map(|(owner, gradient)| {
+            let value = gradient.map(|tensor| self.value(&tensor)).transpose()?;
+            Ok(Left { owner, value })
+        });
+        let left = left.collect::<std::result::Result<Vec<_>, String>>().map_err(refusal)?;
+        let mut names = Vec::with_capacity(results.len());
+        for tensor in results {
+            let name = self.value(tensor).map_err(refusal)?;
+            if matches!(name, Value::Made(_)) && tensor.leaf_slot().get().is_some() {
+                let reason = "it returns a tensor that it made one with a gradient";
+                return Err(refusal(reason.to_owned()));
+            }
+            names.push(name);
+        }
+        let is_given = |value: &Value| {
+            names.contains(value) || left.iter().any(|left| left.value == Some(*value))
+        };
+        if let Some(value) = self.alive.keys().find(|value| !is_given(value)) {
+            let makes = |note: &&Note| note.results.iter().any(|result| result.value == *value);
+            let (made, origin) = match self.notes.iter().find(makes) {
+                Some(note) => (note.action.to_string(), note.origin.clone()),
+                None => (value.to_string(), Origin::Unknown),
+            };
+            let reason = format!(
+                "the result of {made} outlives the call without being returned; in a replay it \
+                 would be that of an earlier call"
+            );
+            return Err(Refusal { may_pass: true, ..Refusal::new(reason, origin) });
+        }
+        Ok((names, left))
+    }
+
+    /// Returns the call that has made a tensor.
+    pub(super) fn maker(&self, tensor: &Tensor) -> Option<&Note> {
+        let value = self.names.get(&tensor.tensor_ref())?;
+        self.notes.iter().find(|note| note.results.iter().any(|result| result.value == *value))
     }
 
     /// Whether the function ended before it had repeated the prefix.
@@ -175,8 +242,8 @@ impl Session {
         self.prefix.is_some()
     }
 
-    fn refuse(&mut self, reason: String, origin: &Origin) {
-        self.refusal.get_or_insert_with(|| Refusal { reason, origin: origin.clone() });
+    pub(super) fn refuse(&mut self, reason: String, origin: &Origin) {
+        self.refusal.get_or_insert_with(|| Refusal::new(reason, origin.clone()));
     }
 
     /// Returns the name of a tensor; one that is new to the session is from elsewhere.
@@ -188,7 +255,7 @@ impl Session {
         if place.storage > self.last_storage {
             return Err("it uses a tensor that another thread made meanwhile".to_owned());
         }
-        if self.inputs.contains(&place.storage) {
+        if self.input_storages.contains(&place.storage) {
             return Err("it takes from elsewhere a tensor in the memory of an input".to_owned());
         }
         let value = Value::Outside(self.outside.len() as u32);
@@ -287,7 +354,8 @@ impl Session {
         self.note(&Step::Read { tensor }, &[], origin);
         match self.alive() {
             Ok(alive) if self.refusal.is_none() => {
-                self.guards.push(Guard { notes: self.notes.len(), bytes: bytes.to_vec(), alive });
+                let (notes, draws) = (self.notes.len(), self.draws.counts());
+                self.guards.push(Guard { notes, bytes: bytes.to_vec(), alive, draws });
             }
             Ok(_) => {}
             Err(error) => self.refuse(error.to_string(), origin),
@@ -383,6 +451,7 @@ impl Session {
     fn end_prefix(&mut self) -> Option<Prefix> {
         let is_over = self.prefix.as_ref().is_some_and(|p| p.note(self.repeated).is_none());
         let prefix = if is_over { self.prefix.take() } else { None }?;
+        self.draws.end_repetition();
         for (value, tensor) in &prefix.tensors {
             match value {
                 _ if prefix.ended.contains(value) => {
@@ -392,10 +461,39 @@ impl Session {
                     let made = (tensor.tensor_ref(), tensor.spec().clone());
                     self.alive.insert(*value, made);
                 }
-                Value::Input(_) | Value::Outside(_) => {}
+                Value::Input(_) | Value::Outside(_) | Value::Gradient(_) => {}
             }
         }
         Some(prefix)
+    }
+
+    /// Makes a tensor that exists already one from elsewhere.
+    fn adopt(&mut self, tensor: &Tensor) -> Result<()> {
+        let place = Place::of(&self.machine, tensor)?;
+        let value = Value::Outside(self.outside.len() as u32);
+        self.names.insert(tensor.tensor_ref(), value);
+        self.outside.push((tensor.clone(), place));
+        Ok(())
+    }
+
+    /// Notes the use of a leaf; `held` is what the function reads there, if it does.
+    fn use_leaf(&mut self, leaf: &Arc<Leaf>, held: Option<Option<&Tensor>>) {
+        if self.gradients.is_known(leaf) {
+            return;
+        }
+        let place = |tensor| Place::of(&self.machine, tensor);
+        let found = match held.map(|held| held.map(place).transpose()).transpose() {
+            Ok(found) => found,
+            Err(error) => return self.refuse(error.to_string(), &Origin::Unknown),
+        };
+        let segment = self.prefix.is_none().then_some(self.guards.len());
+        let value = self.gradients.begin(leaf, found, segment);
+        let Some(Some(tensor)) = held else { return };
+        let name = *self.names.entry(tensor.tensor_ref()).or_insert(value);
+        if let Value::Outside(_) | Value::Made(_) = name {
+            let reason = "it takes the gradient of a tensor also from elsewhere".to_owned();
+            self.refuse(reason, &Origin::Unknown);
+        }
     }
 }
 
@@ -405,20 +503,61 @@ pub(crate) fn is_active() -> bool {
     ACTIVE.with(Cell::get)
 }
 
-/// Uses the session, if it is one of this machine.
-fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T> {
+/// Uses the session, of whatever machine.
+pub(super) fn with_any<T>(work: impl FnOnce(&mut Session) -> Option<T>) -> Option<T> {
     if !is_active() {
         return None;
     }
     SESSION.with(|session| {
         let mut session = session.try_borrow_mut().ok()?;
-        let session = session.as_mut()?;
-        if !Arc::ptr_eq(&session.machine.shared, &machine.shared) {
-            return None;
-        }
         let _inner = suspend();
-        Some(work(session))
+        work(session.as_mut()?)
     })
+}
+
+/// Uses the session, if it is one of this machine.
+fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T> {
+    with_any(|session| Arc::ptr_eq(&session.machine.shared, &machine.shared).then(|| work(session)))
+}
+
+/// Makes a tensor of state, which captures and recordings take from elsewhere.
+///
+/// # Errors
+/// That of `make`.
+pub(crate) fn outside(machine: &Machine, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+    let made = {
+        let _own = suspend();
+        function::suspend(make)?
+    };
+    with(machine, |session| session.adopt(&made)).transpose()?;
+    Ok(made)
+}
+
+/// Notes that the function reads the gradient of a leaf.
+pub(crate) fn read_gradient(leaf: &Arc<Leaf>) {
+    let held = leaf.held();
+    with_any(|session| {
+        session.use_leaf(leaf, Some(held.as_ref()));
+        Some(())
+    });
+}
+
+/// Notes that the function sets the gradient of a leaf.
+pub(crate) fn set_gradient(leaf: &Arc<Leaf>) {
+    with_any(|session| {
+        session.use_leaf(leaf, None);
+        session.gradients.set(leaf);
+        Some(())
+    });
+}
+
+/// Notes that a tensor is one with a gradient from now on.
+pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>) {
+    with(tensor.machine(), |session| {
+        if let Some(Value::Made(_)) = session.names.get(&tensor.tensor_ref()) {
+            session.gradients.note_own(leaf);
+        }
+    });
 }
 
 /// Returns the tensors of a step that a replay has made already, if it has.

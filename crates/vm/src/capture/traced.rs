@@ -13,13 +13,17 @@ use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
 use crate::emission::origin;
+use crate::gradient;
 
+use super::balance::Balance;
 use super::key::Key;
 use super::limits::CaptureLimits;
-use super::note::{Place, Value};
-use super::replay::{Node, Outcome, Resume, capture};
+use super::note::Place;
+use super::replay::{Done, Node, Outcome, capture};
 use super::report::TracedReport;
+use super::resumption::Resume;
 use super::session::{Refusal, Session, is_active};
+use super::verification::Verified;
 
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
 
@@ -37,9 +41,11 @@ type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
 pub struct Traced {
-    machine: Machine,
+    pub(super) machine: Machine,
     function: Box<Function>,
     is_strict: bool,
+    /// The function runs beside each replay of this number; never for 0.
+    verify_every: u64,
     state: Mutex<State>,
 }
 
@@ -48,6 +54,9 @@ struct Entry {
     key: Key,
     /// None if the function cannot be captured for the key.
     node: Option<Arc<Node>>,
+    /// Whether the next call may be captured.
+    may_pass: bool,
+    balance: Balance,
 }
 
 #[derive(Default)]
@@ -58,6 +67,8 @@ struct State {
     report: TracedReport,
     /// How much more often calls were captured than replayed, of late.
     storm: u32,
+    /// The replays since the last one that was verified.
+    unverified: u64,
 }
 
 /// What a capture adds to the measure of a storm; a replay takes 1 away.
@@ -77,7 +88,16 @@ impl Machine {
     ///
     /// What `function` does may depend on its inputs, its arguments, and what it reads from
     /// tensors. Tensors that it takes from elsewhere, such as parameters, are always those of the
-    /// first call.
+    /// first call. A value that the program computes without the machine, such as a number in a
+    /// variable, stays the one of the first call: give it as an argument or in a tensor.
+    /// [`Traced::verify_replays`] finds such values.
+    ///
+    /// Gradients of leaves, and the states and rates of [`optimisers`](crate::optimisers), are
+    /// state that a replay reads and sets as the calls would. Where `function` keeps another tensor
+    /// that it made, or notes its calls on a tape outside of it, it runs without a capture.
+    ///
+    /// Replays are counted: where they cost more than the calls that they replace, they are
+    /// switched off, and [`Traced::report`] has the reason.
     ///
     /// ```
     /// use millstream_types::{DType, DeviceId, TensorSpec};
@@ -109,6 +129,7 @@ impl Machine {
             machine: self.clone(),
             function: Box::new(function),
             is_strict: false,
+            verify_every: 0,
             state: Mutex::default(),
         }
     }
@@ -166,6 +187,34 @@ impl Traced {
     #[must_use]
     pub fn strict(mut self) -> Traced {
         self.is_strict = true;
+        self
+    }
+
+    /// Verifies replays: at each `every`-th one the function runs, too, and what both have computed
+    /// is compared. The first difference is an error that names the call with its place, what the
+    /// function gives and what the replay has given. That finds what captures cannot see: values of
+    /// the host, such as a number in a variable, from which the function makes its calls. Tensors
+    /// change once, as without the check. A check costs more than the call, so it is for tests and
+    /// for debugging.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// static FACTOR: AtomicI32 = AtomicI32::new(2);
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].mul(FACTOR.load(Relaxed))?]));
+    /// let f = f.verify_replays(2);
+    /// f.call(&[&x]).run()?; // captured
+    /// FACTOR.store(3, Relaxed);
+    /// f.call(&[&x]).run()?; // replayed, with the factor 2
+    /// let error = f.call(&[&x]).run().unwrap_err(); // verified
+    /// assert!(error.to_string().contains("other=3"));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn verify_replays(mut self, every: u64) -> Traced {
+        self.verify_every = every;
         self
     }
 
@@ -236,33 +285,49 @@ impl Traced {
         if is_active() {
             return plainly();
         }
+        if gradient::is_taped() {
+            return self.run_on_a_tape(plainly, origin);
+        }
+        if self.is_switched_off() {
+            return plainly();
+        }
         let at = |e: Error| e.at(origin);
         let lie = inputs.iter().map(|tensor| Place::of(&self.machine, tensor));
         let lie = lie.collect::<Result<Vec<_>>>().map_err(at)?;
         let stream = self.machine.current_stream().map_err(at)?;
         let key = Key::new(&lie, attrs, &stream.key);
-        let found = {
-            let mut state = self.lock();
-            if state.report.switched_off.is_some() {
-                state.report.plain += 1;
-                drop(state);
-                return plainly();
-            }
-            state.find(&key)
-        };
-        let node = match found {
-            Found::Capture(node) => node,
+        let found = self.lock().find(&key);
+        let captures = match found {
+            Found::Captures(captures) => captures,
             Found::Never => {
                 self.lock().report.plain += 1;
                 return plainly();
             }
             Found::Nothing => return self.capture(key, inputs, &lie, attrs),
         };
-        match node.replay(inputs, origin)? {
-            Outcome::Done(results) => {
+        let mut captures = captures.into_iter();
+        let enter = |node: Arc<Node>| Some((node.enter(inputs, &lie)?, node));
+        let Some((entry, node)) = captures.find_map(enter) else {
+            return self.capture(key, inputs, &lie, attrs);
+        };
+        let outcome = match self.is_verified_now() {
+            false => node.replay(inputs, entry, origin)?,
+            true => match self.verify(&node, entry, (inputs, &lie, attrs), origin)? {
+                Verified::Equal(results) => {
+                    self.lock().report.verified += 1;
+                    return Ok(results);
+                }
+                Verified::Left(outcome) => outcome,
+            },
+        };
+        match outcome {
+            Outcome::Done(Done { results, gained, .. }) => {
                 let mut state = self.lock();
                 state.report.replays += 1;
                 state.storm = state.storm.saturating_sub(1);
+                let ended = state.settle(&node, |balance| balance.count_replay(gained));
+                drop(state);
+                drop(ended);
                 Ok(results)
             }
             Outcome::Refused(error) => {
@@ -272,8 +337,68 @@ impl Traced {
                 drop(state);
                 plainly()
             }
-            Outcome::Resume(resume) => self.resume(*resume, inputs, &lie, attrs, origin),
+            Outcome::Resume(resume) => {
+                let (gained, calls) = (resume.gained, resume.calls());
+                let results = self.resume(*resume, inputs, &lie, attrs, origin)?;
+                let count = |balance: &mut Balance| balance.count_resumption(gained, calls);
+                let ended = self.lock().settle(&node, count);
+                drop(ended);
+                Ok(results)
+            }
         }
+    }
+
+    /// Runs the function.
+    ///
+    /// # Errors
+    /// That of the function.
+    pub(super) fn call_function(&self, inputs: &[Tensor], attrs: &Attrs) -> Result<Vec<Tensor>> {
+        (self.function)(inputs, attrs)
+    }
+
+    /// Returns whether capturing is switched off, and counts the call if it is.
+    fn is_switched_off(&self) -> bool {
+        let mut state = self.lock();
+        let is_off = state.report.switched_off.is_some();
+        state.report.plain += u64::from(is_off);
+        is_off
+    }
+
+    /// Counts a replay. Returns whether the function is to run beside it.
+    fn is_verified_now(&self) -> bool {
+        if self.verify_every == 0 {
+            return false;
+        }
+        let mut state = self.lock();
+        state.unverified += 1;
+        let is_now = state.unverified >= self.verify_every;
+        if is_now {
+            state.unverified = 0;
+        }
+        is_now
+    }
+
+    /// Runs the function for a tape that exists outside of it, which notes the calls.
+    ///
+    /// # Errors
+    /// The function is strict.
+    fn run_on_a_tape(
+        &self,
+        plainly: impl FnOnce() -> Result<Vec<Tensor>>,
+        origin: &Origin,
+    ) -> Result<Vec<Tensor>> {
+        let reason = "a tape outside of the function notes its calls, and replays make none; begin \
+                      the tape within the function";
+        let message = reason.to_owned();
+        let refused = Error::Invalid { what: "traced function", message }.at(origin);
+        if self.is_strict {
+            return Err(refused);
+        }
+        let mut state = self.lock();
+        state.report.plain += 1;
+        state.report.count(format!("not captured: {refused}"));
+        drop(state);
+        plainly()
     }
 
     /// Runs the function, and makes a capture of it for its key.
@@ -290,14 +415,19 @@ impl Traced {
         // A run that fails is not a function's usual one.
         let results = results?;
         let node = match session {
-            Some(mut session) => names(&mut session, &results)
-                .map_err(Refusal::error)
-                .and_then(|names| capture(&self.machine, &session, lie, &names)),
-            None => Err(Refusal::nested().error()),
+            Some(mut session) => session.results(&results).map(|names| {
+                let made = capture(&self.machine, &session, lie, names);
+                made.map_err(|error| (error, false))
+            }),
+            None => Err(Refusal::nested()),
         };
-        let (node, error) = match node {
-            Ok(node) => (Some(node), None),
-            Err(error) => (None, Some(error)),
+        let node = node.unwrap_or_else(|refusal| {
+            let may_pass = refusal.may_pass;
+            Err((refusal.error(), may_pass))
+        });
+        let (node, error, may_pass) = match node {
+            Ok(node) => (Some(node), None, false),
+            Err((error, may_pass)) => (None, Some(error), may_pass),
         };
         let ended = {
             let mut state = self.lock();
@@ -311,7 +441,7 @@ impl Traced {
                     state.report.count(format!("not captured: {error}"));
                 }
             }
-            state.insert(Entry { key, node })
+            state.insert(Entry { key, node, may_pass, balance: Balance::default() })
         };
         drop(ended);
         match error {
@@ -342,8 +472,7 @@ impl Traced {
                 .to_owned();
             return Err(Error::Invalid { what: "traced function", message }.at(origin));
         }
-        let names = names(&mut session, &results);
-        let names = names.as_deref().map_err(Clone::clone);
+        let names = session.results(&results);
         let added = addition.add(&self.machine, &session, names);
         let mut state = self.lock();
         state.report.resumptions += 1;
@@ -367,16 +496,9 @@ impl Traced {
     }
 }
 
-/// Returns the names of a function's results, unless it cannot be captured.
-fn names(session: &mut Session, results: &[Tensor]) -> std::result::Result<Vec<Value>, Refusal> {
-    if let Some(refusal) = &session.refusal {
-        return Err(refusal.clone());
-    }
-    results.iter().map(|tensor| session.result_name(tensor)).collect()
-}
-
 enum Found {
-    Capture(Arc<Node>),
+    /// Captures for the key, which differ in the gradients that they find.
+    Captures(SmallVec<[Arc<Node>; 1]>),
     Never,
     Nothing,
 }
@@ -388,10 +510,29 @@ impl State {
             return Found::Nothing;
         };
         self.entries[at..].rotate_left(1);
-        match self.entries.last().and_then(|entry| entry.node.clone()) {
-            Some(node) => Found::Capture(node),
-            None => Found::Never,
+        let of_key = || self.entries.iter().rev().filter(|entry| entry.key == *key);
+        if of_key().any(|entry| entry.node.is_none() && !entry.may_pass) {
+            return Found::Never;
         }
+        Found::Captures(of_key().filter_map(|entry| entry.node.clone()).collect())
+    }
+
+    /// Counts what a call of a capture has gained. Gives up one that does not pay, and returns it.
+    fn settle(&mut self, node: &Arc<Node>, count: impl FnOnce(&mut Balance)) -> Option<Arc<Node>> {
+        let is_node =
+            |entry: &&mut Entry| entry.node.as_ref().is_some_and(|n| Arc::ptr_eq(n, node));
+        let entry = self.entries.iter_mut().rev().find(is_node)?;
+        count(&mut entry.balance);
+        let reason = entry.balance.loss()?;
+        let ended = entry.node.take();
+        self.report.unprofitable += 1;
+        if self.entries.iter().all(|entry| entry.node.is_none()) {
+            // Nothing is left to look up.
+            let message = format!("{reason}. `clear` switches it on again");
+            self.report.switched_off = Some(message);
+        }
+        self.report.count(reason);
+        ended
     }
 
     /// Counts how a key differs from that of the last call, if there was one.
@@ -404,8 +545,11 @@ impl State {
 
     /// Adds an entry. Returns the entries that are given up for it.
     fn insert(&mut self, entry: Entry) -> Vec<Entry> {
-        self.entries.retain(|known| known.key != entry.key);
-        self.entries.push(entry);
+        let refused = |known: &Entry| known.key == entry.key && known.node.is_none();
+        let was_refused = self.entries.iter().any(refused);
+        self.entries.retain(|known| !refused(known));
+        let may_pass = entry.may_pass && !was_refused;
+        self.entries.push(Entry { may_pass, ..entry });
         self.shrink()
     }
 

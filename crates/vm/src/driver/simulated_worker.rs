@@ -1,7 +1,9 @@
 //! A worker of a simulated machine: each of its actions is a step.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+use millstream_types::StreamId;
 
 use crate::pool::{MachineContext, Scheduler};
 use crate::tables::Tables;
@@ -17,7 +19,7 @@ pub(super) struct SimulatedWorker {
     pub(super) inbox: Arc<Inbox>,
     pub(super) tasks: VecDeque<Task>,
     /// The progress of each stream that the log has noted.
-    logged: Vec<Progress>,
+    logged: HashMap<StreamId, Progress>,
     /// The bookkeeping of the pools, if this stands for the workers of all pools.
     pub(super) pools: Option<Box<Scheduler>>,
 }
@@ -30,7 +32,7 @@ impl SimulatedWorker {
             worker: Worker::new(tables.clone(), inbox.clone()),
             inbox,
             tasks: VecDeque::new(),
-            logged: Vec::new(),
+            logged: HashMap::new(),
             pools: None,
         }
     }
@@ -74,12 +76,11 @@ impl SimulatedWorker {
             None => self.worker.flush(),
         }
         let SimulatedWorker { worker, logged, .. } = self;
-        worker.each_progress(|k, stream, now| {
-            if logged.len() <= k {
-                logged.push(Progress::default());
+        worker.each_progress(|stream, now| {
+            let before = logged.insert(stream, now).unwrap_or_else(|| {
                 log.note(format_args!("{stream} opens"));
-            }
-            let before = std::mem::replace(&mut logged[k], now);
+                Progress::default()
+            });
             if now.launched > before.launched && now.launched > now.completed {
                 log.note(format_args!("{stream} launched {}", now.launched));
             }

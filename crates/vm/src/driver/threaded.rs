@@ -9,9 +9,9 @@ use millstream_types::{Error, Result};
 
 use crate::emission::reentrancy;
 use crate::pool::Pool;
-use crate::sync::polling::{POLLS, relax};
+use crate::sync::backoff::{Backoff, POLLS};
 use crate::sync::spsc_queue::{Consumer, Producer, queue};
-use crate::sync::{Builder, JoinHandle, Ordering, current, sleep, spin_loop, spins};
+use crate::sync::{Builder, JoinHandle, Ordering, current, spin_loop, spins};
 use crate::tables::Tables;
 use crate::worker::inbox::{Inbox, Message};
 use crate::worker::task::Task;
@@ -168,7 +168,8 @@ pub(crate) fn pause(pauses: u32, inbox: &Inbox, tables: &Tables) {
 }
 
 fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let (mut idle, mut unflushed, mut limit) = (0, 0, POLLS);
+    let (mut unflushed, mut limit) = (0, POLLS);
+    let mut backoff = Backoff::new(limit);
     loop {
         let mut busy = worker.poll_inbox();
         let mut taken = 0;
@@ -184,7 +185,8 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         busy |= taken > 0;
         busy |= worker.poll_devices();
         if busy {
-            (idle, unflushed) = (0, unflushed + 1);
+            unflushed += 1;
+            backoff.restart(limit);
             // Points are published as they are reached; a flush finds the parked waiters, and costs
             // a fence.
             if unflushed > BATCH {
@@ -198,9 +200,7 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
             }
             continue;
         }
-        idle += 1;
-        if idle < IDLE_BEFORE_FLUSH {
-            spin_loop();
+        if backoff.checks() < IDLE_BEFORE_FLUSH && backoff.spin() {
             continue;
         }
         worker.flush();
@@ -208,19 +208,19 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         if worker.is_done() && tasks.is_empty() {
             return;
         }
-        if idle < limit {
-            relax(idle);
+        if backoff.spin() {
             continue;
         }
+        let has_work = || !tasks.is_empty() || inbox.has_messages() || worker.is_behind();
         if worker.must_poll() {
-            sleep(POLL);
+            inbox.park_at_most(POLL, has_work);
+            worker.catch_up();
             continue;
         }
         let since = Instant::now();
-        let has_work = || !tasks.is_empty() || inbox.has_messages() || worker.is_behind();
         inbox.park_unless(worker.is_quiet(), has_work);
         worker.catch_up();
         limit = if since.elapsed() < SHORT { POLLS } else { limit / 2 };
-        idle = 0;
+        backoff.restart(limit);
     }
 }

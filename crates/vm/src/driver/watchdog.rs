@@ -123,6 +123,7 @@ impl Watchdog {
             | Task::BeginLaunch(_)
             | Task::SetCancelScope(..)
             | Task::RecordTimes(..)
+            | Task::CloseStream(_)
             | Task::Call(_) => {}
             Task::RecordForWait { until, origin, .. } => {
                 stream.submit(until.seq, Kind::StreamWait.name(), None, origin.clone(), None);

@@ -5,6 +5,7 @@ pub(crate) mod cancel;
 pub(crate) mod closure_calls;
 mod growth;
 pub(crate) mod guard;
+pub(crate) mod leases;
 pub(crate) mod origin;
 pub(crate) mod reentrancy;
 mod release;
@@ -21,7 +22,9 @@ use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::closure_calls::ClosureCalls;
 use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
+use crate::emission::leases::Leases;
 use crate::emission::router::Router;
+use crate::engine::BulkScopes;
 use crate::sync::Ordering;
 use crate::tables::functions::FunctionPlaces;
 
@@ -31,8 +34,10 @@ pub(crate) use release::Release;
 pub(crate) struct Emission {
     pub(crate) builder: Builder,
     pub(crate) router: Router,
+    pub(crate) leases: Leases,
     pub(crate) functions: FunctionPlaces,
     pub(crate) closures: ClosureCalls,
+    pub(crate) bulks: BulkScopes,
     pub(crate) next_list: u32,
     /// How often the lock was taken.
     pub(crate) entries: u64,
@@ -76,7 +81,19 @@ impl Emission {
 const BACKPRESSURE_SKIPS: u32 = 1 << 12;
 
 impl MachineShared {
+    /// Takes the lock, and pushes the functions in bulk scopes: later emissions come after them.
+    #[inline]
     pub(crate) fn lock(&self) -> Result<EmissionGuard<'_>> {
+        let mut emission = self.lock_beside_bulks()?;
+        if !emission.bulks.is_empty() {
+            self.push_bulks(&mut emission);
+        }
+        Ok(emission)
+    }
+
+    /// Takes the lock to add to a bulk scope, or to push one.
+    #[inline]
+    pub(crate) fn lock_beside_bulks(&self) -> Result<EmissionGuard<'_>> {
         reentrancy::check_batch(self.tables.machine)?;
         EmissionGuard::enter(&self.emission)
     }
@@ -166,15 +183,20 @@ impl MachineShared {
     /// Leaves the critical section after an emission.
     pub(crate) fn leave(&self, mut emission: EmissionGuard<'_>) {
         emission.router.cancel_scope = None;
+        self.advance_driver(&mut emission);
+        drop(emission);
+        self.drain_late();
+    }
+
+    /// Advances a driver without threads, until the functions that run push nothing more.
+    pub(crate) fn advance_driver(&self, emission: &mut Emission) {
         loop {
             let Router { driver, tables, .. } = &mut emission.router;
             driver.advance(tables);
-            if !self.emit_queued_pushes(&mut emission) {
+            if !self.emit_queued_pushes(emission) {
                 break;
             }
         }
-        drop(emission);
-        self.drain_late();
     }
 
     /// Provides for a need of the builder. Waits without a lock.

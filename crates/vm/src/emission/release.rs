@@ -4,7 +4,7 @@ use std::sync::TryLockError;
 
 use millstream_instructions::builder::{EventRef, SectionId};
 use millstream_instructions::{Sink, TensorRef};
-use millstream_types::{Error, Origin};
+use millstream_types::{Error, Origin, StreamId};
 
 use crate::api::machine::MachineShared;
 use crate::emission::Emission;
@@ -16,6 +16,7 @@ use crate::executable::Ended;
 pub(crate) enum Release {
     Tensor(TensorRef, Origin),
     Event(EventRef),
+    Stream(StreamId),
     Section(SectionId, Origin),
     Executable(Box<Ended>),
     Call(u32),
@@ -37,13 +38,19 @@ impl Emission {
                 }
             }
             Release::Event(event) => self.builder.release_event(&event),
+            Release::Stream(stream) => {
+                if self.leases.give_back(stream) {
+                    self.builder.forget_history(stream);
+                    self.router.close(stream);
+                }
+            }
             Release::Section(section, origin) => {
                 let Emission { builder, router, .. } = self;
                 // The only error is that the section has ended before.
                 let _ = builder.end_critical_section(router, section, &origin);
             }
             Release::Call(number) => self.router.forget_call(number),
-            Release::Push(push) => push.emit(self),
+            Release::Push(push) => push.emit(self, "a function pushed it"),
             Release::Executable(ended) => {
                 for tensor in ended.memory {
                     // Nobody else can have released it.
@@ -117,6 +124,10 @@ impl MachineShared {
             Err(TryLockError::Poisoned(held)) => held.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        EmissionGuard::from_lock(held).ok()
+        let mut emission = EmissionGuard::from_lock(held).ok()?;
+        if !emission.bulks.is_empty() {
+            self.push_bulks(&mut emission);
+        }
+        Some(emission)
     }
 }

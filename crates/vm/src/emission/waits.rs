@@ -12,8 +12,8 @@ use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::reentrancy;
 use crate::emission::stall::{Awaited, Registered};
 use crate::engine::Signal;
+use crate::sync::backoff::{Backoff, PROGRAM_POLLS};
 use crate::sync::points::{Milestone, Waiter};
-use crate::sync::polling::{PROGRAM_POLLS, relax};
 use crate::sync::{Ordering, current, heavy_fence, park_timeout};
 use crate::tables::Tables;
 
@@ -44,12 +44,27 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// Checks for a while whether `is_over`. Returns whether it is.
+fn poll(is_over: impl Fn() -> bool) -> bool {
+    // A parked worker is woken on another core, which has to wake up itself: tens of microseconds
+    // on some machines. If this thread parks at once, the worker can run on its core instead.
+    let checks = if reentrancy::take_wakeup() { 0 } else { PROGRAM_POLLS };
+    let mut backoff = Backoff::new(checks);
+    while !is_over() {
+        if !backoff.spin() {
+            return false;
+        }
+    }
+    true
+}
+
 impl MachineShared {
     /// Waits until there is room for more instructions. Called outside the critical section.
-    pub(super) fn wait_for_room(&self) -> Result<()> {
+    pub(crate) fn wait_for_room(&self) -> Result<()> {
         if self.tables.backlog.has_room(self.watermark) {
             return Ok(());
         }
+        self.push_bulks_before_wait()?;
         self.recording.pause("too many instructions pending", None, || self.wait_for_less())
     }
 
@@ -107,6 +122,7 @@ impl MachineShared {
         if self.tables.points.reached(point, Milestone::Completed) {
             return self.wait_unreached(point, timeout);
         }
+        self.push_bulks_before_wait()?;
         let wait = || self.wait_unreached(point, timeout);
         self.recording.pause("waits for a result", Some(point), wait)
     }
@@ -134,12 +150,8 @@ impl MachineShared {
             DriverKind::Threaded => {}
         }
         let _waiting = Waiting::begin(&self.tables);
-        let checks = if reentrancy::take_wakeup() { 0 } else { PROGRAM_POLLS };
-        for check in 0..checks {
-            if signal.is_set() {
-                return Ok(());
-            }
-            relax(check);
+        if poll(|| signal.is_set()) {
+            return Ok(());
         }
         let registered = self.register(Awaited::Point(point));
         let interval = if registered.is_some() { STALL_INTERVAL } else { RECHECK_INTERVAL };
@@ -182,15 +194,8 @@ impl MachineShared {
             return Ok(());
         }
         let _waiting = Waiting::begin(&self.tables);
-        // A parked worker is woken on another core, which has to wake up itself: tens of
-        // microseconds on some machines. If this thread parks at once, the worker can run on its
-        // core instead.
-        let checks = if reentrancy::take_wakeup() { 0 } else { PROGRAM_POLLS };
-        for check in 0..checks {
-            if points.reached(point, Milestone::Completed) {
-                return Ok(());
-            }
-            relax(check);
+        if poll(|| points.reached(point, Milestone::Completed)) {
+            return Ok(());
         }
         let waiter = Waiter::Thread(current());
         if !points.park(point, Milestone::Completed, waiter.clone()) {

@@ -1,22 +1,28 @@
 //! Several pushes as one.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_instructions::Priority;
-use millstream_types::{Error, Origin, Result};
+use millstream_types::{Origin, Result};
 
 use crate::emission::origin;
 use crate::tables::functions::Function;
 
 use super::operator::Operator;
-use super::push::{Push, Request, Target, submit};
+use super::push::Push;
 use super::uses::Uses;
 use super::{ClosureResult, Engine};
 
 /// A scope in which consecutive pushes become one: a function that runs them one after the other,
 /// and uses all their variables. That costs less where functions are small. Functions with a
-/// priority, a property or a stream, and those that complete later, are pushed by themselves,
-/// behind those before them.
+/// priority, a property or a stream, those that complete later and those with a context are pushed
+/// by themselves, behind those before them.
+///
+/// A scope does not change the order of the program. Whatever is emitted, released or waited for,
+/// by any thread, comes after the functions in all scopes of the machine, which are pushed first.
+/// Only a function that joins another scope, and shares no variable with them that one of the two
+/// writes, leaves them where they are. If such a push is refused, that is a failure of the machine
+/// ([`Engine::wait_all`](crate::Engine::wait_all)).
 ///
 /// If one of the functions fails, those after it in the same push do not run, and all variables
 /// that the push writes are poisoned.
@@ -38,22 +44,23 @@ use super::{ClosureResult, Engine};
 /// ```
 pub struct Bulk<'a> {
     engine: &'a Engine,
-    pending: Pending,
+    scope: Scope,
 }
 
-/// The functions that were not pushed yet.
-pub(super) struct Pending {
+/// The number of a scope, under which the machine keeps its functions, and its size.
+#[derive(Clone, Copy)]
+pub(super) struct Scope {
+    number: u64,
     most: usize,
-    functions: Vec<Function>,
-    uses: Uses,
-    origin: Origin,
 }
+
+static SCOPES: AtomicU64 = AtomicU64::new(1);
 
 impl<'a> Bulk<'a> {
-    pub(super) fn new(engine: &'a Engine, most: usize, origin: Origin) -> Bulk<'a> {
-        let pending =
-            Pending { most: most.max(1), functions: Vec::new(), uses: Uses::default(), origin };
-        Bulk { engine, pending }
+    pub(super) fn new(engine: &'a Engine, most: usize) -> Bulk<'a> {
+        // Relaxed: only uniqueness is wanted.
+        let number = SCOPES.fetch_add(1, Ordering::Relaxed);
+        Bulk { engine, scope: Scope { number, most: most.max(1) } }
     }
 
     /// Begins a push of a function as a part of the scope.
@@ -76,7 +83,7 @@ impl<'a> Bulk<'a> {
         function: impl FnOnce() -> R + Send + 'static,
     ) -> Push<'_> {
         let function = Function::Once(Box::new(|| function().into_result()));
-        Push::new(self.engine, function, origin::caller()).within(&mut self.pending)
+        Push::new(self.engine, function, origin::caller()).within(self.scope)
     }
 
     /// Pushes an operator as a part of the scope.
@@ -97,11 +104,11 @@ impl<'a> Bulk<'a> {
     /// As [`Push::spawn`].
     #[track_caller]
     pub fn operator(&mut self, operator: &Operator) -> Result<()> {
-        let origin = origin::caller();
-        operator.push_within(self.engine, &mut self.pending, &origin)
+        operator.push_within(self.engine, self.scope, &origin::caller())
     }
 
-    /// Pushes what was not pushed yet. The end of the scope does the same, without the error.
+    /// Pushes the pending functions. At the end of the scope, which
+    /// does the same, a refusal is a failure of the machine.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -118,58 +125,35 @@ impl<'a> Bulk<'a> {
     /// # Errors
     /// As [`Push::spawn`].
     pub fn flush(&mut self) -> Result<()> {
-        self.pending.flush(self.engine)
+        self.engine.push_scope(self.scope.number)
     }
 }
 
-impl Pending {
+impl Scope {
     /// Adds a function. Returns it if it is to be pushed by itself.
     pub(super) fn add(
-        &mut self,
+        self,
         engine: &Engine,
         function: Function,
         uses: &Uses,
         joins: bool,
         origin: &Origin,
     ) -> Result<Option<Function>> {
-        if !joins || function.is_async() {
-            self.flush(engine)?;
-            return Ok(Some(function));
+        match joins && !function.is_alone() {
+            true => engine.join(self.number, self.most, function, uses, origin),
+            false => Ok(Some(function)),
         }
-        uses.check().map_err(|e: Error| e.at(origin))?;
-        self.uses.then(uses);
-        self.functions.push(function);
-        self.origin = origin.clone();
-        if self.functions.len() >= self.most {
-            self.flush(engine)?;
-        }
-        Ok(None)
-    }
-
-    fn flush(&mut self, engine: &Engine) -> Result<()> {
-        if self.functions.is_empty() {
-            return Ok(());
-        }
-        let functions = std::mem::take(&mut self.functions);
-        let uses = std::mem::take(&mut self.uses);
-        let all = move || functions.into_iter().try_for_each(|function| function.run(None));
-        let stream = Target::Stream(engine.streams.normal.id);
-        let function = Function::Once(Box::new(all));
-        let request = Request { function, stream, on_pusher: false };
-        let (form, operands) = uses.form(Priority::default(), None);
-        submit(&engine.machine, request, &uses, &form, &operands, &self.origin).map(drop)
     }
 }
 
 impl Drop for Bulk<'_> {
     fn drop(&mut self) {
-        // `flush` returns the error to those who want it.
-        let _ = self.flush();
+        self.engine.end_scope(self.scope.number);
     }
 }
 
 impl fmt::Debug for Bulk<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bulk").field("pending", &self.pending.functions.len()).finish()
+        f.debug_struct("Bulk").field("most", &self.scope.most).finish_non_exhaustive()
     }
 }

@@ -18,21 +18,24 @@
 //! | `var`, `uses` | variables; how a push uses them |
 //! | `prop`, `streams` | properties of functions, and the streams that run them |
 //! | `operator` | functions that are made once and pushed often |
-//! | `bulk` | several pushes as one |
-//! | `pusher` | functions that the pushing thread runs |
+//! | `bulk`, `scopes` | several pushes as one; functions that are pending |
+//! | `apart` | functions that run apart from their call's worker |
+//! | `run_context` | the surroundings of a function that runs |
 //! | `nested` | pushes of functions that the machine runs |
 //! | `closure` | the results that functions may have |
 //! | `signal` | the wait for a variable |
 //!
 //! The table of functions is `tables/functions.rs`.
 
+pub(crate) mod apart;
 mod bulk;
 mod closure;
 mod nested;
 mod operator;
 mod prop;
 mod push;
-mod pusher;
+mod run_context;
+mod scopes;
 mod signal;
 mod streams;
 mod uses;
@@ -55,11 +58,14 @@ pub use closure::ClosureResult;
 pub use operator::Operator;
 pub use prop::Prop;
 pub use push::Push;
+pub use run_context::RunContext;
 pub(crate) use streams::policies;
 pub use var::Var;
 
 pub(crate) use nested::QueuedPush;
 use push::{Request, Target};
+pub(crate) use run_context::CallSite;
+pub(crate) use scopes::BulkScopes;
 pub(crate) use signal::Signal;
 use streams::EngineStreams;
 use uses::Uses;
@@ -123,8 +129,8 @@ impl Machine {
         Engine::new(self, None)
     }
 
-    /// Returns a dependency engine whose functions run on an in-order stream: one after the other,
-    /// on the worker of the stream's device.
+    /// Returns a dependency engine whose functions run in the order of an in-order stream: one
+    /// after the other, on threads of the host, so that a long function holds up its stream alone.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -269,6 +275,28 @@ impl Engine {
     ) -> Push<'_> {
         let function = Box::new(|done: OnComplete| function(done).into_result());
         Push::new(self, Function::Async(function), origin::caller())
+    }
+
+    /// Begins a push of a function that gets its surroundings: device, native stream and scratch
+    /// memory. It may complete later ([`RunContext::complete_later`]).
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let step = |context: &mut RunContext<'_>| println!("on {}", context.device());
+    /// engine.push_with(step).writes(&[&a]).spawn()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn push_with<R: ClosureResult>(
+        &self,
+        function: impl FnOnce(&mut RunContext<'_>) -> R + Send + 'static,
+    ) -> Push<'_> {
+        let function = Box::new(|context: &mut RunContext<'_>| function(context).into_result());
+        Push::new(self, Function::InContext(function), origin::caller())
     }
 
     /// Blocks until all functions pushed so far that write `var` have ended. Waits for no others:
@@ -430,6 +458,28 @@ impl Engine {
         Operator::new(self, SharedFunction::Async(function))
     }
 
+    /// Makes an operator as [`Engine::operator`] does, of a function that gets its surroundings.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let step = engine.operator_with(|context| println!("on {}", context.device()));
+    /// step.writes(&[&a]).push()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn operator_with<R: ClosureResult>(
+        &self,
+        function: impl Fn(&mut RunContext<'_>) -> R + Send + Sync + 'static,
+    ) -> Operator {
+        let function =
+            Arc::new(move |context: &mut RunContext<'_>| function(context).into_result());
+        Operator::new(self, SharedFunction::InContext(function))
+    }
+
     /// Begins a scope in which up to `most` consecutive pushes become one: see [`Bulk`].
     ///
     /// ```
@@ -444,7 +494,7 @@ impl Engine {
     /// ```
     #[track_caller]
     pub fn bulk(&self, most: usize) -> Bulk<'_> {
-        Bulk::new(self, most, origin::caller())
+        Bulk::new(self, most)
     }
 }
 

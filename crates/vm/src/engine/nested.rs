@@ -28,12 +28,13 @@ use super::uses::Uses;
 
 /// A push that is yet to be emitted.
 pub(crate) struct QueuedPush {
-    function: Function,
+    /// None once it was emitted.
+    function: Option<Function>,
     stream: Target,
     are_plain: bool,
     form: ClosureForm,
     operands: SmallVec<[TensorRef; 4]>,
-    cancel_scope: Option<Arc<CancelScope>>,
+    pub(super) cancel_scope: Option<Arc<CancelScope>>,
     origin: Origin,
 }
 
@@ -47,7 +48,7 @@ impl QueuedPush {
         origin: &Origin,
     ) -> QueuedPush {
         QueuedPush {
-            function,
+            function: Some(function),
             stream,
             are_plain: uses.are_plain,
             form: form.clone(),
@@ -57,17 +58,24 @@ impl QueuedPush {
         }
     }
 
-    /// Emits the push. Its pusher has returned, so a refusal becomes a failure of the machine.
-    pub(crate) fn emit(self, emission: &mut Emission) {
+    /// Emits the push. Keeps the function if it is refused.
+    pub(super) fn try_emit(&mut self, emission: &mut Emission) -> Result<Point> {
         let QueuedPush { function, stream, are_plain, form, operands, cancel_scope, origin } = self;
-        let mut function = Some(function);
-        let outer = std::mem::replace(&mut emission.router.cancel_scope, cancel_scope);
-        let made = emit(emission, &mut function, &stream, are_plain, &form, &operands, &origin);
+        let outer = std::mem::replace(&mut emission.router.cancel_scope, cancel_scope.take());
+        let made = emit(emission, function, stream, *are_plain, form, operands, origin);
         emission.router.cancel_scope = outer;
+        made
+    }
+
+    /// Emits the push. Its pusher has returned, so a refusal becomes a failure of the machine.
+    /// `pusher` names the cause of the push.
+    pub(crate) fn emit(mut self, emission: &mut Emission, pusher: &str) {
+        let made = self.try_emit(emission);
+        let QueuedPush { function, stream, form, origin, .. } = self;
         if let Err(error) = made {
             let failure = Failure {
                 cause: Cause::Error,
-                message: format!("a function pushed it, and it was refused: {error}"),
+                message: format!("{pusher}, and it was refused: {error}"),
                 instruction: "OpCall",
                 op: Some(form.name.map_or_else(|| CLOSURE.to_owned(), |name| name.into_owned())),
                 operands: Vec::new(),

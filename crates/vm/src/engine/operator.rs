@@ -14,9 +14,9 @@ use crate::emission::origin;
 use crate::tables::functions::{Function, SharedFunction};
 
 use super::Engine;
-use super::bulk::Pending;
+use super::bulk::Scope;
 use super::prop::Prop;
-use super::push::submit;
+use super::push::{Push, submit};
 use super::uses::Uses;
 use super::var::Var;
 
@@ -185,6 +185,28 @@ impl Operator {
         self.push_at(&origin::caller())
     }
 
+    /// Begins a push of the function that differs from the operator: with another property,
+    /// priority, stream or name, or with more variables.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let engine = machine.engine()?;
+    /// # let a = engine.var()?;
+    /// let step = engine.operator(|| ()).writes(&[&a]);
+    /// step.begin_push().priority(7).spawn()?;
+    /// step.begin_push().on(&s).spawn()?;
+    /// engine.wait_for(&a)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn begin_push(&self) -> Push<'_> {
+        let Operator { engine, function, uses, prop, priority, name, .. } = self;
+        let push = Push::new(engine, Function::Shared(function.clone()), origin::caller());
+        push.like(uses, prop, *priority, name.as_ref())
+    }
+
     fn push_at(&self, origin: &Origin) -> Result<()> {
         let Operator { engine, function, uses, prop, .. } = self;
         let function = Function::Shared(function.clone());
@@ -195,12 +217,7 @@ impl Operator {
     }
 
     /// Pushes the function as a part of a scope.
-    pub(super) fn push_within(
-        &self,
-        engine: &Engine,
-        bulk: &mut Pending,
-        origin: &Origin,
-    ) -> Result<()> {
+    pub(super) fn push_within(&self, engine: &Engine, bulk: Scope, origin: &Origin) -> Result<()> {
         let joins = self.prop == Prop::Normal && self.priority == Priority::default();
         let function = Function::Shared(self.function.clone());
         match bulk.add(engine, function, &self.uses, joins, origin)? {

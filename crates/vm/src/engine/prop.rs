@@ -18,9 +18,11 @@ pub enum Prop {
     /// The function runs on the workers of the engine.
     #[default]
     Normal,
-    /// The function copies from this device: it runs on the device's stream of copies to the host.
+    /// The function copies from this device: it runs in the order of the device's stream of copies
+    /// to the host, on a thread of the host.
     CopyFromDevice(DeviceId),
-    /// The function copies to this device: it runs on the device's stream of copies from the host.
+    /// The function copies to this device: it runs in the order of the device's stream of copies
+    /// from the host, on a thread of the host.
     CopyToDevice(DeviceId),
     /// The function is urgent: it runs on a worker of its own kind, which normal functions never
     /// occupy. If it uses a variable that a normal function wrote, it waits for the normal

@@ -16,10 +16,11 @@ use crate::emission::{Emission, cancel, reentrancy};
 use crate::tables::functions::Function;
 
 use super::Engine;
-use super::bulk::Pending;
+use super::apart::Apart;
+use super::bulk::Scope;
 use super::nested::QueuedPush;
 use super::prop::Prop;
-use super::pusher::OnPusher;
+use super::run_context::CallSite;
 use super::uses::Uses;
 use super::var::Var;
 
@@ -38,7 +39,7 @@ use super::var::Var;
 #[must_use = "a function is pushed by `spawn`"]
 pub struct Push<'a> {
     engine: &'a Engine,
-    bulk: Option<&'a mut Pending>,
+    bulk: Option<Scope>,
     function: Function,
     uses: Uses,
     prop: Prop,
@@ -65,9 +66,20 @@ impl<'a> Push<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn within(mut self, bulk: &'a mut Pending) -> Push<'a> {
+    pub(super) fn within(mut self, bulk: Scope) -> Push<'a> {
         self.bulk = Some(bulk);
         self
+    }
+
+    /// Sets everything but the function and the stream.
+    pub(super) fn like(
+        self,
+        uses: &Uses,
+        prop: &Prop,
+        priority: Priority,
+        name: Option<&Cow<'static, str>>,
+    ) -> Push<'a> {
+        Push { uses: uses.clone(), prop: prop.clone(), priority, name: name.cloned(), ..self }
     }
 
     // The methods of a push under construction are inlined, so that it is not moved by each.
@@ -339,7 +351,7 @@ pub(super) fn submit(
         let on_pusher = on_pusher && shared.driver == DriverKind::Threaded;
         if on_pusher && is_ready(&emission, uses) {
             own = function.take().map(|whole| {
-                let (of_call, own) = OnPusher::new(whole);
+                let (of_call, own) = Apart::split(whole);
                 function = Some(of_call);
                 own
             });
@@ -351,7 +363,7 @@ pub(super) fn submit(
     };
     let point = emit().map_err(|e| e.at(origin))?;
     if let Some(own) = own {
-        own.run(shared.tables.machine);
+        own.run(shared.tables.machine, None, CallSite::HOST);
     }
     Ok(point)
 }

@@ -11,7 +11,7 @@ use millstream_types::{Access, Attrs, Error, Result, TensorId, TensorSpec};
 use crate::api::machine::Machine;
 
 use super::tape::FormalKind;
-use super::{Executable, Signature};
+use super::{Executable, Signature, scalars};
 
 impl Machine {
     /// Compiles a checked list that was made elsewhere. Its externals are the executable's inputs,
@@ -44,6 +44,8 @@ impl Machine {
             bound: vec![None; list.externals.len()],
             outputs: Vec::new(),
             callbacks: Vec::new(),
+            gradients: Vec::new(),
+            generators: scalars::generators_of(&list),
         };
         self.compile_sound(list, signature)
     }
@@ -145,7 +147,7 @@ fn check_call(
     // The inputs come first. An op that takes any number of them tells which is meant by the
     // number of its outputs.
     let empty = Attrs::new();
-    let attrs = attrs.unwrap_or(&empty);
+    let attrs = &*attrs.unwrap_or(&empty).for_schema();
     for inputs in (0..=given.len()).rev().filter(|n| op.takes(*n)) {
         let call = CallSpec { inputs: &given[..inputs], attrs };
         let signature = match op.check(call) {

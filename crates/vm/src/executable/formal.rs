@@ -53,6 +53,13 @@ impl Formal {
         Error::Invalid { what: "launch", message }
     }
 
+    /// Returns the error of a launch with two tensors for the formal.
+    pub(super) fn given_twice(&self) -> Error {
+        let what = if self.kind == FormalKind::Output { "output" } else { "input" };
+        let message = format!("{what} {:?} is given twice", self.name);
+        Error::Invalid { what: "launch", message }
+    }
+
     /// Returns the bytes that a launch uses of a storage of `bytes` bytes, in which the tensor has
     /// this description.
     ///

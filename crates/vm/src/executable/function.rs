@@ -5,15 +5,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use millstream_types::{Error, Origin, Result, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::{CallBuilder, Machine};
 use crate::emission::origin;
+use crate::gradient::Leaf;
 use crate::sync::thread_local;
+use crate::tensor::generator::{Generator, serial_number};
+use crate::tensor::seed::Seed;
 
+use super::gradients::Use;
 use super::recorder::{RecordedTensor, Recorder};
 
 /// A tensor of a function that is being recorded, and the number of the recording.
@@ -36,8 +40,6 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
-static NUMBERS: AtomicU64 = AtomicU64::new(1);
-
 fn replace(running: Option<Running>) -> Option<Running> {
     IS_RUNNING.with(|is| is.set(running.is_some()));
     RUNNING.with(|own| own.replace(running))
@@ -50,6 +52,40 @@ fn running(machine: &Machine) -> Option<Running> {
     }
     let of = machine.shared.tables.machine;
     RUNNING.with(|own| own.borrow().clone()).filter(|running| running.machine == of)
+}
+
+/// Returns the number of this thread's recording.
+pub(crate) fn recording() -> Option<u64> {
+    with_any(|running| Some(running.number))
+}
+
+/// Draws from a generator that was made before this thread's recording, if the thread records.
+pub(crate) fn draw(generator: &Generator) -> Option<Seed> {
+    with_any(|Running { number, recorder, .. }| {
+        let mut recorder = recorder.try_borrow_mut().ok()?;
+        generator.is_before(*number).then(|| recorder.draw_in(generator, *number))
+    })
+}
+
+/// Notes that a function does something with a generator from elsewhere that no launch can repeat.
+pub(crate) fn refuse_generator(generator: &Generator, reason: &str, origin: &Origin) {
+    with_any(|Running { number, recorder, .. }| {
+        let mut recorder = recorder.try_borrow_mut().ok()?;
+        if generator.is_before(*number) {
+            let message = format!("{reason}, which no launch can repeat");
+            let mistake = Error::Invalid { what: "list", message }.at(origin);
+            recorder.mistake.get_or_insert(mistake);
+        }
+        Some(())
+    });
+}
+
+/// Uses this thread's recording, of whatever machine.
+fn with_any<T>(work: impl FnOnce(&Running) -> Option<T>) -> Option<T> {
+    if !IS_RUNNING.with(Cell::get) {
+        return None;
+    }
+    RUNNING.with(|own| own.borrow().as_ref().and_then(work))
 }
 
 impl Recorder {
@@ -99,8 +135,7 @@ impl Recorder {
         }
         let machine = self.machine.clone();
         let stream = machine.current_stream().map_err(|e| e.at(&origin))?;
-        // Relaxed: only uniqueness is wanted.
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let number = serial_number();
         let given = inputs.iter().map(|&input| self.handle(input, number, &stream, &origin));
         let given = given.collect::<Result<Vec<_>>>().map_err(|e| e.at(&origin))?;
         let recorder = std::mem::replace(self, machine.recorder());
@@ -110,6 +145,7 @@ impl Recorder {
         let end = End;
         let results = function(&given);
         drop(end);
+        recorder.borrow_mut().end_gradients(number);
         let made = results.and_then(|results| {
             let name = |tensor: &Tensor| recorder.borrow_mut().named(tensor, number);
             results.iter().map(name).collect::<Result<Vec<_>>>()
@@ -121,7 +157,10 @@ impl Recorder {
                 return Err(Error::Internal { message });
             }
         }
-        made.map_err(|e| e.at(&origin))
+        match self.mistake.take() {
+            Some(mistake) => Err(mistake),
+            None => made.map_err(|e| e.at(&origin)),
+        }
     }
 
     /// Returns a tensor of the list as functions see it.
@@ -164,6 +203,41 @@ pub(crate) fn suspend<T>(work: impl FnOnce() -> T) -> T {
     }
     let _resume = Resume(replace(None));
     work()
+}
+
+/// Notes that the function reads the gradient of a leaf.
+pub(crate) fn read_gradient(leaf: &Arc<Leaf>) {
+    use_leaf(leaf, Use::Read);
+}
+
+/// Notes that the function sets the gradient of a leaf.
+pub(crate) fn set_gradient(leaf: &Arc<Leaf>) {
+    use_leaf(leaf, Use::Set);
+}
+
+fn use_leaf(leaf: &Arc<Leaf>, how: Use) {
+    let Some(Running { number, recorder, .. }) = with_any(|running| Some(running.clone())) else {
+        return;
+    };
+    let stand_in = {
+        let mut recorder = recorder.borrow_mut();
+        let stand_in = recorder.use_leaf(leaf, how);
+        stand_in.and_then(|gradient| {
+            let stream = recorder.machine.current_stream().ok()?;
+            recorder.handle(gradient, number, &stream, &Origin::Unknown).ok()
+        })
+    };
+    // Outside the borrow, as a tensor ends.
+    if stand_in.is_some() {
+        leaf.hold(stand_in);
+    }
+}
+
+/// Notes that a tensor is one with a gradient from now on.
+pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>) {
+    if let (Some(_), Some(running)) = (tensor.recorded(), running(tensor.machine())) {
+        running.recorder.borrow_mut().note_own_leaf(leaf);
+    }
 }
 
 /// Records a call.

@@ -22,7 +22,7 @@ use std::sync::PoisonError;
 use smallvec::SmallVec;
 
 use millstream_ep::{Captured, Graph};
-use millstream_types::DeviceId;
+use millstream_types::{DeviceId, ScalarId};
 
 use crate::sync::{Mutex, MutexGuard};
 
@@ -50,6 +50,8 @@ pub(crate) struct CapturePlan {
     pub(crate) positions: usize,
     /// The bases of the launch that the calls use, in ascending order.
     pub(crate) bases: Vec<u32>,
+    /// The scalars of the launch that the calls use, in ascending order.
+    pub(crate) scalars: Vec<ScalarId>,
 }
 
 /// A step of a capture. The stream of the first tape begins and ends it.
@@ -84,6 +86,8 @@ pub(crate) struct InstanceGraph {
     pub(crate) graph: Option<Box<dyn Graph>>,
     /// The addresses that the graph was captured with.
     pub(crate) bases: SmallVec<[Base; 8]>,
+    /// The numbers that the graph was captured with.
+    pub(crate) scalars: SmallVec<[i64; 4]>,
     /// Why the newest capture was refused, and how many were.
     refused: (String, u32),
     instantiated: u64,
@@ -117,12 +121,17 @@ impl InstanceGraph {
     }
 
     /// Notes a capture.
-    pub(crate) fn note_capture(&mut self, captured: Captured, bases: SmallVec<[Base; 8]>) {
+    pub(crate) fn note_capture(
+        &mut self,
+        captured: Captured,
+        bases: SmallVec<[Base; 8]>,
+        scalars: SmallVec<[i64; 4]>,
+    ) {
         match captured {
             Captured::Instantiated => self.instantiated += 1,
             Captured::Updated => self.updated += 1,
         }
-        (self.stage, self.bases) = (Stage::Ready, bases);
+        (self.stage, self.bases, self.scalars) = (Stage::Ready, bases, scalars);
     }
 }
 

@@ -15,7 +15,7 @@ use super::run::{Run, TapeStream};
 
 /// The instances of an executable: its private memory, as often as launches may overlap.
 pub(super) struct Instances {
-    pub(super) all: SmallVec<[Instance; 1]>,
+    pub(super) all: SmallVec<[Box<Instance>; 1]>,
     pub(super) most: usize,
     pub(super) launches: u64,
 }

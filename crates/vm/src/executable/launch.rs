@@ -10,13 +10,14 @@ use millstream_instructions::builder::{Launch, LaunchOperand};
 use millstream_instructions::{Builder, Outcome, TensorRef};
 use millstream_types::{Access, DType, Error, Origin, Point, Result, TensorSpec};
 
-use crate::api::handle::{Section, Stream, Tensor};
+use crate::api::handle::{Completion, Section, Stream, Tensor};
 use crate::capture;
 use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
 use crate::gradient::{self, Unnoted};
 
+use super::gradients::LaunchedLeaf;
 use super::graph::InstanceGraphs;
 use super::instance::Instance;
 use super::launched::Launched;
@@ -65,6 +66,18 @@ impl Executable {
     /// There is none of this name.
     pub(crate) fn input_number(&self, name: &str) -> Result<usize> {
         self.0.program.formal(FormalKind::Input, name)
+    }
+
+    /// Returns whether launches write a formal.
+    pub(crate) fn writes(&self, formal: usize) -> bool {
+        let formal = self.0.program.formals.get(formal);
+        formal.and_then(|formal| formal.access).is_some_and(Access::writes)
+    }
+
+    /// Returns whether launches write a tensor that was bound.
+    pub(crate) fn writes_bound(&self, tensor: &Tensor) -> bool {
+        let is_bound = |bound: &Option<Tensor>| bound.as_ref().is_some_and(|b| b.is_same(tensor));
+        self.0.bound.iter().position(is_bound).is_some_and(|formal| self.writes(formal))
     }
 
     /// Begins a launch.
@@ -212,7 +225,11 @@ impl<'a> LaunchBuilder<'a> {
 
     fn give(mut self, kind: FormalKind, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
         match self.executable.0.program.formal(kind, name) {
-            Ok(formal) => self.given[formal] = Some(tensor),
+            Ok(formal) if self.given[formal].is_none() => self.given[formal] = Some(tensor),
+            Ok(formal) => {
+                let twice = self.executable.0.program.formals[formal].given_twice();
+                self.mistake.get_or_insert(twice);
+            }
             Err(unknown) => {
                 self.mistake.get_or_insert(unknown);
             }
@@ -238,9 +255,10 @@ impl<'a> LaunchBuilder<'a> {
     /// ```
     ///
     /// # Errors
-    /// An input is missing, or a tensor is not what was recorded; a tensor was released or is held;
-    /// two formals share memory that one of them writes; the stream runs no launches; the memory is
-    /// used up; this thread has a [tape](crate::Tape), and a tensor depends on one with a gradient.
+    /// An input is missing or given twice, or a tensor is not what was recorded; a tensor was
+    /// released or is held; two formals share memory that one of them writes; the stream runs no
+    /// launches; the memory is used up; this thread has a [tape](crate::Tape), and a tensor depends
+    /// on one with a gradient.
     pub fn run(self) -> Result<Launched> {
         if gradient::is_taped() {
             self.check_tape().map_err(|e| e.at(&self.origin))?;
@@ -277,6 +295,13 @@ impl<'a> LaunchBuilder<'a> {
         if capture::is_active() {
             capture::refuse(machine, "it launches an executable", &origin);
         }
+        let found = inner.gradients.iter().map(LaunchedLeaf::find);
+        let found: SmallVec<[Option<(usize, Tensor)>; 8]> =
+            found.collect::<Result<_>>().map_err(at)?;
+        let mut given: SmallVec<[Option<&Tensor>; 8]> = given.iter().copied().collect();
+        for (formal, gradient) in found.iter().flatten() {
+            given[*formal] = Some(gradient);
+        }
         let stream = match stream {
             Some(stream) => stream,
             None => inner.default_stream().map_err(at)?,
@@ -286,6 +311,8 @@ impl<'a> LaunchBuilder<'a> {
         let operands = inner.operands(&given).map_err(at)?;
         let refs: SmallVec<[Option<TensorRef>; 8]> =
             given.iter().map(|tensor| tensor.map(Tensor::tensor_ref)).collect();
+        // Kept where the emission waits for memory and begins again.
+        let mut scalars = None;
         let (run, made) = machine.emit(&origin, |e| {
             e.open(stream.id)?;
             inner.check_extents(&e.builder, &refs)?;
@@ -307,10 +334,12 @@ impl<'a> LaunchBuilder<'a> {
             if let Some(recorder) = &mut router.recorder {
                 recorder.executable(inner.list, &inner.program.list);
             }
+            let scalars = scalars.get_or_insert_with(|| inner.draw());
             let launch = Launch {
                 stream: stream.id,
                 list: inner.list,
                 operands: &all,
+                attrs: scalars.attrs.as_ref(),
                 section,
                 origin: &origin,
             };
@@ -326,12 +355,13 @@ impl<'a> LaunchBuilder<'a> {
                     let tapes = router.open_tapes(&inner.program.tapes, stream.id)?;
                     let runs = Recycled::new(MAX_RUNS);
                     let graphs = Arc::new(InstanceGraphs::new(&inner.program));
-                    instances.all.push(Instance { memory, tapes, graphs, runs, last: 0 });
+                    let new = Instance { memory, tapes, graphs, runs, last: 0 };
+                    instances.all.push(Box::new(new));
                     let new = instances.all.len() - 1;
                     &mut instances.all[new]
                 }
             };
-            let run = inner.run(router, point, &tensors, instance, &origin);
+            let run = inner.run(router, point, &tensors, &scalars.values, instance, &origin);
             router.launch(&run);
             instances.note_launch(chosen);
             let made = inner.results(e, &tensors[..formals], &given, &origin)?;
@@ -344,7 +374,8 @@ impl<'a> LaunchBuilder<'a> {
         let outputs = made.into_iter().map(result).collect::<Option<Vec<Tensor>>>();
         let outputs = outputs
             .ok_or_else(|| at(Error::Internal { message: "an output has no tensor".to_owned() }))?;
-        let completion = machine.completion_of(run.at);
+        inner.gradients.iter().for_each(|leaf| leaf.leave(&outputs));
+        let completion = Completion::of_launch(machine.of_handle(), run.clone());
         Ok(Launched { run, completion, outputs })
     }
 }
@@ -427,6 +458,7 @@ impl ExecutableInner {
         router: &mut Router,
         at: Point,
         tensors: &[TensorRef],
+        scalars: &[i64],
         instance: &mut Instance,
         origin: &Origin,
     ) -> Arc<Run> {
@@ -451,6 +483,7 @@ impl ExecutableInner {
         instance.runs.take(Arc::get_mut, make, |run| {
             let (tapes, numbers) = (tapes.into_iter(), numbers.into_iter());
             run.renew((at, origin), bases, storages, tapes, cancel_scope, numbers);
+            run.set_scalars(scalars);
         })
     }
 

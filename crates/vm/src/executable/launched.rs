@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_types::nearest::did_you_mean;
-use millstream_types::{Error, ReadId, Result};
+use millstream_types::{Error, ReadId, Result, ScalarId};
 
 use crate::api::handle::{Completion, Tensor};
 use crate::emission::origin;
+use crate::tensor::generator::{Generator, GeneratorState};
 
+use super::Executable;
 use super::run::Run;
 
 /// A launch that was made: its completion, and its results.
@@ -82,6 +84,20 @@ impl Launched {
         &self.outputs
     }
 
+    /// Returns the generators of the executable, and the launch's draws from each.
+    pub(crate) fn draws(
+        &self,
+        executable: &Executable,
+    ) -> impl Iterator<Item = (Generator, Vec<GeneratorState>)> {
+        let list = &self.run.program.list;
+        let scalar = |id: ScalarId| self.run.scalars.get(id.index()).copied().unwrap_or(0) as u64;
+        list.generators.iter().zip(&executable.0.generators).map(move |(declared, generator)| {
+            let (seed, first) = (scalar(declared.seed), scalar(declared.offset));
+            let state = |k| GeneratorState { seed, offset: first.wrapping_add(k) };
+            (generator.clone(), (0..declared.draws).map(state).collect())
+        })
+    }
+
     /// Returns the tensors of all outputs, in the order in which they were recorded.
     pub(crate) fn into_outputs(self) -> Vec<Tensor> {
         self.outputs
@@ -106,7 +122,10 @@ impl Launched {
         &self.completion
     }
 
-    /// Blocks until the launch has completed.
+    /// Blocks until the launch has completed. Failures of other launches are none of its own;
+    /// [`Machine::failures`] has them.
+    ///
+    /// [`Machine::failures`]: crate::Machine::failures
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -123,7 +142,7 @@ impl Launched {
     /// ```
     ///
     /// # Errors
-    /// As [`Completion::wait`].
+    /// Why the first call of this launch failed or was skipped, at every wait.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
         self.completion.wait_at(None, origin::caller())

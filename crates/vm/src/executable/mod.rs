@@ -1,5 +1,7 @@
 //! Executables: lists that are captured once, compiled to tapes, and launched many times.
 //!
+//! Long because its items have examples.
+//!
 //! A launch is one instruction, [`LazyJobLauncher`](millstream_instructions::Body). Its operands
 //! are the tensors for the list's formals and the private memory of an instance, so hazards order
 //! it among all other instructions like any call, and two launches never share memory unordered.
@@ -17,13 +19,17 @@
 //! | `graph` | tapes that are launched as one command of their device |
 //! | `launch` | the launch of an executable: its operands and its instruction |
 //! | `function` | functions of tensors, recorded without running them |
+//! | `gradients` | gradients that such functions find and leave, as state of launches |
 //! | `formal` | what is given for a formal, compared with what was recorded |
 //! | `overlap` | formals of a launch that share memory |
 //! | `instance` | private memory and streams, for launches that overlap |
+//! | `scalars` | the numbers that each launch gives: generators' draws |
 //! | `recycled` | launches that have ended, to be used again |
 //! | `launched` | a launch that was made: its completion and its results |
 //! | `run` | the state of one launch: bases, poison, results |
 //! | `show` | the text of tapes |
+//!
+//! Long because its items have examples.
 //!
 //! # Rules
 //! 1. A tape keeps the order of the list, and every wait of a step is for an earlier instruction of
@@ -37,6 +43,7 @@ pub(crate) mod compile;
 mod foreign;
 mod formal;
 pub(crate) mod function;
+mod gradients;
 pub(crate) mod graph;
 mod instance;
 mod launch;
@@ -49,6 +56,7 @@ mod recorded_call;
 mod recorder;
 mod recycled;
 pub(crate) mod run;
+pub(crate) mod scalars;
 mod show;
 pub(crate) mod tape;
 mod within;
@@ -65,8 +73,10 @@ use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::{DriverKind, Machine};
 use crate::emission::Release;
 use crate::sync::{Mutex, OnceLock};
+use crate::tensor::generator::Generator;
 
 pub use foreign::accepts;
+use gradients::LaunchedLeaf;
 pub use graph::GraphStatus;
 use instance::Instances;
 pub use launch::LaunchBuilder;
@@ -110,9 +120,13 @@ struct ExecutableInner {
     list: ListId,
     /// The tensors that were bound when the list was recorded, one for each formal.
     bound: Vec<Option<Tensor>>,
+    /// The leaves that launches read and set.
+    gradients: Vec<LaunchedLeaf>,
+    /// The generators that its launches draw from, by number.
+    generators: Vec<Generator>,
     instances: Mutex<Instances>,
     /// The stream of launches that name none, after the first of them.
-    default_stream: OnceLock<Stream>,
+    default_stream: OnceLock<Box<Stream>>,
 }
 
 /// The resources of a dropped executable.
@@ -303,9 +317,9 @@ impl ExecutableInner {
         let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
         let stream = self.machine.stream(&key)?;
         // Another thread may have set the same one.
-        let _ = self.default_stream.set(stream);
+        let _ = self.default_stream.set(Box::new(stream));
         let unset = || Error::Internal { message: "a set cell is empty".to_owned() };
-        self.default_stream.get().ok_or_else(unset)
+        self.default_stream.get().map(|stream| &**stream).ok_or_else(unset)
     }
 }
 
@@ -336,12 +350,21 @@ struct Signature {
     bound: Vec<Option<Tensor>>,
     outputs: Vec<OutputSpec>,
     callbacks: Vec<SharedCallback>,
+    /// The leaves that launches read and set.
+    gradients: Vec<LaunchedLeaf>,
+    /// The generators of the list, by number.
+    generators: Vec<Generator>,
 }
 
 impl Machine {
     /// Compiles a list that is known to be sound.
-    fn compile_sound(&self, list: InstructionList, signature: Signature) -> Result<Executable> {
-        let Signature { kinds, bound, outputs, callbacks } = signature;
+    fn compile_sound(&self, mut list: InstructionList, signature: Signature) -> Result<Executable> {
+        let Signature { kinds, bound, mut outputs, callbacks, gradients, generators } = signature;
+        // It lives as long as the executable.
+        list.streams.shrink_to_fit();
+        list.arenas.shrink_to_fit();
+        list.externals.shrink_to_fit();
+        list.instructions.shrink_to_fit();
         let formal = |(external, kind): (&millstream_instructions::External, &FormalKind)| {
             let undeclared =
                 || Error::List { message: format!("{} is not declared", external.arena) };
@@ -349,7 +372,7 @@ impl Machine {
             Ok(Formal {
                 name: external.name.clone(),
                 kind: *kind,
-                spec: external.spec.clone(),
+                spec: Arc::new(external.spec.clone()),
                 bytes: external.bytes,
                 device: device.clone(),
                 access: None,
@@ -357,8 +380,15 @@ impl Machine {
                 end: 0,
             })
         };
-        let formals: Result<Vec<Formal>> = list.externals.iter().zip(&kinds).map(formal).collect();
+        let formals: Result<Box<[Formal]>> =
+            list.externals.iter().zip(&kinds).map(formal).collect();
         let mut formals = formals?;
+        for output in &mut outputs {
+            let spec = &formals[output.formal].spec;
+            if output.spec == *spec {
+                output.spec = spec.clone();
+            }
+        }
         let tables = &self.shared.tables;
         let host_tapes = match self.shared.driver {
             DriverKind::Threaded => self.shared.host_workers,
@@ -394,7 +424,16 @@ impl Machine {
         };
         let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
         let (machine, default_stream) = (self.clone(), OnceLock::default());
-        let inner = ExecutableInner { machine, program, list, bound, instances, default_stream };
+        let inner = ExecutableInner {
+            machine,
+            program,
+            list,
+            bound,
+            gradients,
+            generators,
+            instances,
+            default_stream,
+        };
         Ok(Executable(Arc::new(inner)))
     }
 }

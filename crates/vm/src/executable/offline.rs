@@ -1,10 +1,12 @@
 //! Launches emitted to a builder without a machine: in a list that is recorded, and in a dry run.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, Sink, TensorRef};
-use millstream_types::{Access, Layout, ListId, Origin, Result, StreamId, TensorSpec};
+use millstream_types::{Access, Attrs, Layout, ListId, Origin, Result, StreamId, TensorSpec};
 
 use millstream_types::Error;
 
@@ -189,22 +191,25 @@ impl OfflineLaunches {
                 given[inner.program.formal(kind, name)?] = Some(*tensor);
             }
         }
+        let scalars = inner.program.list.given_scalars(|_, declared| declared.value.into());
+        let scalars = scalars.map(Arc::new);
         let (outputs, memory) =
-            inner.launch_offline(builder, sink, &given, &self.memory, launch)?;
+            inner.launch_offline(builder, sink, &given, &self.memory, scalars.as_ref(), launch)?;
         self.memory = memory;
         Ok(outputs)
     }
 }
 
 impl ExecutableInner {
-    /// Emits a launch with these tensors for the formals. The private memory is `memory`, or new if
-    /// that is empty. Returns the outputs and the private memory.
+    /// Emits a launch with these tensors for the formals and `attrs` for the scalars. The private
+    /// memory is `memory`, or new if that is empty. Returns the outputs and the private memory.
     pub(super) fn launch_offline(
         &self,
         builder: &mut Builder,
         sink: &mut dyn Sink,
         given: &[Option<TensorRef>],
         memory: &[TensorRef],
+        attrs: Option<&Arc<Attrs>>,
         launch: OfflineLaunch<'_>,
     ) -> Result<(Vec<TensorRef>, SmallVec<[TensorRef; 1]>)> {
         let OfflineLaunch { stream, list, section, origin } = launch;
@@ -232,7 +237,7 @@ impl ExecutableInner {
         } else {
             operands.extend(memory.iter().map(|t| LaunchOperand::Given(*t, Access::Write)));
         }
-        let launch = Launch { stream, list, operands: &operands, section, origin };
+        let launch = Launch { stream, list, operands: &operands, attrs, section, origin };
         let tensors = loop {
             match builder.launch(sink, &launch)? {
                 Outcome::Done((_, tensors)) => break tensors,

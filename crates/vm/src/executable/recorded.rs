@@ -1,7 +1,8 @@
 //! Recorded lists: passes and compilation.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions};
 use millstream_instructions::{Body, External, InstructionList};
@@ -29,6 +30,8 @@ pub struct Recorded {
     pub(super) machine: Machine,
     pub(super) list: InstructionList,
     pub(super) signature: Signature,
+    /// Whether the list was shown to be sound.
+    pub(super) is_proven: bool,
 }
 
 /// The passes that [`Recorded::compile`] applies.
@@ -88,7 +91,7 @@ impl Recorded {
         passes: &[Pass],
         mut after: impl FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        let Recorded { machine, mut list, signature } = self;
+        let Recorded { machine, mut list, signature, mut is_proven } = self;
         let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
         let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
@@ -103,15 +106,17 @@ impl Recorded {
         };
         for &pass in passes {
             let better = pass.apply(&list, &options)?;
-            prove(&better)?;
-            same_operations(&list, &better, &outputs).map_err(|difference| {
-                let message = format!("the pass {pass} changes the program: {difference}");
-                Error::Internal { message }.at(&difference.origin)
-            })?;
-            after(pass, &better);
-            list = better;
+            if better != list {
+                prove(&better)?;
+                same_operations(&list, &better, &outputs).map_err(|difference| {
+                    let message = format!("the pass {pass} changes the program: {difference}");
+                    Error::Internal { message }.at(&difference.origin)
+                })?;
+                (list, is_proven) = (better, true);
+            }
+            after(pass, &list);
         }
-        Ok(Recorded { machine, list, signature })
+        Ok(Recorded { machine, list, signature, is_proven })
     }
 
     /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the
@@ -148,8 +153,10 @@ impl Recorded {
     /// # Errors
     /// An instruction cannot stand in an executable, with its place.
     pub fn compile_as_is(self) -> Result<Executable> {
-        let Recorded { machine, list, signature } = self;
-        prove(&list)?;
+        let Recorded { machine, list, signature, is_proven } = self;
+        if !is_proven {
+            prove(&list)?;
+        }
         machine.compile_sound(list, signature)
     }
 }
@@ -167,40 +174,45 @@ pub(super) fn outputs_of(
     named: Vec<(String, TensorId, TensorSpec)>,
 ) -> Result<Vec<OutputSpec>> {
     let mut root_of: HashMap<TensorId, TensorId> = HashMap::new();
-    for instruction in &list.instructions {
+    let mut made: HashMap<TensorId, usize> = HashMap::new();
+    for (index, instruction) in list.instructions.iter().enumerate() {
         if let Body::ViewTensor { tensor, of, .. } = &instruction.body {
             let root = root_of.get(of).copied().unwrap_or(*of);
             root_of.insert(*tensor, root);
+        } else if let Body::AllocateTensor { tensor, .. } = &instruction.body {
+            made.insert(*tensor, index);
         }
     }
+    let mut externals: HashMap<TensorId, usize> =
+        list.externals.iter().enumerate().map(|(k, external)| (external.tensor, k)).collect();
+    let mut names: HashSet<String> = list.externals.iter().map(|e| e.name.clone()).collect();
     let mut outputs = Vec::with_capacity(named.len());
     for (name, tensor, spec) in named {
         let root = root_of.get(&tensor).copied().unwrap_or(tensor);
-        let known = list.externals.iter().position(|e| e.tensor == root);
-        let formal = match known {
-            Some(known) => known,
+        let formal = match externals.get(&root) {
+            Some(&known) => known,
             None => {
-                let made = list.instructions.iter().position(
-                    |i| matches!(&i.body, Body::AllocateTensor { tensor, .. } if *tensor == root),
-                );
-                let unmade = || Error::Internal { message: format!("{root} is never made") };
-                let made = list.instructions.remove(made.ok_or_else(unmade)?);
-                if let Body::AllocateTensor { spec, placement, .. } = made.body {
-                    let (bytes, arena) = (placement.size, placement.arena);
-                    let taken = list.externals.iter().any(|e| e.name == name);
-                    let name = if taken { format!("output {name}") } else { name.clone() };
-                    list.externals.push(External { tensor: root, name, spec: *spec, bytes, arena });
-                }
+                let made = made.get(&root).map(|index| &list.instructions[*index].body);
+                let Some(Body::AllocateTensor { spec, placement, .. }) = made else {
+                    return Err(Error::Internal { message: format!("{root} is never made") });
+                };
+                let (spec, bytes, arena) = ((**spec).clone(), placement.size, placement.arena);
+                let taken = names.contains(&name);
+                let name = if taken { format!("output {name}") } else { name.clone() };
+                names.insert(name.clone());
+                externals.insert(root, list.externals.len());
+                list.externals.push(External { tensor: root, name, spec, bytes, arena });
                 list.externals.len() - 1
             }
         };
-        outputs.push(OutputSpec { name, formal, spec });
+        outputs.push(OutputSpec { name, formal, spec: Arc::new(spec) });
     }
-    // The launch ends the storages of its outputs.
-    let externals = &list.externals;
+    // The launch begins and ends the storages of its outputs.
     list.instructions.retain(|i| {
-        !matches!(&i.body, Body::ReleaseTensor { tensor }
-            if externals.iter().any(|e| e.tensor == *tensor))
+        let (Body::AllocateTensor { tensor, .. } | Body::ReleaseTensor { tensor }) = &i.body else {
+            return true;
+        };
+        !externals.contains_key(tensor)
     });
     Ok(outputs)
 }

@@ -8,11 +8,14 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Priority, TensorRef};
+use millstream_ops::random::{OFFSET, SEED};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
 
 use crate::emission::origin;
+use crate::tensor::generator::Generator;
 
 use super::recorder::{RecordedTensor, Recorder};
+use super::scalars::uses;
 
 impl Recorder {
     /// Begins a call of the op called `name`.
@@ -81,6 +84,28 @@ impl<'a> RecordedCall<'a> {
         value: impl Into<AttrValue>,
     ) -> RecordedCall<'a> {
         self.attrs.set(name, value);
+        self
+    }
+
+    /// Sets the seed and the offset of a random call: each launch draws the generator's next
+    /// numbers.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let random = Generator::new(7);
+    /// let mut r = machine.recorder();
+    /// let y = r.call("uniform", &[]).attr("shape", vec![3]).draw(&random).run()?;
+    /// r.output("y", &y[0])?;
+    /// let f = r.finish()?.compile()?;
+    /// let first = f.launch().run()?.output("y")?.to_vec::<f32>()?;
+    /// assert_ne!(first, f.launch().run()?.output("y")?.to_vec::<f32>()?);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn draw(mut self, generator: &Generator) -> RecordedCall<'a> {
+        let [seed, offset] = uses(self.recorder.draws(generator, 1));
+        self.attrs.set(SEED, seed);
+        self.attrs.set(OFFSET, offset);
         self
     }
 
@@ -165,7 +190,8 @@ impl<'a> RecordedCall<'a> {
     /// # Errors
     /// As [`RecordedCall::on`].
     pub fn run(self) -> Result<Vec<RecordedTensor>> {
-        let stream = self.recorder.default_stream().map_err(|e| e.at(&self.origin))?;
+        let operands = self.inputs.iter().chain(self.out.unwrap_or_default());
+        let stream = self.recorder.default_stream(operands).map_err(|e| e.at(&self.origin))?;
         self.on(stream)
     }
 

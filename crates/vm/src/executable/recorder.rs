@@ -17,8 +17,11 @@ use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
 use crate::emission::origin;
 use crate::host::{Blob, SharedCallback};
+use crate::lowering;
+use crate::tensor::generator::Generator;
 
 use super::Signature;
+use super::gradients::RecordedGradients;
 use super::recorded::{Recorded, outputs_of};
 use super::tape::FormalKind;
 
@@ -68,6 +71,11 @@ pub struct Recorder {
     pub(super) reads: u32,
     pub(super) executables: u32,
     pub(super) device: DeviceId,
+    pub(super) gradients: RecordedGradients,
+    /// The generators that the list draws from, by number.
+    pub(super) generators: Vec<Generator>,
+    /// The first mistake of a function that is being recorded.
+    pub(super) mistake: Option<Error>,
 }
 
 impl Machine {
@@ -119,6 +127,9 @@ impl Machine {
             reads: 0,
             executables: 0,
             device: self.shared.default_device.clone(),
+            gradients: RecordedGradients::default(),
+            generators: Vec::new(),
+            mistake: None,
         }
     }
 }
@@ -167,10 +178,17 @@ impl Recorder {
         self.builder.stream_with_mode(key, mode)
     }
 
-    /// Returns the stream of calls that name none: compute stream 0 of the machine's default
-    /// device.
-    pub(super) fn default_stream(&mut self) -> Result<StreamId> {
-        let key = StreamKey::compute(self.device.clone(), 0);
+    /// Returns the stream of a call that names none: compute stream 0 of the machine's default
+    /// device, or of the device of the operands, if none lies there.
+    pub(super) fn default_stream<'t>(
+        &mut self,
+        operands: impl Iterator<Item = &'t RecordedTensor>,
+    ) -> Result<StreamId> {
+        // A tensor of another recorder is refused by the call.
+        let devices = operands.filter_map(|tensor| self.device(tensor).ok());
+        let devices: Vec<DeviceId> = devices.map(lowering::compute_device).collect();
+        let elsewhere = devices.first().filter(|_| !devices.contains(&self.device));
+        let key = StreamKey::compute(elsewhere.unwrap_or(&self.device).clone(), 0);
         let known = self.builder.streams().position(|decl| decl.key == key);
         known.map_or_else(|| self.builder.stream(&key), |at| Ok(StreamId(at as u16)))
     }
@@ -244,7 +262,8 @@ impl Recorder {
     }
 
     /// Brings a tensor of the machine into the list: all launches use it. The tensor lives as long
-    /// as the executable.
+    /// as the executable. A tensor that shares its storage with one that is bound becomes a view of
+    /// that one.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -259,7 +278,7 @@ impl Recorder {
     /// ```
     ///
     /// # Errors
-    /// It is another machine's, it was released, or the list has another view of its storage.
+    /// It is another machine's, or it was released.
     pub fn bind(&mut self, tensor: &Tensor) -> Result<RecordedTensor> {
         let known = self.bound.iter().find(|(t, _)| t.tensor_ref() == tensor.tensor_ref());
         if let Some((_, known)) = known {
@@ -267,20 +286,28 @@ impl Recorder {
         }
         let made = self.machine.owns(tensor)?;
         let emission = self.machine.shared.lock()?;
-        // Views of one storage would be ordered as if they were apart.
+        // As formals of their own, tensors of one storage would be ordered as if they were apart.
         let storage = |tensor: TensorRef| emission.router.slot(tensor.id).map(|s| s.storage);
-        if self.bound.iter().any(|(t, _)| storage(t.tensor_ref()) == storage(made)) {
-            let message = "two views of one storage: bind one and make the other within the list";
-            return Err(invalid("list", message.to_owned()));
-        }
+        let beside = self.bound.iter().find(|(t, _)| storage(t.tensor_ref()) == storage(made));
+        let beside = beside.map(|(_, inner)| *inner);
         let bytes = emission.builder.storage_bytes(made)?;
         drop(emission);
+        if let Some(beside) = beside {
+            let inner = self.view(&beside, tensor.spec().clone())?;
+            self.bound.push((tensor.clone(), inner));
+            return Ok(inner);
+        }
         let name = format!("bound {}", self.bound.len());
         let declared = Declared { kind: FormalKind::Bound, bound: Some(tensor.clone()) };
         let spec = tensor.spec().clone();
         let inner = self.formal(&name, spec, bytes, &tensor.device().clone(), declared)?;
         self.bound.push((tensor.clone(), inner));
         Ok(inner)
+    }
+
+    /// Returns the number of formals so far.
+    pub(super) fn formal_count(&self) -> usize {
+        self.formals.len()
     }
 
     fn formal(
@@ -299,6 +326,25 @@ impl Recorder {
         self.sink.recorder.external(self.builder.external(name, inner)?);
         self.formals.push(declared);
         Ok(RecordedTensor(inner))
+    }
+
+    /// Has each launch take so many draws of a generator that no call of the list uses: those that
+    /// other parts of the program make.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let random = Generator::new(7);
+    /// let mut r = machine.recorder();
+    /// r.skip_draws(&random, 2);
+    /// r.finish()?.compile()?.launch().run()?;
+    /// assert_eq!(random.state(), GeneratorState { seed: 7, offset: 2 });
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn skip_draws(&mut self, generator: &Generator, draws: u64) {
+        if draws > 0 {
+            self.draws(generator, draws);
+        }
     }
 
     /// Names a tensor as an output: each launch returns it. An output that is an input, or a view
@@ -718,8 +764,9 @@ impl Recorder {
     ///
     /// # Errors
     /// A critical section is open, or an output was released.
-    pub fn finish(self) -> Result<Recorded> {
-        let Recorder { machine, builder, sink, formals, outputs, callbacks, .. } = self;
+    pub fn finish(mut self) -> Result<Recorded> {
+        let gradients = self.finish_gradients()?;
+        let Recorder { machine, builder, sink, formals, outputs, callbacks, generators, .. } = self;
         builder.all_sections_ended()?;
         let mut named = Vec::with_capacity(outputs.len());
         for (name, tensor) in outputs {
@@ -734,8 +781,8 @@ impl Recorder {
         let outputs = outputs_of(&mut list, named)?;
         kinds.resize(list.externals.len(), FormalKind::Output);
         bound.resize(list.externals.len(), None);
-        let signature = Signature { kinds, bound, outputs, callbacks };
-        Ok(Recorded { machine, list, signature })
+        let signature = Signature { kinds, bound, outputs, callbacks, gradients, generators };
+        Ok(Recorded { machine, list, signature, is_proven: false })
     }
 }
 

@@ -1,5 +1,6 @@
 //! One launch of an executable, as the workers of its tapes share it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
@@ -7,7 +8,7 @@ use smallvec::SmallVec;
 
 use millstream_ep::PooledEvent;
 use millstream_kernels::RawTensor;
-use millstream_types::{Failure, Origin, Point, Result, StreamId};
+use millstream_types::{Attrs, Failure, Origin, Point, Result, ScalarUse, StreamId};
 
 use crate::emission::cancel::CancelScope;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
@@ -83,10 +84,14 @@ pub(crate) struct Run {
     pub(crate) cancel_scope: Option<Arc<CancelScope>>,
     /// For each channel of the program the number of the launch's first call.
     pub(crate) numbers: SmallVec<[u64; 2]>,
+    /// The scalars of the list, by number.
+    pub(crate) scalars: SmallVec<[i64; 4]>,
     /// Whether calls have to look for poison or cancellation. Relaxed: who reads poisoned data
     /// comes after a published point of the step that poisoned it, which orders this too.
     careful: AtomicBool,
     poison: Mutex<HashMap<u32, Arc<Failure>>>,
+    /// Why the first step failed or was skipped.
+    failure: Mutex<Option<Arc<Failure>>>,
     events: Box<[Mutex<Option<PooledEvent>>]>,
     results: Box<[ReadResult]>,
     /// Its parts in the graphs of its instance, which all launches of the instance share.
@@ -126,6 +131,7 @@ impl Run {
         Run {
             careful: AtomicBool::new(false),
             poison: Mutex::new(HashMap::new()),
+            failure: Mutex::new(None),
             events: (0..program.events).map(|_| Mutex::new(None)).collect(),
             results: program.reads.iter().map(|_| Mutex::new(None)).collect(),
             graph_runs: program.graphs.iter().map(|_| Mutex::default()).collect(),
@@ -138,6 +144,7 @@ impl Run {
             tapes: SmallVec::new(),
             cancel_scope: None,
             numbers: SmallVec::new(),
+            scalars: SmallVec::new(),
         }
     }
 
@@ -165,9 +172,27 @@ impl Run {
         if !poison.is_empty() {
             poison.clear();
         }
+        *own(&mut self.failure) = None;
         self.events.iter_mut().for_each(|event| *own(event) = None);
         self.results.iter_mut().for_each(|result| *own(result) = None);
         self.graph_runs.iter_mut().for_each(|graph| *own(graph) = GraphRun::default());
+    }
+
+    /// Sets the scalars of a launch that nobody uses yet.
+    pub(crate) fn set_scalars(&mut self, scalars: &[i64]) {
+        replace(&mut self.scalars, scalars.iter().copied());
+    }
+
+    /// Returns the arguments of a call in this launch: numbers, in place of the list's scalars.
+    pub(crate) fn attrs<'a>(&self, attrs: &'a Attrs) -> Cow<'a, Attrs> {
+        if attrs.scalars().next().is_none() {
+            return Cow::Borrowed(attrs);
+        }
+        Cow::Owned(attrs.with_scalars(|ScalarUse { scalar, plus }| {
+            // The list was checked to declare them.
+            let given = self.scalars.get(scalar.index()).copied().unwrap_or(0);
+            given.wrapping_add(plus).into()
+        }))
     }
 
     /// Returns the point at which a tape has made so many steps.
@@ -245,6 +270,16 @@ impl Run {
                 self.careful.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Notes that a step failed, or was skipped because of `cause`.
+    pub(crate) fn note_failure(&self, cause: &Arc<Failure>) {
+        lock(&self.failure).get_or_insert_with(|| cause.clone());
+    }
+
+    /// Returns why the first step failed or was skipped.
+    pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
+        lock(&self.failure).clone()
     }
 
     /// Returns the launch's part in a graph of its instance.

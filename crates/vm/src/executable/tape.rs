@@ -83,7 +83,7 @@ pub(crate) struct StepOperand {
     pub(crate) storage: u32,
     pub(crate) access: Access,
     pub(crate) address: Address,
-    pub(crate) spec: TensorSpec,
+    pub(crate) spec: Arc<TensorSpec>,
 }
 
 /// What a step needs beyond its fast path.
@@ -100,6 +100,13 @@ pub(crate) struct StepCall {
     /// For a collective its channel, by position in [`Program::channels`], and its number among the
     /// channel's calls of a launch.
     pub(crate) number: Option<(u16, u64)>,
+}
+
+impl StepCall {
+    /// Returns whether each launch gives some of the arguments.
+    pub(crate) fn has_scalars(&self) -> bool {
+        self.attrs.as_deref().is_some_and(|attrs| attrs.scalars().next().is_some())
+    }
 }
 
 /// The steps of one stream of one worker.
@@ -135,7 +142,7 @@ pub(crate) enum FormalKind {
 pub(crate) struct Formal {
     pub(crate) name: String,
     pub(crate) kind: FormalKind,
-    pub(crate) spec: TensorSpec,
+    pub(crate) spec: Arc<TensorSpec>,
     /// The bytes of its storage.
     pub(crate) bytes: u64,
     pub(crate) device: DeviceId,
@@ -152,13 +159,13 @@ pub(crate) struct OutputSpec {
     pub(crate) name: String,
     /// The formal whose storage holds it.
     pub(crate) formal: usize,
-    pub(crate) spec: TensorSpec,
+    pub(crate) spec: Arc<TensorSpec>,
 }
 
 /// A compiled list.
 pub(crate) struct Program {
     pub(crate) list: InstructionList,
-    pub(crate) formals: Vec<Formal>,
+    pub(crate) formals: Box<[Formal]>,
     pub(crate) outputs: Vec<OutputSpec>,
     /// The private memory of an instance: for each device, so many bytes. Base number
     /// `formals.len() + k` is the first byte of the k-th.

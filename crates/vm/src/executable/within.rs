@@ -180,7 +180,11 @@ impl<'a> RecordedLaunch<'a> {
 
     fn give(mut self, kind: FormalKind, name: &str, tensor: &RecordedTensor) -> Self {
         match self.executable.0.program.formal(kind, name) {
-            Ok(formal) => self.given[formal] = Some(tensor.0),
+            Ok(formal) if self.given[formal].is_none() => self.given[formal] = Some(tensor.0),
+            Ok(formal) => {
+                let twice = self.executable.0.program.formals[formal].given_twice();
+                self.mistake.get_or_insert(twice);
+            }
             Err(unknown) => {
                 self.mistake.get_or_insert(unknown);
             }
@@ -228,6 +232,12 @@ impl<'a> RecordedLaunch<'a> {
                 .to_owned();
             return Err(Error::Invalid { what: "launch", message });
         }
+        if !inner.gradients.is_empty() {
+            let message = "it finds or leaves gradients, which is for launches by the program; \
+                           drop the gradients within its function, or record both in one function"
+                .to_owned();
+            return Err(Error::Invalid { what: "launch", message });
+        }
         for (given, bound) in given.iter_mut().zip(&inner.bound) {
             if let Some(bound) = bound {
                 *given = Some(recorder.bind(bound)?.0);
@@ -239,9 +249,12 @@ impl<'a> RecordedLaunch<'a> {
         };
         let list = recorder.executable(inner);
         let section = recorder.sections.last().copied();
+        let scalars = recorder.scalars_within(inner);
         let Recorder { builder, sink, .. } = recorder;
         let launch = OfflineLaunch { stream, list, section, origin: &origin };
-        let (outputs, memory) = inner.launch_offline(builder, sink, &given, &[], launch)?;
+        let scalars = scalars.as_ref();
+        let (outputs, memory) =
+            inner.launch_offline(builder, sink, &given, &[], scalars, launch)?;
         for private in memory {
             builder.release(sink, private, None, &origin)?;
         }

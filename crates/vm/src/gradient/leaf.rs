@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError};
 use millstream_types::{Error, Result};
 
 use crate::api::handle::Tensor;
+use crate::capture;
 use crate::emission::origin;
+use crate::executable::function;
 use crate::sync::{Mutex, OnceLock};
 
 /// The place of a tensor's gradient.
@@ -18,11 +20,35 @@ pub(crate) struct Leaf {
 pub(crate) type LeafSlot = OnceLock<Arc<Leaf>>;
 
 impl Leaf {
-    pub(super) fn get(&self) -> Option<Tensor> {
+    /// Returns the gradient as the program reads it.
+    pub(super) fn get(self: &Arc<Leaf>) -> Option<Tensor> {
+        if capture::is_active() {
+            capture::read_gradient(self);
+        }
+        if function::is_running() {
+            function::read_gradient(self);
+        }
+        self.held()
+    }
+
+    /// Sets the gradient as the program does.
+    pub(super) fn set(self: &Arc<Leaf>, gradient: Option<Tensor>) {
+        if capture::is_active() {
+            capture::set_gradient(self);
+        }
+        if function::is_running() {
+            function::set_gradient(self);
+        }
+        self.hold(gradient);
+    }
+
+    /// Returns the gradient.
+    pub(crate) fn held(&self) -> Option<Tensor> {
         self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set(&self, gradient: Option<Tensor>) {
+    /// Replaces the gradient.
+    pub(crate) fn hold(&self, gradient: Option<Tensor>) {
         let former = {
             let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *own, gradient)
@@ -54,7 +80,13 @@ impl Tensor {
                 format!("expected floats or complex numbers, got {}", self.spec().brief());
             return Err(Error::Invalid { what: "gradient", message }.at(&origin::caller()));
         }
-        self.leaf_slot().get_or_init(Arc::default);
+        let leaf = self.leaf_slot().get_or_init(Arc::default);
+        if capture::is_active() {
+            capture::note_leaf(&self, leaf);
+        }
+        if function::is_running() {
+            function::note_leaf(&self, leaf);
+        }
         Ok(self)
     }
 

@@ -26,7 +26,7 @@ mod notes;
 pub mod optimisers;
 mod tape;
 
-pub(crate) use leaf::LeafSlot;
+pub(crate) use leaf::{Leaf, LeafSlot};
 pub(crate) use tape::{
     Unnoted, begin_call, check_unnoted, is_taped, note_copy, note_view, note_write,
 };

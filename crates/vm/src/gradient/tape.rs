@@ -198,7 +198,9 @@ fn begin_noted(
     let Some(op) = tables.ops.get(op) else { return Ok(None) };
     let specs: SmallVec<[TensorSpec; 4]> = inputs.iter().map(|t| t.spec().clone()).collect();
     // The call itself returns the error of a refusal.
-    let Ok(signature) = op.check(CallSpec { inputs: &specs, attrs }) else { return Ok(None) };
+    let attrs_now = attrs.for_schema();
+    let spec = CallSpec { inputs: &specs, attrs: &attrs_now };
+    let Ok(signature) = op.check(spec) else { return Ok(None) };
     let accesses = signature.accesses.iter().enumerate();
     let written: Vec<usize> = accesses.filter(|(_, a)| a.writes()).map(|(k, _)| k).collect();
     let views = signature.outputs.iter().map(|output| match output {

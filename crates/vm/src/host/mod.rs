@@ -287,6 +287,12 @@ impl HostWorkers {
         HostWorkers { state: Arc::default(), machine, kept }
     }
 
+    /// Returns whether functions run on threads of their own.
+    #[inline]
+    pub(crate) const fn has_threads(&self) -> bool {
+        !self.kept
+    }
+
     /// Returns how many functions are queued for the driver.
     pub(crate) fn waiting(&self) -> usize {
         if !self.kept {

@@ -163,7 +163,14 @@ pub fn compute_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::
 }
 
 /// Returns the device that computes on this memory.
-pub(crate) fn compute_device(memory: &DeviceId) -> DeviceId {
+///
+/// ```
+/// # use millstream_types::DeviceId;
+/// # use millstream_vm::lowering::compute_device;
+/// assert_eq!(compute_device(&DeviceId::pinned(0)), DeviceId::cpu(0));
+/// assert_eq!(compute_device(&DeviceId::cuda(1)), DeviceId::cuda(1));
+/// ```
+pub fn compute_device(memory: &DeviceId) -> DeviceId {
     if memory.is_host() { DeviceId::cpu(0) } else { memory.clone() }
 }
 

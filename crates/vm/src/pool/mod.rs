@@ -20,6 +20,9 @@
 //! 6. A worker that finds nothing, while others run calls worth handing over, sets `starving`. The
 //!    next worker at the end of a call reports its completed calls and, if that makes nothing
 //!    ready, returns half of its remaining claims.
+//! 7. The graph holds a window of the queue. If all of it is blocked, a worker that is about to
+//!    park doubles the window: an instruction behind it may be able to run, and the blocked ones
+//!    may wait for that.
 
 mod claim_counter;
 mod graph;

@@ -12,7 +12,7 @@ pub(super) struct ParkedWorker {
 }
 
 impl ParkedWorker {
-    pub(super) const fn new(thread: Thread) -> ParkedWorker {
+    pub(super) fn new(thread: Thread) -> ParkedWorker {
         ParkedWorker { parked: AtomicBool::new(false), thread }
     }
 

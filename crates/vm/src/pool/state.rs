@@ -18,7 +18,8 @@ use super::parked::ParkedWorkers;
 use super::scheduler::Scheduler;
 use super::{MachineContext, lock};
 
-/// The most instructions in the graph. The others stay in the queue, where they take less memory.
+/// The most instructions in the graph, unless all of them are blocked: then there are more, in
+/// which one that can run may be found. The others stay in the queue, where they take less memory.
 const WINDOW: usize = 1024;
 
 /// A worker claims about this much work at once, and at most `MAX_CLAIMED` calls: every claim moves
@@ -84,6 +85,8 @@ pub(super) struct State {
     pub(super) running: usize,
     /// Whether a parked worker wakes regularly to check on the others.
     pub(super) monitor: bool,
+    /// The most instructions in the graph now.
+    window: usize,
     /// How often work was claimed.
     pub(super) rounds: u64,
     /// The average cost of a call, as measured so far.
@@ -113,6 +116,7 @@ impl PoolShared {
             polling: 0,
             running: 0,
             monitor: false,
+            window: WINDOW,
             rounds: 0,
             // Until something is measured, every call may be a large one.
             cost: 2 * WAKE_COST,
@@ -174,7 +178,10 @@ impl State {
             return;
         }
         let enough = if urgent { WINDOW } else { 2 * MAX_CLAIMED };
-        while self.scheduler.live() < WINDOW
+        if self.window > WINDOW && self.scheduler.live() < WINDOW {
+            self.window = WINDOW;
+        }
+        while self.scheduler.live() < self.window
             && self.scheduler.ready() < enough
             && let Some(task) = self.tasks.pop()
         {
@@ -185,7 +192,7 @@ impl State {
             // Relaxed: a hint; the lock protects the queue itself.
             shared.entered.store(self.tasks.popped(), Ordering::Relaxed);
         }
-        let full = self.scheduler.live() >= WINDOW;
+        let full = self.scheduler.live() >= self.window;
         if shared.full.load(Ordering::Relaxed) != full {
             shared.full.store(full, Ordering::Relaxed);
         }
@@ -207,6 +214,17 @@ impl State {
     pub(super) fn catch_up(&mut self, shared: &PoolShared) {
         self.scheduler.catch_up(&shared.context());
         self.scheduler.flush(&shared.context());
+    }
+
+    /// Doubles the window if all instructions of a full graph are blocked. Returns whether it did.
+    pub(super) fn widen(&mut self) -> bool {
+        let is_stuck = self.scheduler.ready() == 0
+            && self.scheduler.live() >= self.window
+            && !self.tasks.is_empty();
+        if is_stuck {
+            self.window = 2 * self.scheduler.live();
+        }
+        is_stuck
     }
 
     /// Returns whether nothing is left and nothing more will come.

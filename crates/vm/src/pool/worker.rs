@@ -6,7 +6,7 @@ use millstream_types::{Error, Result};
 
 use crate::driver::{PAUSES, pause};
 use crate::emission::reentrancy;
-use crate::sync::polling::{POLLS, relax};
+use crate::sync::backoff::{Backoff, POLLS};
 use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current};
 use crate::worker::task::StoredCall;
 use crate::worker::{ExternalCompletion, Worker};
@@ -277,11 +277,11 @@ impl PoolWorker<'_> {
         // Where small calls come in a stream, let some accumulate.
         let pauses = std::mem::take(&mut self.ran).saturating_mul(PAUSES_PER_CALL).min(PAUSES);
         pause(pauses, &self.shared.inbox, &self.shared.tables);
-        for check in 0..limit {
+        let mut backoff = Backoff::new(limit);
+        while backoff.spin() {
             if self.shared.may_have_work() {
                 return true;
             }
-            relax(check);
         }
         false
     }
@@ -301,6 +301,11 @@ impl PoolWorker<'_> {
             // Workers with calls too small to hand over will claim everything that is ready, as
             // long as they do poll.
             if shared.inbox.has_messages() || state.is_done() || (work && !(others && moved)) {
+                return state;
+            }
+            // Others that run small calls may unblock some of the graph soon.
+            let progresses = moved && state.running > 0 && state.is_small();
+            if !progresses && state.widen() {
                 return state;
             }
             let monitor = state.running > 0 && state.is_small() && !state.monitor;

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::ThreadId;
 
 use millstream_instructions::InstructionList;
+use millstream_instructions::builder::InferenceStats;
 use millstream_types::{Point, StreamId};
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
@@ -167,6 +168,7 @@ impl Recording {
             began,
             host_workers,
             handoff: None,
+            inference: InferenceStats::default(),
         }
     }
 

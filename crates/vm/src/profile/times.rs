@@ -1,6 +1,7 @@
 //! The times of a run.
 
 use millstream_instructions::InstructionList;
+use millstream_instructions::builder::InferenceStats;
 use millstream_types::{ListId, Point, StreamKey};
 
 /// How an instruction ended.
@@ -229,4 +230,6 @@ pub struct RunTimes {
     /// that has waited for it, in nanoseconds, if there are several. A process measures it once, at
     /// the end of its first recording.
     pub handoff: Option<u64>,
+    /// How often calls were found in the inference cache.
+    pub inference: InferenceStats,
 }

@@ -6,19 +6,17 @@ pub(crate) mod asymmetric_fence;
 pub(crate) mod points;
 #[cfg(test)]
 mod points_tests;
-pub(crate) mod polling;
 pub(crate) mod spsc_queue;
 #[cfg(test)]
 mod spsc_queue_tests;
 
+pub(crate) use millstream_backoff as backoff;
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
-pub(crate) use std::thread::{
-    Builder, JoinHandle, Thread, current, park, park_timeout, sleep, yield_now,
-};
+pub(crate) use std::thread::{Builder, JoinHandle, Thread, current, park, park_timeout};
 pub(crate) use std::thread_local;
 
 pub(crate) use crate::sync::asymmetric_fence::{heavy_fence, light_fence};

@@ -20,6 +20,7 @@ use millstream_ops::closure::{CLOSURE, FUNCTION};
 use millstream_types::{Attrs, OpId};
 
 use crate::emission::cancel;
+use crate::engine::{CallSite, RunContext};
 use crate::tables::slots::{CHUNKS, FIRST, place};
 
 /// The completion of a function that was started with one: the call completes when this is called,
@@ -88,6 +89,8 @@ pub(crate) enum Function {
     Once(Box<dyn FnOnce() -> WorkResult + Send>),
     /// It is called once, and the call completes with its argument.
     Async(Box<dyn FnOnce(OnComplete) -> WorkResult + Send>),
+    /// It is called once, with its surroundings.
+    InContext(Box<dyn FnOnce(&mut RunContext<'_>) -> WorkResult + Send>),
     /// It is called by many calls, each of which holds it.
     Shared(SharedFunction),
 }
@@ -99,30 +102,33 @@ pub(crate) enum SharedFunction {
     Sync(Arc<dyn Fn() -> WorkResult + Send + Sync>),
     /// The call completes with its argument.
     Async(Arc<dyn Fn(OnComplete) -> WorkResult + Send + Sync>),
+    /// It gets its surroundings.
+    InContext(Arc<dyn Fn(&mut RunContext<'_>) -> WorkResult + Send + Sync>),
 }
 
 impl Function {
-    /// Returns whether its call completes later than the function.
-    pub(crate) const fn is_async(&self) -> bool {
-        matches!(self, Function::Async(_) | Function::Shared(SharedFunction::Async(_)))
+    /// Returns whether it needs a call of its own: it may complete later, or gets its surroundings.
+    pub(crate) const fn is_alone(&self) -> bool {
+        !matches!(self, Function::Once(_) | Function::Shared(SharedFunction::Sync(_)))
     }
 
     /// Runs the function. `completion` is the source of the call's completion.
-    pub(crate) fn run(self, completion: Option<&dyn DeferredCompletion>) -> WorkResult {
-        let token = || {
-            let token = completion.and_then(DeferredCompletion::take_token);
-            token.map(OnComplete::new).ok_or_else(|| {
-                anyhow!(
-                    "a function that completes later cannot run on this stream, whose device \
-                     completes its calls in order; push it to a stream of the host"
-                )
-            })
-        };
+    #[inline]
+    pub(crate) fn run(
+        self,
+        completion: Option<&dyn DeferredCompletion>,
+        site: CallSite<'_>,
+    ) -> WorkResult {
+        let context = || RunContext::new(site, completion);
         match self {
             Function::Once(function) => function(),
-            Function::Async(function) => function(token()?),
+            Function::Async(function) => function(context().complete_later()?),
+            Function::InContext(function) => function(&mut context()),
             Function::Shared(SharedFunction::Sync(function)) => function(),
-            Function::Shared(SharedFunction::Async(function)) => function(token()?),
+            Function::Shared(SharedFunction::Async(function)) => {
+                function(context().complete_later()?)
+            }
+            Function::Shared(SharedFunction::InContext(function)) => function(&mut context()),
         }
     }
 }
@@ -269,11 +275,18 @@ impl FunctionTable {
         Some(FunctionId::of(Some(number as u64)))
     }
 
+    /// Returns the function that an instruction runs, if it runs one of this table.
+    #[inline]
+    pub(crate) fn of(&self, instruction: &Instruction) -> Option<FunctionId> {
+        match &instruction.body {
+            Body::OpCall { op, attrs: Some(attrs), .. } => self.named(*op, attrs),
+            _ => None,
+        }
+    }
+
     /// Drops the function of an instruction that is completed without it.
     pub(crate) fn discard(&self, instruction: &Instruction) {
-        if let Body::OpCall { op, attrs: Some(attrs), .. } = &instruction.body
-            && let Some(id) = self.named(*op, attrs)
-        {
+        if let Some(id) = self.of(instruction) {
             drop(self.take(id));
         }
     }
@@ -287,10 +300,11 @@ impl FunctionTable {
         &self,
         id: FunctionId,
         completion: Option<&dyn DeferredCompletion>,
+        site: CallSite<'_>,
     ) -> WorkResult {
         let function = self.take(id).ok_or_else(|| anyhow!("the function no longer exists"))?;
         // Drivers without threads run it on the program's thread, whose scopes are not its own.
-        cancel::outside(|| function.run(completion))
+        cancel::outside(|| function.run(completion, site))
     }
 }
 

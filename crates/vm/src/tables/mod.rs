@@ -15,8 +15,9 @@ use dashmap::DashMap;
 use millstream_comm::Communicator;
 use millstream_ep::PooledEvent;
 use millstream_instructions::Instruction;
-use millstream_kernels::{KernelRegistry, Threads};
-use millstream_ops::OpRegistry;
+use millstream_kernels::{Kernel, KernelRegistry, Threads};
+use millstream_ops::closure::CLOSURE;
+use millstream_ops::{Op, OpRegistry};
 use millstream_stream_policy::{ArenaMemory, PolicyTable};
 use millstream_types::{Cause, EventId, FailedOperand, Failure, OpId, StreamKey};
 
@@ -28,6 +29,9 @@ use crate::tables::loans::Loans;
 use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::{CallSlot, Slots, TensorSlot};
 use crate::tables::timed_records::TimedRecords;
+
+/// A kind of device's kernels, by op.
+pub(crate) type KernelsByOp = Arc<[Option<Arc<dyn Kernel>>]>;
 
 /// The tables of a machine. No lock in here is held while a kernel runs.
 pub(crate) struct Tables {
@@ -50,6 +54,8 @@ pub(crate) struct Tables {
     pub(crate) memory: Arc<ArenaMemory>,
     pub(crate) ops: Arc<OpRegistry>,
     pub(crate) kernels: KernelRegistry,
+    /// The kernels of each kind of device with an open stream.
+    pub(crate) kernels_by_op: DashMap<String, KernelsByOp>,
     /// The native events of event slots, set by records.
     pub(crate) events: DashMap<EventId, PooledEvent>,
     pub(crate) timed_records: TimedRecords,
@@ -75,6 +81,21 @@ impl Tables {
     /// Returns whether an op is a collective.
     pub(crate) fn is_collective(&self, op: OpId) -> bool {
         self.collectives.get(op.index()).is_some_and(|is| *is)
+    }
+
+    /// Returns the kernels of a kind of device, which all its streams share.
+    pub(crate) fn kernels_of(&self, kind: &str) -> KernelsByOp {
+        if let Some(known) = self.kernels_by_op.get(kind) {
+            return known.clone();
+        }
+        let kernel = |op: &Arc<dyn Op>| {
+            // The kernel of a function of the program is the same for all devices.
+            let kind = if op.name() == CLOSURE { "cpu" } else { kind };
+            self.kernels.get(kind, op.name()).cloned()
+        };
+        let all: KernelsByOp = self.ops.iter().map(kernel).collect();
+        self.kernels_by_op.insert(kind.to_owned(), all.clone());
+        all
     }
 
     /// Builds an instruction's failure, with all details for the program, and logs it.

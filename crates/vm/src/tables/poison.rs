@@ -75,6 +75,8 @@ struct Failures {
     /// For each stream, the first instruction that failed or was skipped, and why. Every stream has
     /// an entry of its own, so that its waiters get the error however many failed elsewhere.
     first: HashMap<StreamId, (u64, Arc<Failure>)>,
+    /// For each reused stream, its last instruction before its present handles.
+    begins: HashMap<StreamId, u64>,
 }
 
 impl FailureLog {
@@ -94,10 +96,21 @@ impl FailureLog {
     /// Notes that the instruction at `point` failed, or was skipped because of `cause`.
     pub(crate) fn note(&self, point: Point, cause: &Arc<Failure>) {
         let mut log = self.lock();
+        if log.begins.get(&point.stream).is_some_and(|begin| point.seq <= *begin) {
+            return;
+        }
         let first = log.first.entry(point.stream).or_insert_with(|| (point.seq, cause.clone()));
         if point.seq < first.0 {
             *first = (point.seq, cause.clone());
         }
+    }
+
+    /// Notes that a stream whose last instruction is at `tail` has new handles, which report no
+    /// failure of earlier instructions.
+    pub(crate) fn begin(&self, tail: Point) {
+        let mut log = self.lock();
+        log.first.remove(&tail.stream);
+        log.begins.insert(tail.stream, tail.seq);
     }
 
     /// Returns why an instruction on the stream, up to the point, failed or was skipped.
@@ -129,6 +142,7 @@ impl FailureLog {
     pub(crate) fn clear(&self) {
         let mut log = self.lock();
         let before = log.before + log.count;
-        *log = Failures { before, ..Failures::default() };
+        let begins = std::mem::take(&mut log.begins);
+        *log = Failures { before, begins, ..Failures::default() };
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn stream_of(first: &Tensor) -> Result<Cow<'_, Stream>> {
 }
 
 /// Refuses operands on different devices.
-fn check_devices(op: &str, inputs: &[&Tensor]) -> Result<()> {
+pub(crate) fn check_devices(op: &str, inputs: &[&Tensor]) -> Result<()> {
     let Some((first, rest)) = inputs.split_first() else { return Ok(()) };
     if rest.iter().all(|t| t.device() == first.device()) {
         return Ok(());

@@ -59,7 +59,8 @@ impl Tensor {
     }
 
     /// Writes tensors to a safetensors file. Blocks until they are computed. The format has no
-    /// c128: such a tensor is written as its parts, f64 with a last dimension of 2.
+    /// c128: such a tensor is written as its parts, f64 with a last dimension of 2. An old file is
+    /// replaced whole, or unchanged after an error.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -94,7 +95,7 @@ impl Tensor {
             });
             let views = views.collect::<Result<Vec<_>>>()?;
             let content = safetensors::serialize(views, None).map_err(|e| failed(path, e))?;
-            std::fs::write(path, content).map_err(|e| failed(path, e))
+            millstream_files::write(path, content).map_err(|e| failed(path, e))
         };
         write().map_err(|e: Error| e.at(&origin))
     }

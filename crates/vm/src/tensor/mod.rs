@@ -9,6 +9,7 @@
 //! | `arguments` | numbers, dimensions and shapes as arguments |
 //! | `place` | where new tensors are made |
 //! | `seed` | seeds of random tensors |
+//! | `generator` | sources of seeds |
 //! | `make` | new tensors |
 //! | `read` | shapes and elements |
 //! | `files` | safetensors files (feature `safetensors`) |
@@ -30,24 +31,26 @@ mod call;
 mod dlpack;
 #[cfg(feature = "safetensors")]
 mod files;
+pub(crate) mod generator;
 mod layers;
 mod make;
 mod methods;
 mod operators;
 mod place;
 mod read;
-mod seed;
+pub(crate) mod seed;
 mod select;
 mod show;
 
-pub(crate) use call::{all as call_op, optional, stream_of};
+pub(crate) use call::{all as call_op, check_devices, optional, stream_of};
 
 pub use bounded::Bounded;
 pub use dlpack::DlPack;
 
 pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
+pub use generator::{Generator, GeneratorState};
 pub use place::Place;
-pub use seed::{Generator, Seed};
+pub use seed::Seed;
 pub use select::{Index, Indices, NEW, REST};
 
 /// Options of the methods of tensors. Each is a type with a default and a method for each option,

@@ -1,12 +1,17 @@
 //! Seeds of random tensors.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use millstream_ops::random::{OFFSET, SEED};
-use millstream_types::Attrs;
+use millstream_types::{AttrValue, Attrs, ScalarId, ScalarUse};
+
+use crate::capture;
+use crate::executable::function;
+
+use super::generator::{Generator, GeneratorState};
 
 /// The seed of one random tensor. Equal seeds give equal numbers on every device.
+///
+/// A seed that is drawn from a generator by a function that is captured or recorded is one of the
+/// numbers that each launch draws.
 ///
 /// ```
 /// # use millstream_vm::*;
@@ -18,9 +23,24 @@ use millstream_types::Attrs;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
-    seed: i64,
-    offset: i64,
+    /// Seed and offset; none if it was drawn in a recording that ran nothing.
+    numbers: Option<(i64, i64)>,
+    /// Its place among the draws of a recording, if it is one of them.
+    draw: Option<Draw>,
 }
+
+/// A draw of a function that is captured or recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Draw {
+    /// The number of the recording.
+    pub(crate) recording: u64,
+    /// The seed and the offset, as the recording names them.
+    pub(crate) seed: ScalarUse,
+    pub(crate) offset: ScalarUse,
+}
+
+/// A scalar that no list declares.
+const NO_SCALAR: ScalarUse = ScalarUse { scalar: ScalarId(u32::MAX), plus: 0 };
 
 impl Seed {
     /// Returns a seed, and the number of the call among those that use it.
@@ -32,18 +52,34 @@ impl Seed {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub const fn new(seed: u64, offset: u64) -> Seed {
-        Seed { seed: seed as i64, offset: offset as i64 }
+        Seed { numbers: Some((seed as i64, offset as i64)), draw: None }
     }
 
-    pub(super) fn set(self, attrs: &mut Attrs) {
-        attrs.set(SEED, self.seed);
-        attrs.set(OFFSET, self.offset);
+    /// Returns a draw of a recording. If the recording runs its calls, `state` has the numbers of
+    /// this run.
+    pub(crate) fn drawn(state: Option<GeneratorState>, draw: Draw) -> Seed {
+        let numbers = state.map(|state| (state.seed as i64, state.offset as i64));
+        Seed { numbers, draw: Some(draw) }
+    }
+
+    /// Sets the arguments of a call: numbers, or the scalars of the recording that drew the seed.
+    pub(crate) fn set(self, attrs: &mut Attrs) {
+        let current = [function::recording(), capture::recording()];
+        let draw = self.draw.filter(|draw| current.contains(&Some(draw.recording)));
+        let [seed, offset]: [AttrValue; 2] = match (draw, self.numbers) {
+            (Some(Draw { seed, offset, .. }), _) => [seed.into(), offset.into()],
+            (None, Some((seed, offset))) => [seed.into(), offset.into()],
+            // The call refuses it: a function that was not run has drawn no numbers.
+            (None, None) => [NO_SCALAR.into(), NO_SCALAR.into()],
+        };
+        attrs.set(SEED, seed);
+        attrs.set(OFFSET, offset);
     }
 }
 
 impl From<i32> for Seed {
     fn from(seed: i32) -> Seed {
-        Seed { seed: seed.into(), offset: 0 }
+        Seed { numbers: Some((seed.into(), 0)), draw: None }
     }
 }
 
@@ -53,51 +89,12 @@ impl From<u64> for Seed {
     }
 }
 
-/// A source of seeds: each use gives other numbers, the same in every run of the program.
-///
-/// A traced function or a recorded list replays the calls with the seeds that they had. To draw new
-/// numbers at each replay, pass the offset as a tensor to the op by name.
-///
-/// ```
-/// # fn main() -> millstream_types::Result<()> {
-/// use millstream_vm::{Generator, Machine, MachineConfig, Tensor};
-///
-/// let machine = Machine::new(MachineConfig::default())?;
-/// let random = Generator::new(7);
-/// let x = Tensor::randn((2, 3), &random, &machine)?;
-/// let y = Tensor::randn((2, 3), &random, &machine)?;
-/// assert_ne!(x.to_vec::<f32>()?, y.to_vec::<f32>()?);
-/// let again = Tensor::randn((2, 3), &Generator::new(7), &machine)?;
-/// assert_eq!(x.to_vec::<f32>()?, again.to_vec::<f32>()?);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct Generator {
-    seed: i64,
-    next: Arc<AtomicI64>,
-}
-
-impl Generator {
-    /// Returns the generator of a seed. Clones draw from one sequence.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let random = Generator::new(7);
-    /// let (x, y) = (Tensor::rand(3, &random, &machine)?, Tensor::rand(3, &random, &machine)?);
-    /// assert_ne!(x.to_vec::<f32>()?, y.to_vec::<f32>()?);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
-    pub fn new(seed: u64) -> Generator {
-        Generator { seed: seed as i64, next: Arc::default() }
-    }
-}
-
 impl From<&Generator> for Seed {
     fn from(generator: &Generator) -> Seed {
-        // Relaxed: only uniqueness is wanted.
-        let offset = generator.next.fetch_add(1, Ordering::Relaxed);
-        Seed { seed: generator.seed, offset }
+        let drawn = function::draw(generator).or_else(|| capture::draw(generator));
+        drawn.unwrap_or_else(|| {
+            let GeneratorState { seed, offset } = generator.reserve(1);
+            Seed::new(seed, offset)
+        })
     }
 }

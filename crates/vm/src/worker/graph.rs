@@ -156,8 +156,8 @@ impl Worker {
         }
     }
 
-    /// Launches a graph on the stream at `at`, after a capture if it has none with the addresses of
-    /// the launch. The inner error is that of the launch: nothing of it has run.
+    /// Launches a graph on the stream at `at`, after a capture if it has none with the addresses
+    /// and the scalars of the launch. The inner error is that of the launch: nothing of it has run.
     ///
     /// # Errors
     /// There is no graph, for this reason.
@@ -171,11 +171,13 @@ impl Worker {
         let mut own = run.instance_graph(graph.plan);
         let bases = capture.bases.iter().filter_map(|base| run.bases.get(*base as usize));
         let bases: SmallVec<[Base; 8]> = bases.copied().collect();
-        if own.stage != Stage::Ready || own.bases != bases {
+        let scalars = capture.scalars.iter().filter_map(|scalar| run.scalars.get(scalar.index()));
+        let scalars: SmallVec<[i64; 4]> = scalars.copied().collect();
+        if own.stage != Stage::Ready || (&own.bases, &own.scalars) != (&bases, &scalars) {
             // A capture that fails leaves nothing to launch.
             own.stage = Stage::Warm;
             let captured = self.capture(graph, capture, &mut own)?;
-            own.note_capture(captured, bases);
+            own.note_capture(captured, bases, scalars);
         }
         let Some(made) = &mut own.graph else { anyhow::bail!("the graph is missing") };
         let launched = self.graphs_of(at)?.launch(&mut **made);

@@ -1,12 +1,16 @@
 //! Work of the host: functions of the program with a tensor's memory, and reads.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_ep::{Progress, WorkResult, catch_panic};
-use millstream_kernels::Kernel;
+use millstream_instructions::Instruction;
+use millstream_kernels::{CompletionToken, Kernel};
 use millstream_types::{Cause, Error, Point};
 
 use crate::emission::cancel;
+use crate::engine::CallSite;
+use crate::engine::apart::Apart;
 use crate::host::Callback;
 use crate::profile::Outcome;
 use crate::worker::Worker;
@@ -46,6 +50,36 @@ impl Worker {
             let mut blob = unsafe { operand.blob(&tables, &copy) }?;
             callback(&mut blob)
         });
+    }
+
+    /// Lets a host thread run a function that the program pushed to an in-order stream: it may take
+    /// as long as it likes, and blocks only its stream. Everything that it comes after has
+    /// completed.
+    pub(super) fn hand_over(&mut self, at: usize, instruction: Instruction) {
+        let native = self.native_stream(at).map(|native| native.stream.share_native());
+        let function = self.tables.functions.of(&instruction);
+        let function = function.and_then(|id| self.tables.functions.take(id));
+        let subject = Subject::Instruction(instruction);
+        let Some(point) = subject.point() else { return };
+        let gone = || Error::Internal { message: "the function no longer exists".to_owned() };
+        let started = native.and_then(|native| {
+            let (machine, inbox) = (self.tables.machine, self.inbox.clone());
+            let device = self.streams[at].key.device.clone();
+            let cancel_scope = self.streams[at].cancel_scope.clone();
+            let done = move |result| inbox.post(Message::ExternalDone(point, result));
+            let apart = Apart::new(function.ok_or_else(gone)?, CompletionToken::new(done));
+            self.tables.host_workers.run(Box::new(move || {
+                let native: &dyn Any = native.as_ref().map_or(&(), |native| &**native);
+                let site = CallSite { device: &device, native };
+                apart.run(machine, cancel_scope.as_ref(), site);
+            }))
+        });
+        match started {
+            Ok(()) => {
+                self.streams[at].external = Some(ExternalCompletion { subject, so_far: Ok(()) });
+            }
+            Err(error) => self.refused(at, point.seq, subject, Cause::Device, error.to_string()),
+        }
     }
 
     /// Submits the job of an instruction to a host thread; the stream is blocked until it returns.

@@ -17,6 +17,7 @@ use millstream_types::{Point, StreamId};
 
 use crate::sync::{
     AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Thread, heavy_fence, light_fence, park,
+    park_timeout,
 };
 
 /// A message to a worker.
@@ -171,6 +172,16 @@ impl Inbox {
         }
         while self.parked.load(Ordering::Relaxed) {
             park();
+        }
+    }
+
+    /// Parks until woken, or for `limit`, unless `busy` finds work. The owner is not quiet.
+    pub(crate) fn park_at_most(&self, limit: Duration, busy: impl FnOnce() -> bool) {
+        if self.begin_park(false, busy) {
+            // After a spurious wake-up the owner checks a little early, which does no harm.
+            park_timeout(limit);
+            // A waker that still finds it set unparks a running thread: the next park ends early.
+            self.parked.store(false, Ordering::Relaxed);
         }
     }
 

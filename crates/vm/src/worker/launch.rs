@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use millstream_ep::{Progress, run_catching_panic};
 use millstream_instructions::{Body, Instruction, Via};
-use millstream_ops::closure::CLOSURE;
 use millstream_types::{Cause, Error, Point, Result};
 
 use crate::profile::Outcome;
@@ -78,9 +77,15 @@ impl Worker {
                 let subject = Subject::Instruction(Instruction { body, origin });
                 self.record(at, until.seq, EventPlace::Slot(event), subject);
             }
-            Task::OpenStream(..) | Task::Launch(_) => {
-                unreachable!("they take effect when they are taken")
+            Task::CloseStream(_) => {
+                let stream = &mut self.streams[at];
+                (stream.closing, stream.cancel_scope) = (true, None);
+                self.closing = true;
+                self.finished += 1;
             }
+            // It was to be closed.
+            Task::OpenStream(..) => self.streams[at].closing = false,
+            Task::Launch(_) => unreachable!("it takes effect when it is taken"),
         }
         None
     }
@@ -164,13 +169,8 @@ impl Worker {
             let notify = Arc::new(move || inbox.post(Message::Device(id)));
             let parts = self.tables.policies.create(&stream.key, notify)?;
             let (kind, can) = (parts.device.kernel_kind(), parts.device.capabilities());
-            let kernel = |op: &Arc<dyn millstream_ops::Op>| {
-                // The kernel of a function of the program is the same for all devices.
-                let kind = if op.name() == CLOSURE { "cpu" } else { kind };
-                self.tables.kernels.get(kind, op.name()).cloned()
-            };
             stream.native = Some(NativeStream {
-                kernels: self.tables.ops.iter().map(kernel).collect(),
+                kernels: self.tables.kernels_of(kind),
                 device: parts.device.clone(),
                 stream: parts.stream,
                 events: parts.events,
@@ -212,8 +212,20 @@ impl Worker {
             self.launched(at, seq, None, None, Effect::None);
             return None;
         }
+        let function = self.tables.functions.of(&instruction);
+        if function.is_some() && !self.streams[at].pooled {
+            if self.drains(at) {
+                return Some(instruction);
+            }
+            if self.tables.host_workers.has_threads() {
+                self.hand_over(at, instruction);
+                return None;
+            }
+        }
         let made = self.native_stream(at).map(drop);
-        let on_worker = self.tables.is_collective(op) && Worker::is_asynchronous(&self.streams[at]);
+        let launches = self.streams[at].launches_collectives();
+        let on_worker = (self.tables.is_collective(op) || function.is_some() && !launches)
+            && Worker::is_asynchronous(&self.streams[at]);
         if on_worker && !self.streams[at].launches_collectives() && self.drains(at) {
             return Some(instruction);
         }
@@ -229,7 +241,17 @@ impl Worker {
                     let Instruction { body, origin } = &instruction;
                     let cancel_scope = stream.cancel_scope.as_ref();
                     let token = TokenSource::new(inbox, *point);
-                    let mut work = CallWork { tables, body, origin, kernel, cancel_scope, token };
+                    let device = &stream.key.device;
+                    let mut work = CallWork {
+                        tables,
+                        device,
+                        function,
+                        body,
+                        origin,
+                        kernel,
+                        cancel_scope,
+                        token,
+                    };
                     let submitted = match on_worker {
                         true => {
                             let native = native.stream.native();

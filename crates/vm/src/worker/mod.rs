@@ -75,6 +75,8 @@ pub(crate) struct Worker {
     finished: u64,
     messages: Vec<Message>,
     stop: bool,
+    /// Whether a stream is to be forgotten once it is idle.
+    closing: bool,
     /// A pool worker's: the recording of times under way.
     recording: Option<Arc<Recording>>,
 }
@@ -95,6 +97,7 @@ impl Worker {
             finished: 0,
             messages: Vec::new(),
             stop: false,
+            closing: false,
             recording: None,
         }
     }
@@ -105,14 +108,11 @@ impl Worker {
 
     /// Takes a task: runs it now, or queues it until its stream can run it.
     pub(crate) fn accept(&mut self, task: Task) {
-        if let Task::OpenStream(id, key) = task {
-            self.open(id, *key);
-            return;
-        }
-        if let Task::Launch(run) = task {
-            self.accept_launch(run);
-            return;
-        }
+        let task = match task {
+            Task::OpenStream(id, key) if self.position(id).is_none() => return self.open(id, *key),
+            Task::Launch(run) => return self.accept_launch(run),
+            task => task,
+        };
         let at = self.index[task.stream().index()] as usize;
         let stream = &mut self.streams[at];
         if stream.is_blocked() || !stream.pending.is_empty() {
@@ -128,7 +128,7 @@ impl Worker {
         self.accept(Task::BeginLaunch(run.clone()));
         for (k, playing) in run.tapes.iter().enumerate() {
             let stream = playing.stream.id;
-            if self.index.get(stream.index()).is_some_and(|at| *at != NONE) {
+            if self.position(stream).is_some() {
                 let (tape, run) = (k as u16, run.clone());
                 self.accept(Task::Play { stream, tape, next: 0, run });
             }
@@ -146,6 +146,11 @@ impl Worker {
         } else if let Some(task) = self.call_stored(at, call) {
             self.streams[at].pending.push_front(task);
         }
+    }
+
+    /// Returns the position of a stream, if it is open here.
+    fn position(&self, stream: StreamId) -> Option<usize> {
+        self.index.get(stream.index()).filter(|at| **at != NONE).map(|at| *at as usize)
     }
 
     fn open(&mut self, id: StreamId, key: millstream_types::StreamKey) {
@@ -216,17 +221,23 @@ impl Worker {
     fn handle(&mut self, messages: Message) {
         match messages {
             Message::Stop => self.stop = true,
-            Message::Resume(stream) => self.resume(self.index[stream.index()] as usize),
+            // A closed stream waits for nothing.
+            Message::Resume(stream) => {
+                if let Some(at) = self.position(stream) {
+                    self.resume(at);
+                }
+            }
             Message::ExternalDone(point, result) => {
                 let at = self.index[point.stream.index()] as usize;
                 self.external_done(at, point.seq, result);
                 self.run_pending(at);
             }
             Message::Device(stream) => {
-                // The device may notify before the stream's opening has ended.
-                let at = self.index[stream.index()] as usize;
-                self.poll(at);
-                self.run_pending(at);
+                // The device may notify before the stream's opening has ended, or after its close.
+                if let Some(at) = self.position(stream) {
+                    self.poll(at);
+                    self.run_pending(at);
+                }
             }
         }
     }
@@ -282,13 +293,13 @@ impl Worker {
         self.streams.iter().any(|l| !l.in_flight.is_empty())
     }
 
-    /// Reports the progress of each stream, with its position.
-    pub(crate) fn each_progress(&self, mut tell: impl FnMut(usize, StreamId, Progress)) {
-        for (k, stream) in self.streams.iter().enumerate() {
+    /// Reports the progress of each stream.
+    pub(crate) fn each_progress(&self, mut tell: impl FnMut(StreamId, Progress)) {
+        for stream in &self.streams {
             let state = self.tables.points.stream(stream.id);
             let completed = state.completed();
             let launched = state.launched().max(completed);
-            tell(k, stream.id, Progress { launched, completed, blocked: stream.is_blocked() });
+            tell(stream.id, Progress { launched, completed, blocked: stream.is_blocked() });
         }
     }
 
@@ -323,7 +334,7 @@ impl Worker {
         self.streams.iter().any(WorkerStream::must_be_polled)
     }
 
-    /// Wakes all waiters for published points.
+    /// Wakes all waiters for published points, and forgets the closed streams.
     pub(crate) fn flush(&mut self) {
         for at in self.dirty.drain(..) {
             let stream = &mut self.streams[at as usize];
@@ -333,6 +344,23 @@ impl Worker {
         if self.finished > 0 {
             self.tables.backlog.finish(std::mem::take(&mut self.finished));
         }
+        if self.closing {
+            self.forget_closed();
+        }
+    }
+
+    #[cold]
+    fn forget_closed(&mut self) {
+        let is_over = |stream: &WorkerStream| stream.closing && stream.is_idle();
+        while let Some(at) = self.streams.iter().position(is_over) {
+            self.record_times(at, None);
+            let closed = self.streams.swap_remove(at);
+            self.index[closed.id.index()] = NONE;
+            if let Some(moved) = self.streams.get(at) {
+                self.index[moved.id.index()] = at as u32;
+            }
+        }
+        self.closing = self.streams.iter().any(|stream| stream.closing);
     }
 
     /// Returns whether a stream waits for an external completion.

@@ -148,7 +148,11 @@ impl Worker {
         };
         match so_far.and(result) {
             Ok(()) if self.is_launched_collective(at, &subject) => {
-                self.follow_collective(at, seq, subject);
+                self.follow(at, seq, subject, Effect::Collective);
+            }
+            // The function may have launched work on its native stream.
+            Ok(()) if self.is_launched_function(at, &subject) => {
+                self.follow(at, seq, subject, Effect::Call);
             }
             Err(error) if !self.streams[at].in_flight.is_empty() => {
                 let (cause, message) = cause_of(&error);

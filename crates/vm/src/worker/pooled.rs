@@ -7,11 +7,9 @@ use millstream_types::{StreamId, StreamKey};
 
 use crate::pool::ReadyTask;
 use crate::profile::recording::Recording;
-use crate::sync::sleep;
+use crate::sync::backoff::{Backoff, POLLS};
 use crate::worker::task::StoredCall;
 use crate::worker::{ExternalCompletion, NONE, Worker};
-
-use super::POLL;
 
 impl Worker {
     /// Begins or ends the recording of times, if the pools' recording is another than before.
@@ -69,11 +67,16 @@ impl Worker {
     /// stays with its instruction.
     #[inline]
     fn wait_in_flight(&mut self, at: usize) {
-        while !self.streams[at].in_flight.is_empty() {
+        if self.streams[at].in_flight.is_empty() {
+            return;
+        }
+        let mut backoff = Backoff::new(POLLS);
+        loop {
             self.poll(at);
-            if !self.streams[at].in_flight.is_empty() {
-                sleep(POLL);
+            if self.streams[at].in_flight.is_empty() {
+                return;
             }
+            backoff.snooze();
         }
     }
 

@@ -122,12 +122,28 @@ impl Worker {
         is_collective && self.streams[at].launches_collectives()
     }
 
-    /// Handles a collective that is on its stream.
-    pub(super) fn follow_collective(&mut self, at: usize, seq: u64, subject: Subject) {
+    /// Returns whether a call is a function of the program that may have launched work on its
+    /// native stream.
+    pub(super) fn is_launched_function(&self, at: usize, subject: &Subject) -> bool {
+        let is_function = match subject {
+            Subject::Instruction(instruction) => self.tables.functions.of(instruction).is_some(),
+            Subject::Step(_) => false,
+        };
+        is_function && self.streams[at].launches_collectives()
+    }
+
+    /// Handles a call whose work another thread has put on its native stream.
+    pub(super) fn follow(
+        &mut self,
+        at: usize,
+        seq: u64,
+        subject: Subject,
+        effect: fn(Subject) -> Effect,
+    ) {
         let submitted = self.native_stream(at).and_then(|n| n.stream.submit(&mut Launched));
         match submitted {
             Ok(Progress::Pending(ticket)) => {
-                self.launched(at, seq, Some(ticket), None, Effect::Collective(subject));
+                self.launched(at, seq, Some(ticket), None, effect(subject));
             }
             Ok(Progress::Done(result)) => {
                 self.submitted(at, seq, subject, Ok(Progress::Done(result)), false);

@@ -61,7 +61,7 @@ fn run_step(
 ) -> WorkResult {
     cancel::check(run.cancel_scope.as_ref())?;
     let operands = StepOperands { run, call };
-    let attrs = call.attrs.as_deref().unwrap_or(&NO_ATTRS);
+    let attrs = &*run.attrs(call.attrs.as_deref().unwrap_or(&NO_ATTRS));
     let workspace = match call.workspace {
         Some((address, bytes)) => (run.resolve(address), bytes as usize),
         None => (std::ptr::null_mut(), 0),

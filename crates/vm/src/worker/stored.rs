@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use millstream_ep::{Progress, Work, WorkResult};
 use millstream_kernels::{Kernel, KernelCtx, Operands, PreparedKernel, RawTensor};
-use millstream_types::TensorId;
+use millstream_types::{DeviceId, TensorId};
 
+use crate::engine::CallSite;
 use crate::tables::Tables;
 use crate::tables::slots::{CallSlot, TensorSlot};
 use crate::worker::Worker;
-use crate::worker::stream::NativeStream;
+use crate::worker::stream::{NativeStream, WorkerStream};
 use crate::worker::subject::Subject;
 use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
 use crate::worker::work::{DetachedCall, NO_ATTRS, TokenSource};
@@ -30,7 +31,10 @@ impl Worker {
         };
         // Every special case takes the path of all instructions.
         let ready = stream.lost.is_none() && stream.cancel_scope.is_none() && !tables.poison.any();
-        let Some(native) = stream.native.as_mut().filter(|_| ready) else {
+        // A function of an in-order stream does not run here, where it would hold up others.
+        let ready = ready && (stream.pooled || !call.function.is_some());
+        let WorkerStream { native, key, .. } = stream;
+        let Some(native) = native.as_mut().filter(|_| ready) else {
             let instruction = call.instruction(slot);
             return self.call(at, instruction).map(Task::run);
         };
@@ -40,7 +44,8 @@ impl Worker {
         };
         let (token, bound) =
             (TokenSource::new(inbox, call.at()), bound_kernel(native, slot, kernel));
-        let mut work = StoredWork { tables, slot, kernel, bound, call: &call, token };
+        let device = &key.device;
+        let mut work = StoredWork { tables, device, slot, kernel, bound, call: &call, token };
         let submitted = native.stream.submit(&mut work);
         let taken = work.token.is_taken();
         match submitted {
@@ -69,6 +74,7 @@ fn bound_kernel<'a>(
 /// A stored call that runs now.
 struct StoredWork<'a> {
     tables: &'a Arc<Tables>,
+    device: &'a DeviceId,
     slot: &'a CallSlot,
     kernel: &'a Arc<dyn Kernel>,
     bound: Option<&'a dyn PreparedKernel>,
@@ -83,7 +89,8 @@ impl Work for StoredWork<'_> {
             tensors: &self.call.tensors[..self.slot.accesses.len()],
         };
         if self.call.function.is_some() {
-            return self.tables.functions.run(self.call.function, Some(&self.token));
+            let site = CallSite { device: self.device, native };
+            return self.tables.functions.run(self.call.function, Some(&self.token), site);
         }
         if let Some(bound) = self.bound {
             let mut addresses = [std::ptr::null_mut(); MAX_TENSORS];

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use millstream_ep::{Device, EventPool, Stream, Ticket, WorkResult};
-use millstream_kernels::Kernel;
 use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
 use crate::emission::cancel::CancelScope;
 use crate::profile::samples::StreamSamples;
 use crate::sync::points::Milestone;
+use crate::tables::KernelsByOp;
 use crate::worker::graph::GraphRef;
 use crate::worker::subject::{StepRef, Subject};
 use crate::worker::task::Task;
@@ -19,8 +19,7 @@ pub(super) struct NativeStream {
     pub(super) device: Arc<dyn Device>,
     pub(super) stream: Box<dyn Stream>,
     pub(super) events: Option<Arc<EventPool>>,
-    /// The device's kernels, by op.
-    pub(super) kernels: Vec<Option<Arc<dyn Kernel>>>,
+    pub(super) kernels: KernelsByOp,
     pub(super) asynchronous: bool,
     /// Whether collectives are launched on it: it is asynchronous, and its memory is not the
     /// host's.
@@ -110,6 +109,8 @@ pub(super) struct WorkerStream {
     pub(super) cancel_scope: Option<Arc<CancelScope>>,
     /// Whether points were published since the last flush.
     pub(super) dirty: bool,
+    /// Whether the worker forgets the stream once it is idle.
+    pub(super) closing: bool,
 }
 
 impl WorkerStream {
@@ -131,6 +132,7 @@ impl WorkerStream {
             awaited: None,
             cancel_scope: None,
             dirty: false,
+            closing: false,
         }
     }
 

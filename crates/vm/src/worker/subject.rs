@@ -142,6 +142,7 @@ impl Subject {
                     step.run.poison(&call.operands, cause);
                 }
                 // The launch alone can be waited for.
+                step.run.note_failure(cause);
                 tables.failures.note(step.run.at, cause);
             }
         }

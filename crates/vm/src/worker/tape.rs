@@ -15,8 +15,8 @@ use crate::executable::run::{Base, Run};
 use crate::executable::tape::{Action, StepCall, Tape};
 use crate::profile::Outcome;
 use crate::profile::samples::StreamSamples;
+use crate::sync::backoff::Backoff;
 use crate::sync::points::{Milestone, StreamState};
-use crate::sync::polling::relax;
 use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::graph::Part;
@@ -363,13 +363,13 @@ impl Direct<'_> {
     #[inline]
     fn await_step(&self, until: Point) -> bool {
         let source = self.tables.points.stream(until.stream);
-        for check in 0..=self.tables.step_checks {
-            if source.reached(until.seq, Milestone::Completed) {
-                return true;
+        let mut backoff = Backoff::new(self.tables.step_checks);
+        while !source.reached(until.seq, Milestone::Completed) {
+            if !backoff.spin() {
+                return false;
             }
-            relax(check);
         }
-        false
+        true
     }
 
     /// Makes a call that is not plain: its kernel runs through its context, or has to look for

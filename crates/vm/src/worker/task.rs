@@ -28,6 +28,8 @@ pub(crate) enum Task {
     RecordEvent { at: Point, event: EventId, origin: Origin },
     /// Assigns a stream to the worker.
     OpenStream(StreamId, Box<StreamKey>),
+    /// Ends the worker's state of a stream, behind all its instructions.
+    CloseStream(StreamId),
     /// Orders all later instructions of the stream after a point. It is no instruction of a list:
     /// barriers need it.
     Gate(StreamId, Point, Milestone),
@@ -129,6 +131,7 @@ impl Task {
             },
             Task::Call(call) => call.stream,
             Task::OpenStream(stream, _)
+            | Task::CloseStream(stream)
             | Task::Gate(stream, _, _)
             | Task::Play { stream, .. }
             | Task::SetCancelScope(stream, _)
@@ -163,6 +166,7 @@ impl fmt::Display for TaskName<'_> {
             Task::RecordEvent { at, .. } => write!(f, "{at} {}", Kind::RecordEvent.name()),
             Task::Call(call) => write!(f, "{} {}", call.at(), Kind::OpCall.name()),
             Task::OpenStream(_, key) => write!(f, "{stream} as {key}"),
+            Task::CloseStream(_) => write!(f, "{stream} closes"),
             Task::Gate(_, point, Milestone::Completed) => write!(f, "{stream} hold until {point}"),
             Task::Gate(_, point, Milestone::Launched) => {
                 write!(f, "{stream} hold until launch of {point}")

@@ -9,11 +9,13 @@ use millstream_instructions::{Body, Operand};
 use millstream_kernels::{
     CompletionToken, DeferredCompletion, Kernel, KernelCtx, Operands, RawTensor,
 };
-use millstream_types::{Attrs, Origin, Point};
+use millstream_types::{Attrs, DeviceId, Origin, Point};
 
 use crate::emission::cancel::{self, CancelScope};
+use crate::engine::CallSite;
 use crate::host::Blob;
 use crate::tables::Tables;
+use crate::tables::functions::FunctionId;
 use crate::worker::inbox::{Inbox, Message};
 use crate::worker::ranks;
 use crate::worker::subject::StepRef;
@@ -82,10 +84,6 @@ fn run_call(
         cancel::check(cancel_scope)?;
     }
     let attrs = attrs.as_deref().unwrap_or(&NO_ATTRS);
-    if let Some(function) = tables.functions.named(*op, attrs) {
-        cancel::check(cancel_scope)?;
-        return tables.functions.run(function, token.map(|token| token as _));
-    }
     let operands = CallOperands { tables, operands };
     let workspace = match workspace {
         Some(place) => (tables.memory.resolve(place)?.as_ptr(), place.size as usize),
@@ -108,6 +106,9 @@ fn run_call(
 /// A call that runs now.
 pub(super) struct CallWork<'a> {
     pub(super) tables: &'a Arc<Tables>,
+    pub(super) device: &'a DeviceId,
+    /// The function of the program that it runs, if it runs one.
+    pub(super) function: Option<FunctionId>,
     pub(super) body: &'a Body,
     pub(super) origin: &'a Origin,
     pub(super) kernel: &'a Arc<dyn Kernel>,
@@ -117,6 +118,11 @@ pub(super) struct CallWork<'a> {
 
 impl Work for CallWork<'_> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
+        if let Some(function) = self.function {
+            cancel::check(self.cancel_scope)?;
+            let site = CallSite { device: self.device, native };
+            return self.tables.functions.run(function, Some(&self.token), site);
+        }
         run_call(
             self.tables,
             self.body,

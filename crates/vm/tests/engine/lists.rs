@@ -2,7 +2,7 @@
 
 use millstream_instructions::text::print_list;
 use millstream_types::{DType, DeviceId, TensorSpec};
-use millstream_vm::DriverKind;
+use millstream_vm::{DriverKind, Tensor};
 
 use crate::{Log, machine};
 
@@ -66,4 +66,31 @@ fn lists_hold_functions() {
     for driver in [DriverKind::Inline, DriverKind::Simulated] {
         assert_eq!(record(driver), text, "{driver:?}");
     }
+}
+
+/// Variables and tensors that were made before the recording are declared where the list first
+/// names them, views of one storage as such: the list is proven.
+#[test]
+fn what_was_made_before_the_recording_is_declared() {
+    let machine = machine(DriverKind::Inline);
+    let engine = machine.engine().unwrap();
+    let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
+    let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine).unwrap();
+    let part = x.narrow(0, 0, 1).unwrap();
+    let kept = x.narrow(0, 1, 1).unwrap();
+    engine.push(|| ()).writes(&[&a]).spawn().unwrap();
+    machine.start_recording(&[]).unwrap();
+    engine.push(|| ()).reads(&[&a]).writes(&[&b]).spawn().unwrap();
+    part.add_(1.0).unwrap();
+    // The storage goes on in its other tensors, also without the one that stands for it.
+    drop((x, part));
+    kept.add_(1.0).unwrap();
+    drop((a, b));
+    let list = machine.finish_recording().unwrap();
+    let text = millstream_instructions::text::print_list(&list);
+    assert_eq!(list.externals.len(), 3, "{text}");
+    assert!(text.contains(r#"external %0 "earlier0" u8[0]"#), "{text}");
+    assert_eq!(text.matches("ViewTensor").count(), 1, "{text}");
+    let verdict = millstream_verify::verify(&list);
+    assert!(verdict.proven(), "{:?}\n{text}", verdict.violations);
 }

@@ -4,9 +4,11 @@ mod bulk;
 mod failures;
 mod lifetimes;
 mod lists;
+mod mxnet;
 mod nested;
 mod order;
 mod properties;
+mod scopes;
 mod simulated;
 mod waits;
 

@@ -178,3 +178,44 @@ fn operators_are_pushed_often() {
     let values = [&cells[0], &cells[1]].map(|cell| cell.load(Ordering::Relaxed));
     assert_eq!(values, [6765, 4181]);
 }
+
+/// A function that an independent one completes ends, however many blocked ones lie between them.
+#[test]
+fn blocked_functions_do_not_hold_up_independent_ones() {
+    for waits_on_worker in [false, true] {
+        let engine = threaded().engine().unwrap();
+        let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
+        let (give, take) = mpsc::channel();
+        let (complete, completed) = mpsc::channel::<()>();
+        let first = engine.push_async(move |done| {
+            if waits_on_worker {
+                let _ = completed.recv();
+            }
+            give.send(done).unwrap();
+        });
+        first.writes(&[&a]).spawn().unwrap();
+        let runs = Arc::new(AtomicU64::new(0));
+        let blocked = engine.operator({
+            let runs = runs.clone();
+            move || {
+                runs.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let blocked = blocked.writes(&[&a]);
+        // Small calls before them, so that the workers expect small ones.
+        for _ in 0..1000 {
+            engine.push(|| ()).spawn().unwrap();
+        }
+        for _ in 0..5000 {
+            blocked.push().unwrap();
+        }
+        let end = move || {
+            drop(complete);
+            take.recv().unwrap().complete();
+        };
+        engine.push(end).writes(&[&b]).spawn().unwrap();
+        engine.wait_for(&b).unwrap();
+        engine.wait_for(&a).unwrap();
+        assert_eq!(runs.load(Ordering::Relaxed), 5000);
+    }
+}

@@ -6,6 +6,8 @@
 mod claim_counter;
 #[path = "../../src/worker/inbox.rs"]
 mod inbox;
+#[path = "../../src/pool/parked.rs"]
+mod parked;
 #[path = "../../src/sync/points.rs"]
 mod points;
 #[path = "../../src/executable/recycled.rs"]
@@ -36,9 +38,16 @@ mod sync {
         true
     }
 
+    /// Ends at any time.
+    pub(crate) fn park_timeout(_: std::time::Duration) {
+        loom::thread::yield_now();
+    }
+
     /// Small, so that the models cross the border of a block.
     pub(crate) const BLOCK: usize = 2;
 }
+
+use std::time::Duration;
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -46,6 +55,7 @@ use millstream_types::StreamId;
 
 use claim_counter::ClaimCounter;
 use inbox::{Inbox, Message};
+use parked::{ParkedWorker, ParkedWorkers};
 use points::{Milestone, StreamState, Waiter};
 use sync::Arc;
 
@@ -89,6 +99,53 @@ fn a_submission_wakes_the_worker() {
         producer.push(1u64);
         inbox.wake();
         worker.join().unwrap();
+    });
+}
+
+/// A worker that has parked for a limited time, as beside a device without notifications, and then
+/// parks without a limit, misses no submission in between.
+#[test]
+fn a_limited_park_loses_no_submission() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = spsc_queue::queue();
+        let inbox = Arc::new(Inbox::default());
+        let own = inbox.clone();
+        let worker = thread::spawn(move || {
+            own.set_thread(thread::current());
+            own.park_at_most(Duration::ZERO, || !consumer.is_empty());
+            while consumer.pop().is_none() {
+                own.park_unless(false, || !consumer.is_empty());
+            }
+        });
+        producer.push(1u64);
+        inbox.wake();
+        worker.join().unwrap();
+    });
+}
+
+/// A worker of a pool that enters the list of parked workers is woken, even if the waker is faster
+/// than its park.
+#[test]
+fn a_parked_worker_of_a_pool_is_woken() {
+    loom::model(|| {
+        let parked = Arc::new(ParkedWorkers::default());
+        let has_work = Arc::new(sync::Mutex::new(false));
+        let (own, work) = (parked.clone(), has_work.clone());
+        let worker = thread::spawn(move || {
+            let parker = Arc::new(ParkedWorker::new(thread::current()));
+            let has_work = work.lock().unwrap();
+            if !*has_work {
+                own.enter(&parker);
+                drop(has_work);
+                // Limited first, as the monitor parks.
+                let _ = parker.park(Some(Duration::ZERO)) || parker.park(None);
+                assert!(*work.lock().unwrap());
+            }
+        });
+        *has_work.lock().unwrap() = true;
+        parked.wake_one();
+        worker.join().unwrap();
+        assert!(!parked.has_parked());
     });
 }
 

@@ -52,3 +52,56 @@ fn a_completion_from_another_thread() {
         waiter.join().unwrap();
     });
 }
+
+/// A function of a scope comes before what another thread pushes after the function has joined,
+/// whichever thread pushes the scope.
+#[test]
+fn a_scope_beside_another_thread() {
+    explore(|| {
+        let engine = machine().engine().unwrap();
+        let (a, b) = (engine.var().unwrap(), engine.var().unwrap());
+        let value = Arc::new(AtomicU64::new(1));
+        let change = |by: fn(u64) -> u64| {
+            let value = value.clone();
+            move || value.store(by(value.load(Ordering::Relaxed)), Ordering::Relaxed)
+        };
+        let (joined, on_join) = shuttle::sync::mpsc::channel();
+        let other = {
+            let (engine, a, b) = (engine.clone(), a.clone(), b.clone());
+            let add = change(|value| value + 1);
+            thread::spawn(move || {
+                let mut bulk = engine.bulk(3);
+                bulk.push(add).writes(&[&a]).spawn().unwrap();
+                joined.send(()).unwrap();
+                bulk.push(|| ()).writes(&[&b]).spawn().unwrap();
+            })
+        };
+        let mut bulk = engine.bulk(3);
+        bulk.push(|| ()).reads(&[&b]).spawn().unwrap();
+        on_join.recv().unwrap();
+        engine.push(change(|value| value * 10)).writes(&[&a]).spawn().unwrap();
+        engine.wait_for(&a).unwrap();
+        assert_eq!(value.load(Ordering::Relaxed), 20);
+        other.join().unwrap();
+        drop(bulk);
+        engine.wait_all().unwrap();
+    });
+}
+
+/// A function of an in-order stream runs on a thread of the host, beside the stream's worker.
+#[test]
+fn a_function_of_a_stream_runs_apart() {
+    explore(|| {
+        let engine = machine().engine().unwrap();
+        let a = engine.var().unwrap();
+        let sum = Arc::new(AtomicU64::new(0));
+        for k in 1..3 {
+            let sum = sum.clone();
+            let copy = Prop::CopyToDevice(millstream_types::DeviceId::cpu(0));
+            let add = move || sum.store(sum.load(Ordering::Relaxed) + k, Ordering::Relaxed);
+            engine.push(add).writes(&[&a]).prop(copy).spawn().unwrap();
+        }
+        engine.wait_for(&a).unwrap();
+        assert_eq!(sum.load(Ordering::Relaxed), 3);
+    });
+}

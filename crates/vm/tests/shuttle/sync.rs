@@ -1,9 +1,9 @@
 //! Shuttle's primitives, by the names of `src/sync/mod.rs`.
 
+#[path = "../../../backoff/src/backoff.rs"]
+pub(crate) mod backoff;
 #[path = "../../src/sync/points.rs"]
 pub(crate) mod points;
-#[path = "../../src/sync/polling.rs"]
-pub(crate) mod polling;
 #[path = "../../src/sync/spsc_queue.rs"]
 pub(crate) mod spsc_queue;
 
@@ -31,6 +31,11 @@ pub(crate) fn heavy_fence() -> bool {
 
 /// Small, so that programs cross the border of a block.
 pub(crate) const BLOCK: usize = 2;
+
+/// No time passes, so no yield is long.
+pub(crate) const fn nanos() -> u64 {
+    0
+}
 
 /// Two checks: one that finds nothing, and one after other threads have run.
 pub(crate) const fn spins(_looks: u32) -> u32 {

@@ -1,9 +1,9 @@
 //! What the thread does about ranks that are lost.
 
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
+use millstream_backoff::Backoff;
 use millstream_types::DType;
 
 use crate::buffer::{Buffer, Elements};
@@ -12,7 +12,7 @@ use crate::mpi::control::{Control, brief};
 use crate::mpi::library::{Comm, Library, Operation};
 use crate::mpi::presence::Address;
 
-use super::Progress;
+use super::{POLLS, Progress};
 
 /// How long the last messages may take after a failure.
 const LAST: Duration = Duration::from_millis(500);
@@ -68,10 +68,10 @@ impl Progress {
 
     /// Gives the last messages a moment to get away.
     pub(super) fn send_last(&mut self) {
-        let begun = Instant::now();
+        let (begun, mut backoff) = (Instant::now(), Backoff::yielding(POLLS.1));
         while begun.elapsed() < LAST && !self.outgoing.is_empty() {
             self.outgoing.retain_mut(|message| matches!(message.test(), Ok(None)));
-            thread::yield_now();
+            backoff.snooze();
         }
     }
 }
@@ -84,10 +84,11 @@ pub(super) fn addresses(library: &mut dyn Library, comm: Comm) -> Result<Vec<Add
     let all = Elements { dtype: DType::U8, numel: counts.iter().sum() };
     let operation = Operation::AllGather { counts };
     let mut started = library.start(comm, &operation, own, Buffer::zeros(all)?)?;
+    let mut backoff = Backoff::yielding(POLLS.0);
     loop {
         if let Some(all) = started.test()? {
             return Ok(all.bytes().chunks_exact(Address::BYTES).map(Address::of).collect());
         }
-        thread::yield_now();
+        backoff.snooze();
     }
 }

@@ -11,8 +11,9 @@
 //! 4. A rank that is lost ends the work of all: nothing can be expected of an
 //!    operation in which it takes part, and MPI does not say which these are.
 //! 5. While operations are under way, or calls wait for rank 0's decision, the thread polls and
-//!    yields; for a moment also after them, as the next call often follows. Then it sleeps in short
-//!    and growing steps, up to a millisecond. A command wakes it.
+//!    yields; for a moment also after them, as the next call often follows. Then, and as long as
+//!    yields are long (`millstream_backoff`), it sleeps in short and growing steps, up to a
+//!    millisecond. A command wakes it; no message of MPI can.
 //! 6. A stall of the rank's machine is reported after some polls: most calls that a machine waits
 //!    for complete earlier, and then nothing is sent.
 
@@ -24,9 +25,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::thread;
-use std::time::Duration;
 
+use millstream_backoff::Backoff;
 use millstream_ops::collective::{Channel, ProcessGroup};
 
 use crate::buffer::Buffer;
@@ -44,9 +44,6 @@ use crate::mpi::small::{self, Posted};
 
 /// How often the thread polls in vain before it sleeps, while something is under way and after it.
 const POLLS: (u32, u32) = (2000, 100);
-
-/// The first and the longest sleep.
-const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
 /// A call that waits for the decision of rank 0.
 type Waiting = (Call, Option<Completer>);
@@ -121,27 +118,29 @@ impl Progress {
 
     /// Runs until all ranks have left, then ends the use of the library.
     pub(in crate::mpi) fn run(mut self) {
-        let (mut idle, mut nap) = (0, NAPS.0);
+        // A check costs as much as pauses would.
+        let (mut backoff, mut has_napped) = (Backoff::yielding(POLLS.0), false);
         while !self.is_finished() {
             if self.step() {
-                (idle, nap) = (0, NAPS.0);
+                backoff.restart(POLLS.0);
+                has_napped = false;
                 continue;
             }
-            idle += 1;
-            if idle >= POLLS.1 && self.report_stall() {
+            let is_long = has_napped || backoff.checks() >= POLLS.1;
+            if is_long && self.report_stall() {
                 continue;
             }
             let is_awaited = !self.exchanges.is_empty() || !self.waiting.is_empty();
-            if idle < if is_awaited { POLLS.0 } else { POLLS.1 } {
-                thread::yield_now();
+            if (is_awaited || !is_long) && backoff.spin() {
                 continue;
             }
-            match self.commands.recv_timeout(nap) {
+            match self.commands.recv_timeout(backoff.next_nap()) {
                 Ok(command) => {
                     self.take(command);
-                    (idle, nap) = (0, NAPS.0);
+                    backoff.restart(POLLS.0);
+                    has_napped = false;
                 }
-                Err(RecvTimeoutError::Timeout) => nap = (nap * 2).min(NAPS.1),
+                Err(RecvTimeoutError::Timeout) => has_napped = true,
                 // The rank's machine is gone without a word.
                 Err(RecvTimeoutError::Disconnected) => self.leave(),
             }

@@ -11,6 +11,7 @@ use millstream::ep::cuda::{CudaBackend, CudaConfig};
 use millstream::ep::faults::{Fault, FaultPlan, FaultyBackend};
 use millstream::ep::{Backend, Registry};
 use millstream::*;
+use millstream_backoff::wait_until;
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::{Failure, Turn};
 
@@ -165,13 +166,11 @@ impl Machines {
     pub(crate) fn left_behind(mut self) {
         drop(self.machine.take());
         let start = std::time::Instant::now();
-        while ["streams", "events", "device bytes", "contexts"]
-            .iter()
-            .any(|w| self.turn.open(w) > 0)
-        {
+        wait_until(|| {
             assert!(start.elapsed() < LONG, "the leaked resources are never destroyed");
-            std::thread::yield_now();
-        }
+            let kinds = ["streams", "events", "device bytes", "contexts"];
+            kinds.iter().all(|what| self.turn.open(what) == 0)
+        });
     }
 }
 

@@ -5,6 +5,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use millstream::{DriverKind, Error, Machine};
+use millstream_backoff::wait_until;
 use millstream_cuda_standin::control::Turn;
 
 use super::fixture::{DEVICE, Kind, Machines};
@@ -31,13 +32,8 @@ fn each(check: impl Fn(&Case, u64, &str)) {
 /// Waits until the stalled stream has been opened, by its first command. A program may end without
 /// it, because the numbers of streams depend on the order of their first commands.
 fn is_opened<T>(turn: &Turn<'_>, stream: u64, running: &ScopedJoinHandle<'_, T>) -> bool {
-    while turn.count(OPENED) <= stream {
-        if running.is_finished() {
-            return turn.count(OPENED) > stream;
-        }
-        std::thread::yield_now();
-    }
-    true
+    wait_until(|| turn.count(OPENED) > stream || running.is_finished());
+    turn.count(OPENED) > stream
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail, ensure};
 use cudarc::driver::sys::CUstream;
 
+use millstream_backoff::{Backoff, POLLS};
 use millstream_types::DType;
 
 use super::driver::{Context, RawStream};
@@ -229,6 +230,7 @@ impl NcclComm {
         // SAFETY: the communicator is alive; the library writes a handle.
         let code = unsafe { (self.library.split)(self.raw, 0, key, raw, &raw mut config) };
         self.library.check("ncclCommSplit", code)?;
+        let mut backoff = Backoff::new(POLLS);
         loop {
             // SAFETY: as above. Volatile, because another thread of the library may write.
             let raw = unsafe { raw.read_volatile() };
@@ -238,7 +240,7 @@ impl NcclComm {
             }
             ensure!(!self.is_ready()?, "ncclCommSplit returned no communicator");
             check()?;
-            std::thread::yield_now();
+            backoff.snooze();
         }
     }
 

@@ -74,10 +74,10 @@ pub(super) struct Rebuilt {
 }
 
 impl Rebuilt {
-    /// Returns the list with a place for each storage and workspace.
-    pub(super) fn placed(self) -> InstructionList {
+    /// Returns the list with a place for each storage and workspace; none if too many live at once.
+    pub(super) fn placed(self) -> Option<InstructionList> {
         let Rebuilt { mut list, owners, .. } = self;
-        let offsets = placement::offsets(&owners, list.streams.len());
+        let offsets = placement::offsets(&owners, list.streams.len())?;
         let mut generations = vec![0; list.arenas.len()];
         for (owner, offset) in owners.iter().zip(offsets).filter(|(o, _)| o.bytes > 0) {
             generations[owner.arena.index()] += 1;
@@ -90,7 +90,7 @@ impl Rebuilt {
                 *workspace = Some(Box::new(new));
             }
         }
-        list
+        Some(list)
     }
 }
 
@@ -195,9 +195,11 @@ impl<'a> Emitter<'a> {
         let Emitter { facts, plan, sink, owners, side_effects, .. } = self;
         let list = InstructionList {
             streams: plan.streams.clone(),
-            ops: (*plan.ops).clone(),
+            ops: plan.ops.clone(),
             arenas: facts.list.arenas.clone(),
             externals: facts.list.externals.clone(),
+            scalars: facts.list.scalars.clone(),
+            generators: facts.list.generators.clone(),
             executables: facts.list.executables.clone(),
             instructions: sink.instructions,
         };

@@ -64,7 +64,7 @@ pub(in crate::passes) struct Plan<'a> {
     /// The new id of each old stream.
     pub(in crate::passes) stream_of: Vec<StreamId>,
     /// The ops.
-    pub(in crate::passes) ops: Arc<OpNames>,
+    pub(in crate::passes) ops: OpNames,
     /// The instructions, in their order.
     pub(in crate::passes) steps: Vec<Step<'a>>,
     pub(in crate::passes) waits: Waits,
@@ -98,7 +98,7 @@ impl<'a> Plan<'a> {
         let mut plan = Plan {
             streams: list.streams.clone(),
             stream_of: (0..list.streams.len()).map(|s| StreamId(s as u16)).collect(),
-            ops: Arc::new(list.ops.clone()),
+            ops: list.ops.clone(),
             steps: list.instructions.iter().enumerate().map(step).collect(),
             waits: Waits::Replayed,
             // Memory adds nothing to an order that the list's own waits express.

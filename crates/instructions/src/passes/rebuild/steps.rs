@@ -222,11 +222,13 @@ impl<'a> Emitter<'a> {
                 let (.., id) = self.sections.remove(open);
                 builder.end_critical_section(sink, id, origin)
             }
-            Body::LazyJobLauncher { list, .. } => {
+            Body::LazyJobLauncher { list, attrs, .. } => {
                 // An overwrite of a part of a storage is stated as a change, which stays one.
                 let given: Vec<LaunchOperand<'_>> =
                     operands.iter().map(|(t, access)| LaunchOperand::Given(*t, *access)).collect();
-                let launch = Launch { stream, list: *list, operands: &given, section, origin };
+                let attrs = attrs.as_ref();
+                let launch =
+                    Launch { stream, list: *list, operands: &given, attrs, section, origin };
                 match builder.launch(sink, &launch)? {
                     Outcome::Done((at, _)) => Ok(at),
                     Outcome::Need(_) => {

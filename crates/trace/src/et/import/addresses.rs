@@ -52,6 +52,9 @@ impl Import<'_> {
             return self.define_external(given, data, Elements::Known);
         }
         let data = self.made_up(given.dtype);
+        if given.numel() == 0 {
+            return self.define_external(given, data, Elements::Known);
+        }
         self.report.made_up += 1;
         self.define_external(given, data, Elements::Unknown)
     }

@@ -1,11 +1,13 @@
 //! Lowers the ops of complex numbers that have another form here: lazy views, parts, products.
 
-use millstream_types::Attrs;
+use millstream_types::{AttrValue, Attrs, DType};
 
-use super::functions::apply;
+use super::functions::{apply, by, cast};
 use super::{Made, one_call};
 use crate::et::args::NodeArgs;
-use crate::et::import::{Import, Lazy, Lowered, Val};
+use crate::et::import::{Import, Lazy, Lowered, Refusal, Val};
+use crate::et::value::Arg;
+use crate::number::Number;
 
 /// Lowers an op; `None` if it is none of these, or its operand is real.
 pub(super) fn complex(
@@ -23,6 +25,9 @@ pub(super) fn complex(
         let lazy = import.lazy(x);
         let view = import.as_lazy(x, Lazy { negate: !lazy.negate, ..lazy })?;
         return Ok(Some(vec![Some(view)]));
+    }
+    if name == "constant_pad_nd" && is_complex(given, "value") {
+        return padded(import, given).map(|made| Some(vec![Some(made)]));
     }
     if !NAMES.contains(&name) {
         return Ok(None);
@@ -44,6 +49,95 @@ pub(super) fn complex(
         _ => conjugate(import, x)?,
     };
     Ok(Some(vec![Some(made)]))
+}
+
+/// Returns whether an argument is a complex number.
+pub(super) fn is_complex(given: &NodeArgs<'_>, name: &str) -> bool {
+    matches!(given.get(name), Some((_, Arg::Opaque)))
+}
+
+/// Returns a tensor of no dimensions with the complex number of this name.
+fn complex_number(import: &mut Import<'_>, given: &NodeArgs<'_>, name: &str) -> Lowered<Val> {
+    match given.get(name) {
+        Some((index, Arg::Opaque)) => import.complex_number(index, &given.args),
+        _ => Err(Refusal::Wrong(format!("'{name}': expected a complex number"))),
+    }
+}
+
+/// Multiplies a tensor by the argument of this name, which may be a complex number.
+pub(super) fn scaled(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    name: &str,
+    x: Val,
+) -> Lowered<Val> {
+    if is_complex(given, name) {
+        let factor = complex_number(import, given, name)?;
+        return apply(import, "mul", &[x, factor]);
+    }
+    match given.scalar(name)? {
+        None | Some(AttrValue::Int(1) | AttrValue::Bool(true)) => Ok(x),
+        Some(factor) => one_call(import, "mul", &[x], Attrs::new().with("other", factor)),
+    }
+}
+
+/// Replaces the elements where a mask is true by the argument of this name; by 0 without it.
+pub(super) fn filled_by(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    name: &str,
+    [x, mask]: [Val; 2],
+) -> Lowered<Val> {
+    if is_complex(given, name) {
+        let value = complex_number(import, given, name)?;
+        return apply(import, "masked_fill", &[x, mask, value]);
+    }
+    let value = given.scalar(name)?.unwrap_or(AttrValue::Int(0));
+    one_call(import, "masked_fill", &[x, mask], Attrs::new().with("value", value))
+}
+
+/// Lowers padding with a complex number: the places of the padding are those of a padded mask.
+fn padded(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
+    let x = given.tensor(import, "self")?;
+    let pad = Attrs::new().with("pad", given.ints("pad")?.unwrap_or_default());
+    let shape: Vec<i64> = import.spec(x).shape().iter().map(|&length| length as i64).collect();
+    let inside = Attrs::new().with("shape", shape).with("value", false);
+    let inside = one_call(import, "full", &[], inside.with("dtype", DType::Bool))?;
+    let outside = one_call(import, "constant_pad_nd", &[inside], pad.clone().with("value", true))?;
+    let zeros = one_call(import, "constant_pad_nd", &[x], pad)?;
+    filled_by(import, given, "value", [zeros, outside])
+}
+
+/// The logarithm of the sum of the exponentials of two complex numbers. The greater real part is
+/// subtracted before. As in PyTorch, one of two numbers with the real part -inf is the result.
+pub(super) fn log_of_sum(import: &mut Import<'_>, x: Val, y: Val) -> Lowered<Val> {
+    let ([of_x, _], [of_y, _]) = (parts(import, x)?, parts(import, y)?);
+    let less = apply(import, "lt", &[of_x, of_y])?;
+    let (least, most) =
+        (apply(import, "where", &[less, x, y])?, apply(import, "where", &[less, y, x])?);
+    let between = apply(import, "sub", &[least, most])?;
+    let power = apply(import, "exp", &[between])?;
+    let rest = apply(import, "log1p", &[power])?;
+    let sum = apply(import, "add", &[rest, most])?;
+    // Equal infinities have no difference.
+    let powers = [apply(import, "exp", &[least])?, apply(import, "exp", &[most])?];
+    let infinite = apply(import, "add", &powers)?;
+    let infinite = apply(import, "log", &[infinite])?;
+    let [of_least, of_most] = [parts(import, least)?[0], parts(import, most)?[0]];
+    let mut made = sum;
+    for (infinity, limit) in [(f64::INFINITY, infinite), (f64::NEG_INFINITY, least)] {
+        let both = [by(import, "eq", of_least, infinity)?, by(import, "eq", of_most, infinity)?];
+        let both = apply(import, "logical_and", &both)?;
+        made = apply(import, "where", &[both, limit, made])?;
+    }
+    let part = import.spec(of_x).dtype;
+    let none = import.number(Number::Float(f64::NAN), part)?;
+    let none = apply(import, "complex", &[none, none])?;
+    let nan = [apply(import, "isnan", &[x])?, apply(import, "isnan", &[y])?];
+    let nan = apply(import, "logical_or", &nan)?;
+    let dtype = import.spec(x).dtype;
+    let none = cast(import, none, dtype)?;
+    apply(import, "where", &[nan, none, made])
 }
 
 const NAMES: &[&str] = &["_conj", "_conj_physical", "conj_physical", "vdot", "angle"];

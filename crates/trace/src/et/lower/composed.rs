@@ -5,6 +5,8 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
+use super::complex::{is_complex, scaled};
+use super::pools::ints;
 use super::random::rrelu_backward;
 use super::reduced::{reduced_indices, reduced_scatter};
 use super::special::{index_fill, index_slices};
@@ -81,10 +83,6 @@ pub(super) fn reshaped(import: &mut Import<'_>, x: Val, shape: &[i64]) -> Lowere
 /// Returns the dimension that a number which may be negative stands for.
 pub(super) fn positive(dim: i64, rank: usize) -> i64 {
     if dim < 0 { dim + rank.max(1) as i64 } else { dim }
-}
-
-fn ints(dims: &[usize]) -> Vec<i64> {
-    dims.iter().map(|&d| d as i64).collect()
 }
 
 /// Lowers a clamp whose bounds are tensors.
@@ -331,6 +329,17 @@ fn factors(import: &Import<'_>, given: &NodeArgs<'_>, bias: Val) -> Lowered<Attr
     Ok(attrs)
 }
 
+/// Adds the product of two matrices to a bias, with the node's factors, which may be complex.
+fn added_product(import: &mut Import<'_>, given: &NodeArgs<'_>, of: [Val; 3]) -> Lowered<Val> {
+    let [bias, x, y] = of;
+    if is_complex(given, "alpha") || is_complex(given, "beta") {
+        let (bias, x) = (scaled(import, given, "beta", bias)?, scaled(import, given, "alpha", x)?);
+        return one_call(import, "addmm", &[bias, x, y], Attrs::new());
+    }
+    let factors = factors(import, given, bias)?;
+    one_call(import, "addmm", &[bias, x, y], factors)
+}
+
 /// Lowers `addmm` and `baddbmm` of integers.
 fn integer_product(
     import: &mut Import<'_>,
@@ -352,8 +361,7 @@ fn addmv(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     }
     let (matrix, vector) = (given.tensor(import, "mat")?, given.tensor(import, "vec")?);
     let column = one_call(import, "unsqueeze", &[vector], last())?;
-    let factors = factors(import, given, bias)?;
-    let product = one_call(import, "addmm", &[bias, matrix, column], factors)?;
+    let product = added_product(import, given, [bias, matrix, column])?;
     one_call(import, "squeeze", &[product], last())
 }
 
@@ -370,8 +378,7 @@ fn addbmm(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let x = one_call(import, "permute", &[x], Attrs::new().with("dims", vec![1i64, 0, 2]))?;
     let x = reshaped(import, x, &[rows as i64, long])?;
     let y = reshaped(import, y, &[long, columns as i64])?;
-    let factors = factors(import, given, bias)?;
-    one_call(import, "addmm", &[bias, x, y], factors)
+    added_product(import, given, [bias, x, y])
 }
 
 /// Lowers `linalg_cross` with the operands rolled along the dimension.

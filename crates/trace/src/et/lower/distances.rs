@@ -67,7 +67,9 @@ fn pdist(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
 
 /// Lowers the gradient of [`pdist`], which is that of all distances, each pair once.
 fn pdist_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
-    let (grad, x) = (given.tensor(import, "grad")?, given.tensor(import, "self")?);
+    // PyTorch 2.15 names it "grad_output", other releases "grad".
+    let name = if given.get("grad_output").is_some() { "grad_output" } else { "grad" };
+    let (grad, x) = (given.tensor(import, name)?, given.tensor(import, "self")?);
     let distances = given.tensor(import, "pdist")?;
     let rows = import.spec(x).shape().first().copied().unwrap_or(0) as i64;
     let dtype = import.spec(x).dtype;

@@ -114,7 +114,8 @@ fn masked(import: &mut Import<'_>, scores: Val, given: &NodeArgs<'_>) -> Lowered
     let mask = match (given.int("mask_type")?, &shape[..]) {
         (Some(1), &[batch, length]) => reshaped(import, mask, &[batch, 1, 1, length])?,
         (Some(0), &[_, _]) | (Some(2), &[_, _, _, _]) => mask,
-        other => return Err(unsupported(format!("a mask of type and shape {other:?}"))),
+        (Some(ty), _) => return Err(unsupported(format!("a mask of type {ty}, shape {shape:?}"))),
+        (None, _) => return Err(unsupported("a mask without a type")),
     };
     filled(import, scores, mask, f64::NEG_INFINITY)
 }

@@ -53,6 +53,12 @@ pub(super) fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>)
         param.name = renamed.to_owned();
     }
     let overload = given.signature.name.split_once('.').map_or("", |(_, overload)| overload);
+    let overload = match (plain, overload) {
+        // Of one tensor, `pow.Scalar` is a number to the power of a tensor.
+        ("pow", "Scalar" | "ScalarList") => "Tensor_Scalar",
+        ("pow", "ScalarAndTensor") => "Scalar",
+        (_, overload) => overload,
+    };
     let name = format!("aten::{op}.{overload}");
     let signature = Signature { name, params, writes: given.signature.writes };
     let mut made = Vec::new();

@@ -5,9 +5,10 @@ use millstream_ops::promotion::{common_dtype, floating};
 use millstream_types::{AttrValue, Attrs, DType};
 
 use super::composed::positive;
-use super::{Made, one_call};
+use super::{Made, complex, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::value::Arg;
 
 /// Lowers an op, named without the `_` of its form in place; `None` if it is none of these.
 pub(super) fn function(
@@ -26,11 +27,17 @@ pub(super) fn function(
             let attrs = Attrs::new().with("alpha", alpha).with("input_scale", 1.0 / alpha);
             one_call(import, "elu", &[x], attrs)?
         }
-        "copysign" => pair(import, copysign)?,
+        "copysign" => match given.get("other") {
+            Some((_, Arg::Tensor(_))) => pair(import, copysign)?,
+            _ => copysign_of_number(import, given)?,
+        },
         "hypot" => pair(import, hypot)?,
         "xlogy" => pair(import, |import, x, y| xlog(import, x, y, "log"))?,
         "special_xlog1py" => pair(import, |import, x, y| xlog(import, x, y, "log1p"))?,
-        "logaddexp" => pair(import, |import, x, y| log_of_sum(import, x, y, ["exp", "log1p"]))?,
+        "logaddexp" => pair(import, |import, x, y| match import.spec(x).dtype.is_complex() {
+            true => complex::log_of_sum(import, x, y),
+            false => log_of_sum(import, x, y, ["exp", "log1p"]),
+        })?,
         "logaddexp2" => pair(import, |import, x, y| log_of_sum(import, x, y, ["exp2", "log2"]))?,
         "ldexp" => {
             let (x, y) = (given.tensor(import, "self")?, given.tensor(import, "other")?);
@@ -148,6 +155,16 @@ fn copysign(import: &mut Import<'_>, x: Val, y: Val) -> Lowered<Val> {
     let size = apply(import, "abs", &[x])?;
     let below = apply(import, "neg", &[size])?;
     apply(import, "where", &[negative, below, size])
+}
+
+/// As [`copysign`], of a number.
+fn copysign_of_number(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
+    let x = given.tensor(import, "self")?;
+    let is_negative = number(given, "other", 0.0)?.is_sign_negative();
+    in_floats(import, &[x], |import, given| {
+        let size = apply(import, "abs", given)?;
+        if is_negative { apply(import, "neg", &[size]) } else { Ok(size) }
+    })
 }
 
 /// The root of x² + y², without an overflow of the squares.
@@ -277,27 +294,17 @@ fn prelu_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made
 fn outer(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let x = given.tensor(import, "self")?;
     let (a, b) = (given.tensor(import, "vec1")?, given.tensor(import, "vec2")?);
-    let factor = |name: &str| given.scalar(name).map(|v| v.unwrap_or(AttrValue::Int(1)));
-    let (alpha, beta) = (factor("alpha")?, factor("beta")?);
     let column = one_call(import, "unsqueeze", &[a], Attrs::new().with("dim", -1i64))?;
     let product = apply(import, "mul", &[column, b])?;
-    let dtype = import.spec(product).dtype;
-    let product = match alpha {
-        AttrValue::Int(1) | AttrValue::Bool(true) => product,
-        alpha => one_call(import, "mul", &[product], Attrs::new().with("other", alpha))?,
-    };
+    let (of_x, dtype) = (import.spec(x).dtype, import.spec(product).dtype);
+    let product = complex::scaled(import, given, "alpha", product)?;
     let product = cast(import, product, dtype)?;
-    let zero = [AttrValue::Int(0), AttrValue::Float(0.0), AttrValue::Bool(false)].contains(&beta);
-    match beta {
-        _ if zero => Ok(product),
-        AttrValue::Int(1) | AttrValue::Bool(true) => apply(import, "add", &[x, product]),
-        beta => {
-            let of_x = import.spec(x).dtype;
-            let scaled = one_call(import, "mul", &[x], Attrs::new().with("other", beta))?;
-            let scaled = cast(import, scaled, of_x)?;
-            apply(import, "add", &[scaled, product])
-        }
+    if !complex::is_complex(given, "beta") && number(given, "beta", 1.0)? == 0.0 {
+        return Ok(product);
     }
+    let scaled = complex::scaled(import, given, "beta", x)?;
+    let scaled = cast(import, scaled, of_x)?;
+    apply(import, "add", &[scaled, product])
 }
 
 fn reduced(import: &mut Import<'_>, x: Val, reduction: i64) -> Lowered<Val> {

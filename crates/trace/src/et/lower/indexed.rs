@@ -2,6 +2,7 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
+use super::complex::filled_by;
 use super::composed::{positive, reshaped};
 use super::functions::{apply, cast, number};
 use super::special_functions::scalar;
@@ -72,9 +73,8 @@ fn masked_index(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let absent = absent.into_iter().map(|k| k + 1).collect();
     let read = one_call(import, "index", &inputs, with_absent(Attrs::new(), absent))?;
     let skipped = apply(import, "logical_not", &[mask])?;
-    let fill = Attrs::new().with("value", number(given, "fill", 0.0)?);
     let dtype = import.spec(x).dtype;
-    let made = one_call(import, "masked_fill", &[read, skipped], fill)?;
+    let made = filled_by(import, given, "fill", [read, skipped])?;
     cast(import, made, dtype)
 }
 

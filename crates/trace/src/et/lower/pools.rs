@@ -29,7 +29,7 @@ pub(super) fn pool(
     }))
 }
 
-fn ints(dims: &[usize]) -> Vec<i64> {
+pub(super) fn ints(dims: &[usize]) -> Vec<i64> {
     dims.iter().map(|&d| d as i64).collect()
 }
 
@@ -151,7 +151,8 @@ fn divisors(
 fn means(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let x = given.tensor(import, "self")?;
     let dtype = import.spec(x).dtype;
-    if !dtype.is_float() {
+    // The sums of a narrower integer would wrap.
+    if !dtype.is_float() && dtype != DType::I64 {
         return Err(unsupported(format!("means of {dtype} over three dimensions")));
     }
     let pool = Pool::of(import.spec(x).shape(), given)?;
@@ -170,7 +171,11 @@ fn means(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let counts = [depth, rows, columns];
     let sums = reshaped(import, sums, &[&pool.outer[..], &counts].concat())?;
     let divisors = divisors(import, &pool, counts, wide(dtype), given)?;
-    let made = apply(import, "div", &[sums, divisors])?;
+    let mut attrs = Attrs::new();
+    if dtype == DType::I64 {
+        attrs.set("rounding_mode", "trunc");
+    }
+    let made = one_call(import, "div", &[sums, divisors], attrs)?;
     cast(import, made, dtype)
 }
 
@@ -272,6 +277,16 @@ fn unpool(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>) -> Lowered<
     apply(import, "clone", &[made])
 }
 
+/// Returns maxima and indices of a shape without elements.
+fn no_maxima(import: &mut Import<'_>, shape: Vec<i64>, dtype: DType) -> Lowered<Made> {
+    let mut made = Vec::new();
+    for dtype in [dtype, DType::I64] {
+        let attrs = Attrs::new().with("shape", shape.clone()).with("value", 0i64);
+        made.push(Some(one_call(import, "full", &[], attrs.with("dtype", dtype))?));
+    }
+    Ok(made)
+}
+
 /// Lowers adaptive maxima: the elements of each window, the last of them repeated to the greatest
 /// length, become a dimension of their own.
 fn adaptive_maxima(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
@@ -279,10 +294,13 @@ fn adaptive_maxima(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Mad
     let to = given.ints("output_size")?.unwrap_or_default();
     let shape = lengths(import, x);
     let (outer, from) = shape.split_at(shape.len().saturating_sub(to.len()));
-    if import.spec(x).numel() == 0 || to.contains(&0) {
-        return Err(unsupported("maxima of no elements"));
-    }
     let batch: i64 = outer.iter().product();
+    if batch == 0 || to.contains(&0) {
+        return no_maxima(import, [outer, &to].concat(), import.spec(x).dtype);
+    }
+    if from.contains(&0) {
+        return Err(Refusal::Wrong("maxima of windows without elements".to_owned()));
+    }
     // The positions of each window's elements, by dimension.
     let mut windows: Vec<Vec<Vec<i64>>> = Vec::new();
     for (&length, &count) in from.iter().zip(&to) {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -12,8 +13,10 @@ use millstream_types::{Error, Origin, Point, Result};
 
 use crate::api::machine::Machine;
 use crate::emission::Emission;
+use crate::emission::leases::Lease;
 use crate::emission::origin;
 use crate::emission::reentrancy;
+use crate::executable::run::Run;
 use crate::sync::points::{Milestone, Waiter};
 
 /// Submitted instructions that can be waited for: blocking, with a time-out, or as a future.
@@ -32,22 +35,47 @@ pub struct Completion {
     machine: Machine,
     /// At most one of each stream.
     points: SmallVec<[Point; 1]>,
-    /// The storage that is waited for, if it is one tensor's.
-    storage: Option<u64>,
+    reports: Reports,
+    /// Keeps the stream of the point from being reused: a reused one reports later failures alone.
+    lease: Option<Arc<Lease>>,
     /// The registered waker, and the point that it is registered for.
     registered: Option<(Point, Waker)>,
+}
+
+/// The failure that a wait reports.
+#[derive(Clone)]
+enum Reports {
+    /// The first one on a stream up to the awaited point.
+    Streams,
+    /// The poison of a storage, given by its number.
+    Storage(u64),
+    /// The launch's own.
+    Launch(Arc<Run>),
 }
 
 impl Completion {
     pub(crate) fn new(machine: Machine, points: impl IntoIterator<Item = Point>) -> Completion {
         let points = points.into_iter().collect();
-        Completion { machine, points, storage: None, registered: None }
+        Completion { machine, points, reports: Reports::Streams, lease: None, registered: None }
+    }
+
+    /// Returns the completion, which from now on keeps the lease of its point's stream.
+    pub(super) fn keeping(mut self, lease: Option<Arc<Lease>>) -> Completion {
+        self.lease = lease;
+        self
     }
 
     /// Creates a completion of the last write of a storage, given by its number.
     pub(crate) fn of_storage(machine: Machine, last: Point, storage: Option<u64>) -> Completion {
         let mut completion = Completion::new(machine, [last]);
-        completion.storage = storage;
+        completion.reports = storage.map_or(Reports::Streams, Reports::Storage);
+        completion
+    }
+
+    /// Creates a completion of a launch.
+    pub(crate) fn of_launch(machine: Machine, run: Arc<Run>) -> Completion {
+        let mut completion = Completion::new(machine, [run.at]);
+        completion.reports = Reports::Launch(run);
         completion
     }
 
@@ -80,7 +108,8 @@ impl Completion {
     ///
     /// # Errors
     /// Why the first instruction on a stream, up to the awaited one, failed or was skipped since
-    /// failures were last cleared. Of a tensor: why it is poisoned.
+    /// failures were last cleared. Of a tensor: why it is poisoned. Of a launch: why its first call
+    /// failed or was skipped.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
         self.wait_at(None, origin::caller())
@@ -125,9 +154,10 @@ impl Completion {
         builder.observe(router, &self.points, origin);
         drop(emission);
         let tables = &self.machine.shared.tables;
-        let first = match self.storage {
-            Some(storage) => tables.poison.get(storage),
-            None => self.points.iter().find_map(|&point| tables.failures.up_to(point)),
+        let first = match &self.reports {
+            Reports::Storage(storage) => tables.poison.get(*storage),
+            Reports::Launch(run) => run.failure(),
+            Reports::Streams => self.points.iter().find_map(|&point| tables.failures.up_to(point)),
         };
         first.map_or(Ok(()), |f| Err(Error::of(f)))
     }
@@ -175,8 +205,9 @@ impl Future for Completion {
 
 impl Clone for Completion {
     fn clone(&self) -> Completion {
-        let (points, storage) = (self.points.clone(), self.storage);
-        Completion { machine: self.machine.clone(), points, storage, registered: None }
+        let (points, reports) = (self.points.clone(), self.reports.clone());
+        let (machine, lease) = (self.machine.clone(), self.lease.clone());
+        Completion { machine, points, reports, lease, registered: None }
     }
 }
 

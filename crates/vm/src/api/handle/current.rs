@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use millstream_types::{DeviceId, StreamId, StreamKey};
 
 use crate::api::machine::{Machine, MachineShared};
+use crate::emission::leases::Lease;
 use crate::sync::thread_local;
 
 use super::Stream;
@@ -22,6 +23,7 @@ struct Entry {
     machine: Weak<MachineShared>,
     id: StreamId,
     key: StreamKey,
+    lease: Option<Arc<Lease>>,
 }
 
 impl Entry {
@@ -66,11 +68,13 @@ pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOn
     }
     impl Drop for Restore {
         fn drop(&mut self) {
-            SCOPES.with(|scopes| {
+            let ended = SCOPES.with(|scopes| {
                 let mut scopes = scopes.borrow_mut();
-                scopes.entries.truncate(self.len);
                 scopes.begin = self.begin;
+                scopes.entries.split_off(self.len)
             });
+            // The end of a lease emits, which must not happen while the list is borrowed.
+            drop(ended);
         }
     }
     let Some(stream) = stream.into() else { return work() };
@@ -87,7 +91,7 @@ pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOn
 impl Stream {
     fn entry(&self) -> Entry {
         let machine = Arc::downgrade(&self.machine.shared);
-        Entry { machine, id: self.id, key: self.key.clone() }
+        Entry { machine, id: self.id, key: self.key.clone(), lease: self.lease.clone() }
     }
 
     /// Makes this the current stream of its machine on this thread, as PyTorch's `set_stream` does:
@@ -106,19 +110,19 @@ impl Stream {
     /// # }
     /// ```
     pub fn set_current(&self) {
-        SCOPES.with(|scopes| {
+        let replaced = SCOPES.with(|scopes| {
             let scopes = &mut *scopes.borrow_mut();
-            let replaced = |entry: &Entry| {
+            let is_replaced = |entry: &mut Entry| {
                 let gone = entry.machine.strong_count() == 0;
                 gone || (entry.is_of(&self.machine) && entry.key.device == self.key.device)
             };
-            let mut at = 0;
-            scopes.entries.retain(|entry| {
-                at += 1;
-                at <= scopes.begin || !replaced(entry)
-            });
+            let replaced: Vec<Entry> =
+                scopes.entries.extract_if(scopes.begin.., is_replaced).collect();
             scopes.entries.push(self.entry());
+            replaced
         });
+        // The end of a lease emits, which must not happen while the list is borrowed.
+        drop(replaced);
     }
 }
 
@@ -127,7 +131,9 @@ fn find(machine: &Machine, wanted: impl Fn(&StreamKey) -> bool) -> Option<Stream
         let scopes = scopes.borrow();
         let of = |entry: &&Entry| entry.is_of(machine) && wanted(&entry.key);
         let entry = scopes.entries.iter().rev().find(of)?;
-        Some(Stream { machine: machine.of_handle(), id: entry.id, key: entry.key.clone() })
+        let Entry { id, key, lease, .. } = entry;
+        let (key, lease) = (key.clone(), lease.clone());
+        Some(Stream { machine: machine.of_handle(), id: *id, key, lease })
     })
 }
 

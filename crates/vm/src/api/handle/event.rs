@@ -17,6 +17,7 @@ use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId};
 
 use crate::api::machine::Machine;
 use crate::capture::{self, Step};
+use crate::emission::leases::Lease;
 use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::{Emission, Release};
@@ -53,6 +54,8 @@ pub(super) struct Record {
     machine: Machine,
     pub(super) event: EventRef,
     time: Time,
+    /// Keeps the stream from being reused.
+    lease: Option<Arc<Lease>>,
 }
 
 impl Drop for Record {
@@ -169,7 +172,8 @@ impl Event {
             None if self.inner.timed => Time::Unknown(device.clone()),
             None => Time::Untimed,
         };
-        let record = Arc::new(Record { machine: machine.clone(), event, time });
+        let lease = stream.lease.clone();
+        let record = Arc::new(Record { machine: machine.clone(), event, time, lease });
         let mut newest = self.inner.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let former = newest.replace(record);
         drop(newest);
@@ -267,7 +271,9 @@ impl Event {
     /// ```
     pub fn completion(&self) -> Completion {
         let none = Point::new(StreamId(0), 0);
-        self.inner.machine.completion_of(self.newest().map_or(none, |r| r.event.at))
+        let newest = self.newest();
+        let (at, lease) = newest.map_or((none, None), |r| (r.event.at, r.lease.clone()));
+        self.inner.machine.completion_of(at).keeping(lease)
     }
 
     /// Returns the milliseconds from this event's newest record to `end`'s, negative if that

@@ -10,6 +10,7 @@ use millstream_types::{Error, Origin, Result, StreamId, StreamKey};
 use crate::api::machine::Machine;
 use crate::capture::{self, Step};
 use crate::emission::Emission;
+use crate::emission::leases::Lease;
 use crate::emission::origin;
 
 use super::Completion;
@@ -34,6 +35,8 @@ pub struct Stream {
     pub(crate) machine: Machine,
     pub(crate) id: StreamId,
     pub(crate) key: StreamKey,
+    /// Keeps a created stream from being reused.
+    pub(crate) lease: Option<Arc<Lease>>,
 }
 
 impl Stream {
@@ -198,7 +201,7 @@ impl Stream {
             let Emission { builder, router, .. } = e;
             builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
         })?;
-        Ok(self.machine.completion_of(point))
+        Ok(self.machine.completion_of(point).keeping(self.lease.clone()))
     }
 
     /// Blocks until everything submitted to the stream has completed.
@@ -258,7 +261,7 @@ impl Stream {
     pub fn completion(&self) -> Result<Completion> {
         crate::emission::reentrancy::check(self.machine.shared.tables.machine, "waiting")?;
         let tail = self.machine.lock()?.builder.tail(self.id);
-        Ok(self.machine.completion_of(tail))
+        Ok(self.machine.completion_of(tail).keeping(self.lease.clone()))
     }
 
     /// Returns whether everything submitted to the stream has completed. Never blocks.

@@ -41,14 +41,13 @@ impl Submitter for MachineSubmitter<'_> {
 
     fn written_on(&self, tensor: &Tensor) -> Result<Option<(StreamKey, Stream)>> {
         let tensor = self.machine.owns(tensor)?;
-        let emission = self.machine.shared.lock()?;
+        let mut emission = self.machine.shared.lock()?;
         let last = emission.builder.last_write(tensor)?;
         if last.seq == 0 {
             return Ok(None);
         }
-        let key = emission.builder.streams().nth(last.stream.index()).map(|s| s.key.clone());
-        let machine = self.machine.clone();
-        Ok(key.map(|key| (key.clone(), Stream { machine, id: last.stream, key })))
+        let stream = self.machine.handle(&mut emission, last.stream);
+        Ok(stream.map(|stream| (stream.key.clone(), stream)))
     }
 
     fn stream(&mut self, key: &StreamKey) -> Result<Stream> {
@@ -115,6 +114,7 @@ impl Tensor {
     #[track_caller]
     pub fn copy_to(&self, stream: &Stream) -> Result<Tensor> {
         let origin = origin::caller();
+        self.check_usable().map_err(|e| e.at(&origin))?;
         gradient::note_copy(self, &origin, || {
             lowering::copy_to(&mut self.machine().submitter(origin.clone()), self, stream)
         })
@@ -140,8 +140,19 @@ impl Tensor {
     #[track_caller]
     pub fn copy_into(&self, target: &Tensor) -> Result<()> {
         let origin = origin::caller();
+        self.check_usable().and_then(|()| target.check_usable()).map_err(|e| e.at(&origin))?;
         gradient::note_write(target, "copy_into", &origin);
         let mut submitter = self.machine().submitter(origin.clone());
         lowering::copy_into(&mut submitter, self, target).map_err(|e| e.at(&origin))
+    }
+
+    /// Refuses a tensor that was released or is held, before the first of several calls. A tensor
+    /// that is not made yet is left to its calls.
+    fn check_usable(&self) -> Result<()> {
+        if self.recorded().is_some() || self.deferred().is_some() {
+            return Ok(());
+        }
+        let tensor = self.resolved()?;
+        self.machine().shared.lock()?.builder.usable(tensor, None)
     }
 }

@@ -11,13 +11,14 @@ use millstream_instructions::builder::{Output, Outputs};
 use millstream_instructions::{Call, Outcome, Priority, TensorRef};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
-use crate::api::handle::{Section, Stream, Tensor};
+use crate::api::handle::{Section, Stream, Tensor, innermost};
 use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor};
 use crate::executable::function;
 use crate::gradient;
 use crate::lowering;
+use crate::tensor::{check_devices, stream_of};
 
 use super::Machine;
 use super::auto_capture::{Begun, Making};
@@ -201,7 +202,9 @@ impl<'a> CallBuilder<'a> {
         }
     }
 
-    /// Makes the call on the current stream.
+    /// Makes the call on the stream that [`with_stream`](crate::with_stream) or
+    /// [`Stream::set_current`] names. Without one, on the stream of its first operand, as methods
+    /// do.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -213,10 +216,24 @@ impl<'a> CallBuilder<'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`CallBuilder::on`].
+    /// As [`CallBuilder::on`], or operands lie on two devices and no stream is named.
     pub fn run(self) -> Result<Vec<Tensor>> {
-        let stream = self.machine.current_stream().map_err(|e| e.at(&self.origin))?;
+        let stream = self.stream().map_err(|e| e.at(&self.origin))?;
         self.on(&stream)
+    }
+
+    /// Returns the stream of a call that names none.
+    fn stream(&self) -> Result<Stream> {
+        let CallBuilder { machine, name, inputs, out, .. } = self;
+        let targets = out.as_deref().unwrap_or_default();
+        let operands: Inputs<'_> = inputs.iter().chain(targets).copied().collect();
+        if let Some(named) = innermost(machine) {
+            return Ok(named);
+        }
+        let Some(&first) = operands.first() else { return machine.current_stream() };
+        machine.own(first.machine().shared.tables.machine, "the tensor")?;
+        check_devices(name, &operands)?;
+        stream_of(first).map(Cow::into_owned)
     }
 
     /// Makes the call on a stream. The results are the op's outputs in order; an output that is
@@ -275,13 +292,16 @@ impl<'a> CallBuilder<'a> {
                 &own
             }
         };
+        // A captured function's notes name the draws; its calls are made with their numbers.
+        let (noted, drawn) = (attrs, capture::numbers(attrs).map(Arc::new));
+        let attrs = drawn.as_ref().unwrap_or(attrs);
         let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = &*self;
         let (name, priority, section, out) = (*name, *priority, *section, out.as_deref());
         let at = |e: Error| e.at(origin);
         machine.own_stream(stream).map_err(at)?;
         let taped = gradient::begin_call(machine, name, inputs, attrs, out, origin);
         let taped = taped.map_err(at)?;
-        let step = Step::Call { name, inputs, out, attrs, stream, priority };
+        let step = Step::Call { name, inputs, out, attrs: noted, stream, priority };
         if section.is_some() && capture::is_active() {
             capture::refuse(machine, "it makes a call within a critical section", origin);
         }

@@ -1,8 +1,9 @@
 //! The current stream, and new streams.
 
-use millstream_types::{DeviceId, Error, Result, StreamKey, StreamType};
+use millstream_types::{DeviceId, Error, Result, StreamId, StreamKey, StreamType};
 
 use crate::api::handle::{Stream, innermost};
+use crate::emission::Emission;
 
 use super::Machine;
 
@@ -29,7 +30,7 @@ impl Machine {
     fn default_stream(&self) -> Result<Stream> {
         let key = StreamKey::compute(self.shared.default_device.clone(), 0);
         if let Some(&id) = self.shared.default_stream.get() {
-            return Ok(Stream { machine: self.of_handle(), id, key });
+            return Ok(Stream { machine: self.of_handle(), id, key, lease: None });
         }
         let stream = self.stream(&key)?;
         // Another thread may have set the same id meanwhile.
@@ -37,8 +38,9 @@ impl Machine {
         Ok(stream)
     }
 
-    /// Returns a compute stream of `device` that no earlier call returned. As every stream, it
-    /// costs nothing before its first instruction.
+    /// Returns a compute stream of `device` that nothing else holds. As every stream, it costs
+    /// nothing before its first instruction. Once its handles are gone, with the tensors made on
+    /// it, a later call may return it again.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -78,18 +80,38 @@ impl Machine {
     /// stream of another device.
     pub fn create_stream_with(&self, device: &DeviceId, options: StreamOptions) -> Result<Stream> {
         self.check_options(device, &options)?;
-        let mut emission = self.shared.lock()?;
-        let keys = emission.builder.streams().map(|s| &s.key);
-        let taken = keys.filter(|k| k.device == *device && k.ty == StreamType::COMPUTE);
-        // The first is left to be the default stream.
-        let index = taken.map(|k| k.index + 1).max().unwrap_or(0).max(1);
-        let key = StreamKey::compute(device.clone(), index);
-        let id = emission.builder.stream(&key)?;
-        if let Some(priority) = options.priority {
-            self.policies().set_priority(&key, priority);
-        }
-        emission.router.set_options(id, options);
-        Ok(Stream { machine: self.of_handle(), id, key })
+        let mut guard = self.shared.lock()?;
+        // Streams that were dropped before are free.
+        self.shared.drain(&mut guard);
+        let Emission { builder, router, leases, .. } = &mut *guard;
+        let kind = (device.clone(), options);
+        let id = match leases.reuse(&kind, builder) {
+            Some(id) => {
+                self.shared.tables.failures.begin(builder.tail(id));
+                id
+            }
+            None => {
+                // The first is left to be the default stream.
+                let index = builder.next_index(device, StreamType::COMPUTE).max(1);
+                let key = StreamKey::compute(device.clone(), index);
+                let id = builder.stream(&key)?;
+                if let Some(priority) = options.priority {
+                    self.policies().set_priority(&key, priority);
+                }
+                router.set_options(id, options);
+                id
+            }
+        };
+        // It is held from here on, before the lock is left.
+        let _lease = leases.begin(&self.shared, id, kind);
+        self.handle(&mut guard, id).ok_or_else(|| Error::Foreign { what: id.to_string() })
+    }
+
+    /// Returns a handle of a known stream.
+    pub(crate) fn handle(&self, emission: &mut Emission, id: StreamId) -> Option<Stream> {
+        let key = emission.builder.streams().nth(id.index())?.key.clone();
+        let lease = emission.leases.of(&self.shared, id);
+        Some(Stream { machine: self.of_handle(), id, key, lease })
     }
 
     fn check_options(&self, device: &DeviceId, options: &StreamOptions) -> Result<()> {
@@ -120,7 +142,7 @@ impl Machine {
 /// let x = Tensor::from_slice(&[1.0f32], 1, &urgent)?;
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct StreamOptions {
     pub(crate) priority: Option<i32>,

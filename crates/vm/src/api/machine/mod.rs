@@ -54,6 +54,7 @@ use crate::capture::{self, Step};
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
 use crate::emission::closure_calls::ClosureCalls;
+use crate::emission::leases::Leases;
 use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::router::Router;
@@ -62,8 +63,8 @@ use crate::emission::{Emission, Release};
 use crate::engine;
 use crate::host::{HostTable, HostWorkers};
 use crate::profile::recording::ActiveRecording;
+use crate::sync::backoff::POLLS;
 use crate::sync::points::PointTable;
-use crate::sync::polling::POLLS;
 use crate::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock, Ordering};
 use crate::tables::functions::{FunctionPlaces, FunctionTable};
 use crate::tables::loans::Loans;
@@ -91,6 +92,8 @@ pub(crate) struct MachineShared {
     pub(crate) nested_pushes: sync::AtomicU64,
     /// Whether there are pushes among the releases.
     pub(crate) has_queued_pushes: AtomicBool,
+    /// Whether a bulk scope holds functions that were not pushed yet.
+    pub(crate) has_bulk: AtomicBool,
     /// Held while an arena grows, so that memory and plan grow in the same order.
     pub(crate) growth: Mutex<()>,
     pub(crate) watermark: u64,
@@ -174,6 +177,7 @@ impl Machine {
             memory: Arc::new(memory),
             ops: ops.clone(),
             kernels: config.kernels,
+            kernels_by_op: DashMap::new(),
             events: DashMap::new(),
             timed_records: TimedRecords::default(),
             threads: Threads::new(
@@ -219,8 +223,10 @@ impl Machine {
         let emission = Emission {
             builder,
             router,
+            leases: Leases::default(),
             functions: FunctionPlaces::default(),
             closures: ClosureCalls::default(),
+            bulks: engine::BulkScopes::default(),
             next_list: 0,
             entries: 0,
             is_broken: false,
@@ -232,6 +238,7 @@ impl Machine {
             releases: SegQueue::new(),
             nested_pushes: sync::AtomicU64::new(0),
             has_queued_pushes: AtomicBool::new(false),
+            has_bulk: AtomicBool::new(false),
             growth: Mutex::new(()),
             watermark: config.watermark.max(1),
             watermark_bytes: config.watermark_bytes,
@@ -269,12 +276,12 @@ impl Machine {
     /// There is no such device, or no policy serves the stream.
     pub fn stream(&self, key: &StreamKey) -> Result<Stream> {
         let mut emission = self.shared.lock()?;
-        let known = emission.builder.streams().position(|s| s.key == *key);
-        let id = match known {
-            Some(index) => StreamId(index as u16),
+        let id = match emission.builder.known_id(key) {
+            Some(id) => id,
             None => emission.builder.stream(key)?,
         };
-        Ok(Stream { machine: self.of_handle(), id, key: key.clone() })
+        let lease = emission.leases.of(&self.shared, id);
+        Ok(Stream { machine: self.of_handle(), id, key: key.clone(), lease })
     }
 
     /// Returns the stream of this key in the given mode: in-order or a pool.
@@ -293,8 +300,10 @@ impl Machine {
     /// # Errors
     /// As [`Machine::stream`], or it is known in another mode.
     pub fn stream_with_mode(&self, key: &StreamKey, mode: StreamMode) -> Result<Stream> {
-        let id = self.shared.lock()?.builder.stream_with_mode(key, mode)?;
-        Ok(Stream { machine: self.of_handle(), id, key: key.clone() })
+        let mut emission = self.shared.lock()?;
+        let id = emission.builder.stream_with_mode(key, mode)?;
+        let lease = emission.leases.of(&self.shared, id);
+        Ok(Stream { machine: self.of_handle(), id, key: key.clone(), lease })
     }
 
     /// Returns the compute stream `index` of `device`: [`Machine::stream`] of the usual key.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_instructions::InstructionList;
+use millstream_instructions::builder::InferenceStats;
 use millstream_types::{Error, Point, Result, StreamKey};
 
 use crate::api::handle::Tensor;
@@ -34,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Profiling {
     machine: Machine,
     recording: Arc<Recording>,
+    /// The counts of the inference cache when the recording began.
+    inference: InferenceStats,
     is_finished: bool,
 }
 
@@ -126,9 +129,12 @@ impl Machine {
             return Err(Error::Invalid { what: "profile", message });
         }
         let recording = Arc::new(Recording::start());
-        self.lock()?.router.start_times(&recording);
+        let mut emission = self.lock()?;
+        emission.router.start_times(&recording);
+        let inference = emission.builder.inference_stats();
+        drop(emission);
         self.shared.recording.set(Some(recording.clone()));
-        Ok(Profiling { machine: self.of_handle(), recording, is_finished: false })
+        Ok(Profiling { machine: self.of_handle(), recording, inference, is_finished: false })
     }
 
     /// Begins a range of the program on the timeline: it ends when the guard is dropped. Without a
@@ -228,6 +234,7 @@ impl Profiling {
         let mut emission = shared.lock()?;
         let times = emission.router.finish_times();
         let opened = emission.router.workers();
+        let inference = emission.builder.inference_stats().since(self.inference);
         // The inline driver runs the streams' last tasks here.
         shared.leave(emission);
         let _ = self.machine.settle();
@@ -236,12 +243,14 @@ impl Profiling {
         let workers = (&opened[..], shared.host_workers);
         if has_list {
             let places: Vec<Place> = (0..list.streams.len()).map(Place::same).collect();
-            return Ok(Some(self.recording.times(list, &issued, &places, workers)));
+            let times = self.recording.times(list, &issued, &places, workers);
+            return Ok(Some(RunTimes { inference, ..times }));
         }
         let keys: Vec<StreamKey> =
             shared.lock()?.builder.streams().map(|decl| decl.key.clone()).collect();
         let Some((issued, places)) = matched(&list, &keys, &points) else { return Ok(None) };
-        Ok(Some(self.recording.times(list, &issued, &places, workers)))
+        let times = self.recording.times(list, &issued, &places, workers);
+        Ok(Some(RunTimes { inference, ..times }))
     }
 }
 

@@ -40,6 +40,9 @@ impl Machine {
             let made = self.owns(tensor)?;
             recorder.external(emission.builder.external(name, made)?);
         }
+        for (external, storage) in emission.builder.externals() {
+            recorder.earlier(external, storage);
+        }
         emission.router.recorder = Some(recorder);
         Ok(())
     }

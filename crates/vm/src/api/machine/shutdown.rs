@@ -56,6 +56,8 @@ impl MachineShared {
     /// 1. Refuse new work. 2. Wait for pending work. 3. Tell the workers to stop. 4. Join them; or
     ///    leave hanging ones behind, and wake all waiters without a limit.
     fn shutdown(&self, timeout: Duration) -> ShutdownReport {
+        // Functions in bulk scopes were submitted. Without the lock nothing more is emitted.
+        let _ = self.push_bulks_before_wait();
         if self.closed.swap(true, Ordering::AcqRel) {
             return ShutdownReport::default();
         }

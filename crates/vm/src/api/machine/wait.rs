@@ -155,7 +155,8 @@ impl Machine {
         self.shared.return_free_memory(&origin).map_err(at)
     }
 
-    /// Returns the failures since they were last cleared: the first ones in full, and their count.
+    /// Returns the failures since they were last cleared: the first 64 in full, and the number of
+    /// all. [`Machine::clear_failures`] empties the log.
     ///
     /// ```
     /// # use millstream_vm::*;

@@ -109,7 +109,7 @@ impl Auto {
                 let tensor = match value {
                     Value::Input(number) => held.outside.get(number as usize).map(|(t, _)| t),
                     Value::Made(number) => tensors.get(number as usize).and_then(Option::as_ref),
-                    Value::Outside(_) => None,
+                    Value::Outside(_) | Value::Gradient(_) => None,
                 };
                 let unknown = || Error::Internal { message: format!("{value} was not made") };
                 tensor.cloned().ok_or_else(unknown)

@@ -49,7 +49,7 @@ impl Sequence {
     pub(super) fn new(machine: &Machine, session: &Session) -> Result<Sequence> {
         let inputs = |value: Value| match value {
             Value::Outside(k) => Value::Input(k),
-            Value::Input(_) | Value::Made(_) => value,
+            Value::Input(_) | Value::Made(_) | Value::Gradient(_) => value,
         };
         let notes: Vec<Note> = session.notes.iter().map(|note| note.renamed(inputs)).collect();
         let numbered = session.outside.iter().enumerate();
@@ -173,7 +173,7 @@ impl Sequence {
                 None if number as usize == held.outside.len() => self.enter(machine, held, tensor),
                 None => false,
             },
-            Value::Outside(_) => false,
+            Value::Outside(_) | Value::Gradient(_) => false,
         }
     }
 
@@ -210,10 +210,10 @@ impl Sequence {
     pub(super) fn launch(&self, held: &Held) -> Result<Vec<(Value, Tensor)>> {
         let outside = |value: Value| match value {
             Value::Input(k) => held.outside.get(k as usize).map(|(tensor, _)| tensor),
-            Value::Outside(_) | Value::Made(_) => None,
+            Value::Outside(_) | Value::Made(_) | Value::Gradient(_) => None,
         };
         let origin = self.notes.first().map_or(Origin::Unknown, |note| note.origin.clone());
-        self.segment.launch(outside, &origin)
+        self.segment.launch(outside, &origin).map(|left| left.outputs)
     }
 
     /// Makes the call of one note by itself.
@@ -297,7 +297,16 @@ fn compile(
     outputs: &BTreeSet<Value>,
 ) -> Result<Segment> {
     let after: Vec<Value> = outputs.iter().copied().collect();
-    let draft = Draft { machine, notes, before, outside: &[], after: &after };
-    let nothing = || Refusal { reason: "it runs nothing".to_owned(), origin: Origin::Unknown };
+    let draft = Draft {
+        machine,
+        notes,
+        before,
+        outside: &[],
+        after: &after,
+        // Its calls have the seeds as numbers.
+        generators: &[],
+        draws: [&[], &[]],
+    };
+    let nothing = || Refusal::new("it runs nothing".to_owned(), Origin::Unknown);
     draft.compile()?.ok_or_else(|| nothing().error())
 }

@@ -71,6 +71,7 @@ fn attributes(attrs: &Attrs, hasher: &mut DefaultHasher) {
             AttrValue::Ints(values) => values.hash(hasher),
             AttrValue::Floats(values) => values.iter().for_each(|v| v.to_bits().hash(hasher)),
             AttrValue::DType(value) => value.hash(hasher),
+            AttrValue::Scalar(value) => value.hash(hasher),
         }
     }
 }

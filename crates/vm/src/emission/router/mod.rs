@@ -48,6 +48,8 @@ pub(crate) use times::TimesRecorder;
 struct RoutedStream {
     id: StreamId,
     worker: usize,
+    /// Whether the worker runs it. It has a worker once it was open.
+    is_open: bool,
     /// The sequence number of the last instruction given to the worker.
     tail: u64,
     /// The last completed instruction, when it was last asked: the worker writes the counter all
@@ -68,7 +70,7 @@ const UNOPENED: usize = usize::MAX;
 impl RoutedStream {
     fn unopened(id: StreamId) -> RoutedStream {
         let (worker, completed, gates) = (UNOPENED, Cell::new(0), SmallVec::new());
-        RoutedStream { id, worker, tail: 0, completed, gates, cancel_scope: None }
+        RoutedStream { id, worker, is_open: false, tail: 0, completed, gates, cancel_scope: None }
     }
 }
 
@@ -120,14 +122,15 @@ impl Router {
         }
     }
 
-    /// Returns whether a stream of the program has a worker.
+    /// Returns whether a worker runs a stream of the program.
     #[inline]
     pub(crate) fn is_open(&self, id: StreamId) -> bool {
-        self.streams.get(id.index()).is_some_and(|s| s.worker != UNOPENED)
+        self.streams.get(id.index()).is_some_and(|s| s.is_open)
     }
 
-    /// Assigns a worker to a stream of the program, unless it has one. Called before the first
-    /// instruction is emitted, as the thread that it may need can be refused.
+    /// Has a worker run a stream of the program, unless one does. A stream keeps the worker that it
+    /// had before it was closed, as earlier instructions may still be queued there. Called before
+    /// the first instruction is emitted, as the thread that it may need can be refused.
     pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
         while self.streams.len() <= id.index() {
             let id = StreamId(self.streams.len() as u16);
@@ -135,12 +138,25 @@ impl Router {
             stream.gates.extend(self.last_barrier);
             self.streams.push(stream);
         }
-        if self.streams[id.index()].worker == UNOPENED {
-            let gates = std::mem::take(&mut self.streams[id.index()].gates);
-            let opened = self.assign_worker(id, decl)?;
-            self.streams[id.index()] = RoutedStream { gates, ..opened };
+        let RoutedStream { worker, is_open, .. } = self.streams[id.index()];
+        if !is_open {
+            let worker = if worker == UNOPENED { self.choose_worker(id, decl)? } else { worker };
+            self.assign(id, &decl.key, worker);
+            let stream = &mut self.streams[id.index()];
+            (stream.worker, stream.is_open) = (worker, true);
         }
         Ok(())
+    }
+
+    /// Has the worker of a stream of the program close it behind all its instructions.
+    pub(crate) fn close(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id.index()) else { return };
+        if std::mem::take(&mut stream.is_open) {
+            // The next instruction may come from another thread's scope.
+            stream.cancel_scope = None;
+            let worker = stream.worker;
+            self.push(worker, Task::CloseStream(id));
+        }
     }
 
     /// Sets the options of a stream that has no worker yet.
@@ -150,7 +166,7 @@ impl Router {
 
     /// Returns each stream of the program that has a worker, with its worker.
     pub(crate) fn workers(&self) -> Vec<(StreamId, usize)> {
-        let open = self.streams.iter().filter(|stream| stream.worker != UNOPENED);
+        let open = self.streams.iter().filter(|stream| stream.is_open);
         open.map(|stream| (stream.id, stream.worker)).collect()
     }
 
@@ -165,32 +181,30 @@ impl Router {
         streams.map(|s| Point::new(s.id, s.tail)).collect()
     }
 
-    fn assign_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<RoutedStream> {
+    fn choose_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<usize> {
         let key = &decl.key;
         let policy = self.tables.policies.policy(key)?;
         let group = policy.worker_group(key);
         let options = self.options.get(&id).copied().unwrap_or_default();
-        let worker = match group {
+        match group {
             WorkerGroup::Host | WorkerGroup::Dedicated(_)
                 if decl.mode == StreamMode::Pool && policy.runs_in_any_order() =>
             {
-                self.driver.pool(&self.tables, group)?
+                self.driver.pool(&self.tables, group)
             }
             WorkerGroup::Host if options.worker.is_some() => {
                 let worker = options.worker.unwrap_or_default();
-                self.driver.host_worker_after(&self.tables, UNOPENED, worker)?
+                self.driver.host_worker_after(&self.tables, UNOPENED, worker)
             }
             WorkerGroup::Host if options.priority > Some(0) => {
-                self.driver.own_worker(&self.tables, WorkerGroup::Dedicated(PRIORITIZED))?
+                self.driver.own_worker(&self.tables, WorkerGroup::Dedicated(PRIORITIZED))
             }
             WorkerGroup::Host => {
                 self.next_host_worker += 1;
-                self.driver.host_worker(&self.tables, self.next_host_worker - 1)?
+                self.driver.host_worker(&self.tables, self.next_host_worker - 1)
             }
-            other => self.driver.own_worker(&self.tables, other)?,
-        };
-        self.assign(id, key, worker);
-        Ok(RoutedStream { worker, ..RoutedStream::unopened(id) })
+            other => self.driver.own_worker(&self.tables, other),
+        }
     }
 
     /// Tells a worker that a stream is its own.
@@ -393,23 +407,18 @@ impl Router {
 
     #[cold]
     fn record_now(&mut self, instruction: &Instruction) {
+        let added = self.recorder.as_mut().map_or(1, |recorder| recorder.push(instruction));
         if let Some(times) = &mut self.times {
-            times.issued();
-        }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.push(instruction);
+            (0..added).for_each(|_| times.issued());
         }
     }
 
     /// Adds a tensor in memory of another owner to the list that is recorded: the list did not
     /// compute its elements.
-    pub(crate) fn record_import(&mut self, mut external: External) {
-        let Some(recorder) = &mut self.recorder else { return };
-        let known = &recorder.list().externals;
-        let names = (known.len()..).map(|k| format!("imported{k}"));
-        let free = |name: &String| known.iter().all(|external| external.name != *name);
-        external.name = names.into_iter().find(free).unwrap_or_default();
-        recorder.external(external);
+    pub(crate) fn record_import(&mut self, external: External) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.external_unnamed(external, "imported");
+        }
     }
 
     fn note_priority(&self, priority: Priority) {

@@ -36,7 +36,9 @@ impl Compiler<'_> {
             }
             draft.finish()
         });
-        let tapes: Vec<Tape> = tapes.collect();
+        let mut tapes: Vec<Tape> = tapes.collect();
+        // The memory of the larger drafts was used again.
+        tapes.shrink_to_fit();
         let devices = self.tables.policies.devices();
         let has_graphs =
             |device: &DeviceId| devices.capabilities(device).is_ok_and(|can| can.graphs);

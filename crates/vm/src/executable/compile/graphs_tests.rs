@@ -25,7 +25,7 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
         storage: 0,
         access: Access::Write,
         address: Address { base: 3, offset: 0 },
-        spec: TensorSpec::contiguous(DType::F32, &[1]).unwrap(),
+        spec: TensorSpec::contiguous(DType::F32, &[1]).unwrap().into(),
     };
     let call = StepCall {
         kind: "OpCall",

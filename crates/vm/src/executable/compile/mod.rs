@@ -34,10 +34,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::passes::arena_bytes;
-use millstream_instructions::{Body, Instruction, InstructionList, Operand, Via};
+use millstream_instructions::{Body, Instruction, InstructionList, Operand, ScalarDecl, Via};
 use millstream_kernels::{KernelSpec, PreparedKernel};
 use millstream_ops::collective::Channel;
-use millstream_types::{Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec};
+use millstream_types::{
+    AttrValue, Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec,
+};
 
 use crate::tables::Tables;
 
@@ -148,7 +150,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<Scope<'a>> {
         let externals = list.externals.iter().enumerate().map(|(k, external)| {
             let start = Address { base: k as u32, offset: 0 };
-            let spec = external.spec.clone();
+            let spec = self.formals[k].spec.clone();
             (external.tensor, Known { storage: k as u32, start, spec })
         });
         let tensors = externals.collect();
@@ -158,7 +160,7 @@ impl<'a> Compiler<'a> {
         let arena = |k: usize| Address { base: (self.formals.len() + k) as u32, offset: 0 };
         let arenas = (0..list.arenas.len()).map(arena).collect();
         let (events, on_device) = (HashMap::new(), on_device(list));
-        Ok(Scope { list, tensors, first_stream, arenas, events, on_device })
+        Ok(Scope { list, tensors, scalars: None, first_stream, arenas, events, on_device })
     }
 
     fn instructions(&mut self, scope: &mut Scope<'a>) -> Result<()> {
@@ -172,13 +174,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles a launch: the instructions of the executable, with the operands for its externals
-    /// and its arenas.
+    /// and its arenas, and what the launch gives for its scalars.
     fn launch(
         &mut self,
         outer: &Scope<'a>,
         at: Point,
         list: ListId,
         operands: &[Operand],
+        attrs: Option<&Attrs>,
     ) -> Result<()> {
         let undeclared = || Error::List { message: format!("{list} is not declared") };
         let (inner, tapes) = self.executables.get(list.index()).ok_or_else(undeclared)?;
@@ -194,7 +197,7 @@ impl<'a> Compiler<'a> {
                 offset: given.start.offset.wrapping_add(moved.wrapping_mul(size) as u64),
                 ..given.start
             };
-            let spec = external.spec.clone();
+            let spec = Arc::new(external.spec.clone());
             tensors.insert(external.tensor, Known { storage: given.storage, start, spec });
         }
         let mut memory = memory.iter();
@@ -209,7 +212,13 @@ impl<'a> Compiler<'a> {
         let before = self.clocks[at.stream.index()].clone();
         let first_stream = self.add_streams(inner, tapes, &before)?;
         let (events, on_device) = (HashMap::new(), on_device(inner));
-        let mut scope = Scope { list: inner, tensors, first_stream, arenas, events, on_device };
+        let given = |scalar: &ScalarDecl| {
+            let given = attrs.and_then(|attrs| attrs.get(&scalar.name));
+            given.map_or(AttrValue::Int(scalar.value), |given| outer.value(given))
+        };
+        let scalars = Some(inner.scalars.iter().map(given).collect());
+        let list = inner;
+        let mut scope = Scope { list, tensors, scalars, first_stream, arenas, events, on_device };
         self.instructions(&mut scope)?;
         let first = usize::from(first_stream);
         let mut after = before;
@@ -230,12 +239,12 @@ impl<'a> Compiler<'a> {
                 let start = scope.place(placement)?;
                 let storage = self.storages;
                 self.storages += 1;
-                let spec = (**spec).clone();
+                let spec = Arc::new((**spec).clone());
                 scope.tensors.insert(*tensor, Known { storage, start, spec });
             }
             Body::ViewTensor { tensor, of, spec } => {
                 let whole = scope.tensor(*of)?.clone();
-                scope.tensors.insert(*tensor, Known { spec: (**spec).clone(), ..whole });
+                scope.tensors.insert(*tensor, Known { spec: Arc::new((**spec).clone()), ..whole });
             }
             Body::ReleaseTensor { .. } | Body::SoftSyncStream { .. } => {}
             Body::OpCall { at, op, operands, attrs, workspace, .. } => {
@@ -246,7 +255,7 @@ impl<'a> Compiler<'a> {
                     kind: body.kind().name(),
                     op: Some(op),
                     operands,
-                    attrs: attrs.clone(),
+                    attrs: attrs.as_ref().map(|attrs| scope.attrs(attrs)),
                     workspace: workspace.transpose()?,
                     origin: origin.clone(),
                     number: self.number(op, attrs.as_deref())?,
@@ -318,8 +327,8 @@ impl<'a> Compiler<'a> {
             Body::TouchTensors { at, .. }
             | Body::CriticalSectionBegin { at, .. }
             | Body::CriticalSectionEnd { at, .. } => self.note(scope.point(*at)),
-            Body::LazyJobLauncher { at, list, operands } => {
-                self.launch(scope, scope.point(*at), *list, operands)?;
+            Body::LazyJobLauncher { at, list, operands, attrs } => {
+                self.launch(scope, scope.point(*at), *list, operands, attrs.as_deref())?;
             }
         }
         Ok(())
@@ -374,14 +383,15 @@ impl<'a> Compiler<'a> {
     /// Prepares the kernel of a call on a device whose streams run work at once.
     fn prepare(&self, tape: u16, call: &StepCall) -> Option<Arc<dyn PreparedKernel>> {
         let draft = &self.tapes[usize::from(tape)];
-        if draft.is_asynchronous || call.operands.len() > MAX_OPERANDS {
+        // A prepared kernel holds its arguments, so they are the same in all launches.
+        if draft.is_asynchronous || call.operands.len() > MAX_OPERANDS || call.has_scalars() {
             return None;
         }
         let device = self.tables.policies.devices().device(&draft.tape.key.device).ok()?;
         let op = self.tables.ops.get(call.op?)?;
         let kernel = self.tables.kernels.get(device.kernel_kind(), op.name())?;
         let operands: SmallVec<[TensorSpec; 4]> =
-            call.operands.iter().map(|o| o.spec.clone()).collect();
+            call.operands.iter().map(|o| (*o.spec).clone()).collect();
         let none = Attrs::new();
         let attrs = call.attrs.as_deref().unwrap_or(&none);
         let workspace = call.workspace.map_or(0, |(_, bytes)| bytes as usize);

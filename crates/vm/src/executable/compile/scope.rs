@@ -1,9 +1,12 @@
 //! A list on its way through the compiler.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use millstream_instructions::{Body, InstructionList, Placement, Via};
-use millstream_types::{Error, EventId, Point, Result, StreamId, TensorId, TensorSpec};
+use millstream_types::{
+    AttrValue, Attrs, Error, EventId, Point, Result, ScalarUse, StreamId, TensorId, TensorSpec,
+};
 
 use crate::executable::tape::Address;
 
@@ -12,6 +15,8 @@ use crate::executable::tape::Address;
 pub(super) struct Scope<'a> {
     pub(super) list: &'a InstructionList,
     pub(super) tensors: HashMap<TensorId, Known>,
+    /// What a launch gives for each scalar, by those of the compiled list; none if it is that.
+    pub(super) scalars: Option<Vec<AttrValue>>,
     /// The number of the list's first stream among all.
     pub(super) first_stream: u16,
     /// Where each arena begins.
@@ -32,6 +37,30 @@ impl Scope<'_> {
         self.tensors.get(&tensor).ok_or_else(unknown)
     }
 
+    /// Returns an argument by the scalars of the compiled list.
+    pub(super) fn value(&self, value: &AttrValue) -> AttrValue {
+        let (AttrValue::Scalar(used), Some(scalars)) = (value, &self.scalars) else {
+            return value.clone();
+        };
+        match scalars.get(used.scalar.index()) {
+            Some(AttrValue::Int(number)) => AttrValue::Int(number.wrapping_add(used.plus)),
+            Some(AttrValue::Scalar(ScalarUse { scalar, plus })) => {
+                AttrValue::Scalar(ScalarUse { scalar: *scalar, plus: plus.wrapping_add(used.plus) })
+            }
+            // The checker refuses both.
+            Some(other) => other.clone(),
+            None => value.clone(),
+        }
+    }
+
+    /// Returns the arguments of a call by the scalars of the compiled list.
+    pub(super) fn attrs(&self, attrs: &Arc<Attrs>) -> Arc<Attrs> {
+        if self.scalars.is_none() || attrs.scalars().next().is_none() {
+            return attrs.clone();
+        }
+        Arc::new(attrs.with_scalars(|used| self.value(&AttrValue::Scalar(used))))
+    }
+
     pub(super) fn place(&self, placement: &Placement) -> Result<Address> {
         let undeclared = || Error::List { message: format!("{} is not declared", placement.arena) };
         let arena = self.arenas.get(placement.arena.index()).ok_or_else(undeclared)?;
@@ -50,7 +79,7 @@ pub(super) struct Known {
     pub(super) storage: u32,
     /// The storage's first byte.
     pub(super) start: Address,
-    pub(super) spec: TensorSpec,
+    pub(super) spec: Arc<TensorSpec>,
 }
 
 /// Returns the events that a list waits for on a device.

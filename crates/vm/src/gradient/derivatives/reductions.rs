@@ -182,11 +182,15 @@ fn logcumsumexp(d: &Derivative<'_>) -> Result<Tensor> {
         let shares = exponents.masked_fill(&before, f64::NEG_INFINITY)?.exp()?;
         return last(&shares.matmul(&last(&g)?.unsqueeze(-1)?)?.squeeze(-1)?);
     }
+    let summed =
+        |logs: &Tensor| logs.sub(&y)?.flip(dim)?.logcumsumexp(dim)?.flip(dim)?.add(&x)?.exp();
+    if x.dtype().is_complex() {
+        return summed(&g.log()?);
+    }
     let sums = |g: &Tensor| {
         let is_positive = g.gt(0)?;
         let logs = is_positive.where_cond(g, 1)?.log()?;
-        let logs = is_positive.where_cond(&logs, f64::NEG_INFINITY)?.sub(&y)?;
-        logs.flip(dim)?.logcumsumexp(dim)?.flip(dim)?.add(&x)?.exp()
+        summed(&is_positive.where_cond(&logs, f64::NEG_INFINITY)?)
     };
     sums(&g)?.sub(&sums(&g.neg()?)?)
 }

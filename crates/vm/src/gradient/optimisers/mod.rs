@@ -3,6 +3,19 @@
 //! Each updates the parameters in place, from [`Tensor::grad`]; parameters without a gradient stay.
 //! The state of an optimiser is a value that the program keeps. The formulas are PyTorch's, of
 //! <https://docs.pytorch.org/docs/stable/optim.html>.
+//!
+//! All that changes between steps is a tensor: directions and moments, step counts, rates. Each is
+//! made outside of captures and recordings and changed in place, so a replay reads and writes what
+//! a call would, as with PyTorch's `capturable`. The first step makes the same calls as each later
+//! one: its state is zeros.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `rate` | learning rates |
+//! | `state` | what an optimiser keeps between steps |
+
+mod rate;
+mod state;
 
 use millstream_types::Result;
 
@@ -10,6 +23,11 @@ use crate::api::handle::Tensor;
 use crate::tensor::options;
 
 use super::tape::no_grad;
+
+pub use rate::Rate;
+pub use state::State;
+
+use state::number;
 
 /// The settings of [`sgd`].
 ///
@@ -19,14 +37,14 @@ use super::tape::no_grad;
 /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
 /// use optimisers::{Sgd, State, sgd};
 /// w.set_grad(&w.ones_like()?)?;
-/// sgd(&[&w], &mut State::default(), &Sgd { lr: 0.5, ..Sgd::default() })?;
+/// sgd(&[&w], &mut State::default(), &Sgd { lr: 0.5.into(), ..Sgd::default() })?;
 /// assert_eq!(w.to_vec::<f32>()?, [1.5, 2.5]);
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Sgd {
     /// The step size.
-    pub lr: f64,
+    pub lr: Rate,
     /// The factor of the last step's direction.
     pub momentum: f64,
     /// The factor of the gradient in its first use as direction is 1 minus this.
@@ -39,7 +57,13 @@ pub struct Sgd {
 
 impl Default for Sgd {
     fn default() -> Sgd {
-        Sgd { lr: 1e-3, momentum: 0.0, dampening: 0.0, weight_decay: 0.0, nesterov: false }
+        Sgd {
+            lr: Rate::from(1e-3),
+            momentum: 0.0,
+            dampening: 0.0,
+            weight_decay: 0.0,
+            nesterov: false,
+        }
     }
 }
 
@@ -51,14 +75,14 @@ impl Default for Sgd {
 /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
 /// use optimisers::{Adam, State, adam};
 /// w.set_grad(&w.ones_like()?)?;
-/// adam(&[&w], &mut State::default(), &Adam { lr: 0.5, ..Adam::default() })?;
+/// adam(&[&w], &mut State::default(), &Adam { lr: 0.5.into(), ..Adam::default() })?;
 /// assert!(w.to_vec::<f32>()?[0] < 1.6);
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Adam {
     /// The step size.
-    pub lr: f64,
+    pub lr: Rate,
     /// The factors of the running means of gradients and of their squares.
     pub betas: (f64, f64),
     /// Added to the denominator.
@@ -69,53 +93,7 @@ pub struct Adam {
 
 impl Default for Adam {
     fn default() -> Adam {
-        Adam { lr: 1e-3, betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 }
-    }
-}
-
-/// What an optimiser keeps between steps: two tensors of each parameter, and the number of steps.
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
-/// use optimisers::{Adam, State, adam};
-/// let mut state = State::default(); // kept between the steps
-/// for _ in 0..2 {
-///     w.set_grad(&w.ones_like()?)?;
-///     adam(&[&w], &mut state, &Adam::default())?;
-/// }
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    first: Vec<Option<Tensor>>,
-    second: Vec<Option<Tensor>>,
-    steps: u32,
-}
-
-impl State {
-    /// Returns the tensors of the state.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?.with_grad()?;
-    /// use optimisers::{Adam, State, adam};
-    /// let mut state = State::default();
-    /// w.set_grad(&w.ones_like()?)?;
-    /// adam(&[&w], &mut state, &Adam::default())?;
-    /// assert_eq!(state.tensors().count(), 2); // two moments
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
-    pub fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        self.first.iter().chain(&self.second).flatten()
-    }
-
-    fn begin(&mut self, parameters: usize) {
-        self.first.resize(parameters, None);
-        self.second.resize(parameters, None);
-        self.steps += 1;
+        Adam { lr: Rate::from(1e-3), betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 }
     }
 }
 
@@ -133,7 +111,7 @@ fn scaled(alpha: f64) -> options::Add {
 ///
 /// let tape = machine.tape();
 /// tape.backward(&w.sum(..)?)?;
-/// sgd(&[&w], &mut State::default(), &Sgd { lr: 0.5, ..Sgd::default() })?;
+/// sgd(&[&w], &mut State::default(), &Sgd { lr: 0.5.into(), ..Sgd::default() })?;
 /// assert_eq!(w.to_vec::<f32>()?, [1.5, 2.5]);
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
@@ -142,7 +120,7 @@ fn scaled(alpha: f64) -> options::Add {
 /// A call is refused.
 #[track_caller]
 pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<()> {
-    state.begin(parameters.len());
+    state.reserve(parameters.len());
     no_grad(|| {
         for (k, &parameter) in parameters.iter().enumerate() {
             let Some(mut step) = parameter.grad() else { continue };
@@ -150,21 +128,23 @@ pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<
                 step = step.add_with(parameter, scaled(settings.weight_decay))?;
             }
             if settings.momentum != 0.0 {
-                let direction = match &state.first[k] {
-                    None => step.copy()?,
-                    Some(direction) => {
-                        let dampened = scaled(1.0 - settings.dampening);
-                        direction.mul_(settings.momentum)?.add_with_(&step, dampened)?;
-                        direction.clone()
-                    }
-                };
+                let direction = state.first(k, parameter, || parameter.zeros_like())?;
+                direction.mul_(settings.momentum)?;
+                if settings.dampening == 0.0 {
+                    direction.add_(&step)?;
+                } else {
+                    // The first use of a gradient is not dampened.
+                    let factor = state.second(k, parameter, || number(1.0, parameter))?;
+                    direction.addcmul_(&step, &factor)?;
+                    factor.fill_(1.0 - settings.dampening)?;
+                }
                 step = match settings.nesterov {
                     true => step.add_with(&direction, scaled(settings.momentum))?,
-                    false => direction.clone(),
+                    false => direction,
                 };
-                state.first[k] = Some(direction);
             }
-            parameter.add_with_(&step, scaled(-settings.lr))?;
+            let backwards = options::Addcmul::default().value(-1);
+            parameter.addcmul_with_(&step, &settings.lr.tensor(parameter)?, backwards)?;
         }
         Ok(())
     })
@@ -180,7 +160,7 @@ pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<
 ///
 /// let (tape, mut state) = (machine.tape(), State::default());
 /// tape.backward(&w.sum(..)?)?;
-/// adam(&[&w], &mut state, &Adam { lr: 0.5, ..Adam::default() })?;
+/// adam(&[&w], &mut state, &Adam { lr: 0.5.into(), ..Adam::default() })?;
 /// assert_eq!(w.to_vec::<f32>()?, [1.5, 2.5]);
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
@@ -219,31 +199,57 @@ fn adaptive(
     settings: &Adam,
     is_decoupled: bool,
 ) -> Result<()> {
-    state.begin(parameters.len());
-    let Adam { lr, betas: (beta1, beta2), eps, weight_decay } = *settings;
-    let steps = state.steps as i32;
-    let (bias1, bias2) = (1.0 - beta1.powi(steps), 1.0 - beta2.powi(steps));
+    state.reserve(parameters.len());
+    let Adam { lr, betas: (beta1, beta2), eps, weight_decay } = settings;
     no_grad(|| {
+        state.count_step(parameters)?;
+        let mut of_devices: Vec<Factors> = Vec::new();
         for (k, &parameter) in parameters.iter().enumerate() {
             let Some(mut gradient) = parameter.grad() else { continue };
-            if weight_decay != 0.0 && is_decoupled {
-                parameter.mul_(1.0 - lr * weight_decay)?;
-            } else if weight_decay != 0.0 {
-                gradient = gradient.add_with(parameter, scaled(weight_decay))?;
-            }
-            let zeros = |slot: &mut Option<Tensor>| match slot {
-                Some(tensor) => Ok(tensor.clone()),
-                None => parameter.zeros_like().inspect(|made| *slot = Some(made.clone())),
+            let known = of_devices.iter().position(|f| f.step.device() == parameter.device());
+            let known = match known {
+                Some(known) => known,
+                None => {
+                    of_devices.push(Factors::new(state.steps(parameter)?, settings, parameter)?);
+                    of_devices.len() - 1
+                }
             };
-            let (mean, square) = (zeros(&mut state.first[k])?, zeros(&mut state.second[k])?);
+            let factors = &of_devices[known];
+            if *weight_decay != 0.0 && is_decoupled {
+                parameter.mul_(&lr.tensor(parameter)?.mul(-weight_decay)?.add(1)?)?;
+            } else if *weight_decay != 0.0 {
+                gradient = gradient.add_with(parameter, scaled(*weight_decay))?;
+            }
+            let mean = state.first(k, parameter, || parameter.zeros_like())?;
+            let square = state.second(k, parameter, || parameter.zeros_like())?;
             mean.lerp_(&gradient, 1.0 - beta1)?;
             let squares = options::Addcmul::default().value(1.0 - beta2);
-            square.mul_(beta2)?.addcmul_with_(&gradient, &gradient, squares)?;
+            square.mul_(*beta2)?.addcmul_with_(&gradient, &gradient, squares)?;
             let denominator = square.sqrt()?;
-            denominator.div_(bias2.sqrt())?.add_(eps)?;
-            let step = options::Addcdiv::default().value(-lr / bias1);
-            parameter.addcdiv_with_(&mean, &denominator, step)?;
+            denominator.div_(&factors.root)?.add_(*eps)?;
+            parameter.addcdiv_(&mean.mul(&factors.step)?, &denominator)?;
         }
         Ok(())
     })
+}
+
+/// The factors of a step of Adam, as tensors of one element, from the number of steps t.
+struct Factors {
+    /// -lr / (1 - β₁ᵗ).
+    step: Tensor,
+    /// The square root of 1 - β₂ᵗ.
+    root: Tensor,
+}
+
+impl Factors {
+    fn new(steps: &Tensor, settings: &Adam, parameter: &Tensor) -> Result<Factors> {
+        let (beta1, beta2) = settings.betas;
+        // βᵗ - 1, without the cancellation of a difference.
+        let less_one = |beta: f64| {
+            let power = steps.mul(beta.ln())?;
+            power.expm1_().cloned()
+        };
+        let step = settings.lr.tensor(parameter)?.div(&less_one(beta1)?)?;
+        Ok(Factors { step, root: less_one(beta2)?.neg()?.sqrt()? })
+    }
 }

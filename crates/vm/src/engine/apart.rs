@@ -1,17 +1,22 @@
-//! Functions that the pushing thread runs.
+//! Functions that run apart from the worker of their call: on the pushing thread, or on a thread of
+//! the host.
 //!
 //! The call enters its stream as every call does, because later uses of its variables come after
 //! it. Its worker only hands over the call's completion. The call completes once the worker has
 //! done that and the function has returned and ended, in any order.
 
+use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 
 use millstream_ep::{WorkResult, catch_panic};
 use millstream_kernels::{CompletionToken, DeferredCompletion};
 
-use crate::emission::{cancel, reentrancy};
+use crate::emission::cancel::{self, CancelScope};
+use crate::emission::reentrancy;
 use crate::sync::Mutex;
 use crate::tables::functions::{Function, OnComplete};
+
+use super::CallSite;
 
 /// What is there of a call's completion.
 #[derive(Default)]
@@ -23,8 +28,8 @@ struct Parts {
     ended: Option<WorkResult>,
 }
 
-/// A function that the pushing thread is to run.
-pub(super) struct OnPusher {
+/// A function that is to run apart from its call's worker.
+pub(crate) struct Apart {
     function: Function,
     parts: Arc<Mutex<Parts>>,
 }
@@ -43,39 +48,58 @@ fn add(parts: &Mutex<Parts>, add: impl FnOnce(&mut Parts)) {
     }
 }
 
-impl OnPusher {
+impl Apart {
     /// Splits a push: the function for the call, and the one for this thread.
-    pub(super) fn new(function: Function) -> (Function, OnPusher) {
+    pub(super) fn split(function: Function) -> (Function, Apart) {
         let parts: Arc<Mutex<Parts>> = Arc::default();
         let of_call = parts.clone();
         let hand_over = move |completion| {
             add(&of_call, |parts| parts.completion = Some(completion));
             Ok(())
         };
-        (Function::Async(Box::new(hand_over)), OnPusher { function, parts })
+        (Function::Async(Box::new(hand_over)), Apart { function, parts })
     }
 
-    /// Runs the function.
-    pub(super) fn run(self, machine: u64) {
-        let OnPusher { function, parts } = self;
-        if !function.is_async() {
-            add(&parts, |parts| parts.ended = Some(Ok(())));
-        }
-        let source = Later(parts.clone());
-        // What it pushes belongs to no scope of the pusher, as on any other thread.
-        let run = || catch_panic(|| cancel::outside(|| function.run(Some(&source))));
-        let result = reentrancy::enter(machine, run);
-        add(&parts, |parts| parts.returned = Some(result));
+    /// Returns the function of a call that completes with `token`.
+    pub(crate) fn new(function: Function, token: CompletionToken) -> Apart {
+        let completion = Some(OnComplete::new(token));
+        Apart { function, parts: Arc::new(Mutex::new(Parts { completion, ..Parts::default() })) }
+    }
+
+    /// Runs the function, unless its scope was cancelled.
+    pub(crate) fn run(
+        self,
+        machine: u64,
+        cancel_scope: Option<&Arc<CancelScope>>,
+        site: CallSite<'_>,
+    ) {
+        let Apart { function, parts } = self;
+        let source = Later { parts: parts.clone(), is_taken: Cell::new(false) };
+        let call = || {
+            cancel::check(cancel_scope)?;
+            // Its own pushes belong to no scope of the pusher, as on any other thread.
+            cancel::outside(|| function.run(Some(&source), site))
+        };
+        let result = reentrancy::enter(machine, || catch_panic(call));
+        add(&parts, |parts| {
+            parts.returned = Some(result);
+            if !source.is_taken.get() {
+                parts.ended = Some(Ok(()));
+            }
+        });
     }
 }
 
 /// The source of the completion of a function that completes later.
-struct Later(Arc<Mutex<Parts>>);
+struct Later {
+    parts: Arc<Mutex<Parts>>,
+    is_taken: Cell<bool>,
+}
 
 impl DeferredCompletion for Later {
     fn take_token(&self) -> Option<CompletionToken> {
-        let parts = self.0.clone();
+        let parts = self.parts.clone();
         let end = move |outcome| add(&parts, |parts| parts.ended = Some(outcome));
-        Some(CompletionToken::new(end))
+        (!self.is_taken.replace(true)).then(|| CompletionToken::new(end))
     }
 }

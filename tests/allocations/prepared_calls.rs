@@ -1,32 +1,8 @@
 //! Prepared calls allocate nothing on any thread, once a machine has run for a while.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use millstream::*;
 
-/// The system's allocator with a count of its allocations.
-struct Counting;
-
-/// Relaxed suffices: the test reads it only while no other thread works.
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: each call passes its arguments on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::{allocations, alone};
 
 /// Makes 500 calls on the streams in turn, and waits for all of them.
 fn round(machine: &Machine, add: &Prepared, x: &[TensorHandle], streams: &[Stream], single: bool) {
@@ -42,9 +18,9 @@ fn round(machine: &Machine, add: &Prepared, x: &[TensorHandle], streams: &[Strea
     machine.synchronize().unwrap();
 }
 
-/// The only test of this binary: the counter would count another test's allocations.
 #[test]
 fn a_prepared_call_allocates_nothing() {
+    let _alone = alone();
     let workers = 2;
     let config = MachineConfig::default().host_workers(workers);
     let machine = Machine::new(config).unwrap();
@@ -57,9 +33,9 @@ fn a_prepared_call_allocates_nothing() {
         let add = machine.prepare("add_", &[&tensors[0], &tensors[1]], Attrs::new()).unwrap();
         let handles: Vec<TensorHandle> = tensors.iter().map(Tensor::handle).collect();
         (0..20).for_each(|_| round(&machine, &add, &handles, &streams, true));
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = allocations();
         (0..20).for_each(|_| round(&machine, &add, &handles, &streams, true));
-        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        let allocations = allocations() - before;
         // What the 40 waits allocate is allowed: the list of their points, frontiers of several
         // streams, entries of waiter lists. A call that allocates would count thousands.
         assert!(

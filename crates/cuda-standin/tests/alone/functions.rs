@@ -1,0 +1,45 @@
+//! Functions of the program on the streams of a CUDA device.
+
+use millstream::ep::cuda::{CudaConfig, NativeStream};
+use millstream::{DType, DeviceId, DriverKind, Prop, RunContext, TensorSpec};
+
+use crate::{machine, no_violations, nothing_is_open, stand_in};
+
+const CUDA: DeviceId = DeviceId::cuda(0);
+
+/// A function gets the native stream of its call, also on a thread of the host, and comes after the
+/// ops that write its tensors.
+#[test]
+fn functions_get_the_native_stream() {
+    let _turn = stand_in().turn();
+    for driver in [DriverKind::Threaded, DriverKind::Inline] {
+        let m = machine(driver, CudaConfig::default());
+        let engine = m.engine().unwrap();
+        let s = m.compute(&CUDA, 0).unwrap();
+        let spec = TensorSpec::contiguous(DType::F32, &[1]).unwrap();
+        let x = m.upload(&s, spec, 1f32.to_ne_bytes().into()).unwrap();
+        let (a, var) = (engine.var().unwrap(), engine.var_of(&x).unwrap());
+        let check = engine.operator_with(|context: &mut RunContext<'_>| {
+            assert_eq!(*context.device(), CUDA);
+            let native = context.native::<NativeStream>().map(NativeStream::device);
+            assert_eq!(native, Some(&CUDA));
+        });
+        let check = check.reads(&[&var]).writes(&[&a]);
+        for prop in [Prop::CopyToDevice(CUDA), Prop::CopyFromDevice(CUDA)] {
+            m.call("add_", &[&x, &x]).on(&s).unwrap();
+            check.begin_push().prop(prop).spawn().unwrap();
+        }
+        check.begin_push().on(&s).spawn().unwrap();
+        engine.wait_for(&a).unwrap();
+        // A normal function has the host's context.
+        let normal = |context: &mut RunContext<'_>| {
+            assert!(context.native::<NativeStream>().is_none());
+        };
+        engine.push_with(normal).reads(&[&var]).writes(&[&a]).spawn().unwrap();
+        engine.wait_for(&a).unwrap();
+        engine.wait_all().unwrap();
+        assert_eq!(x.read().unwrap(), 4f32.to_ne_bytes());
+    }
+    no_violations();
+    nothing_is_open();
+}

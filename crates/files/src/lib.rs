@@ -1,0 +1,29 @@
+//! The one place where commands and the library write files.
+//!
+//! # Contract
+//! A file is replaced whole or not at all: the content goes to a temporary file in the same folder,
+//! and a rename replaces the old file once everything is on the disk. Whatever stops a write (a
+//! full disk, a limit, a signal) leaves the old file as it was. Permissions and the owner of a
+//! replaced file are kept, symbolic links too. Another hard link to the old file keeps the old
+//! content. Devices, pipes and `-`, which is standard output, are written as they are.
+//!
+//! The temporary file has no name until it is complete, so nothing is left of a process that is
+//! killed. A file system without such files (NFS) has one named `.millstream-….part` for as long as
+//! the write lasts.
+//!
+//! # Map
+//! | module | holds |
+//! |---|---|
+//! | [`outputs`] | the files that a command's options name, checked before it runs |
+//! | `place` | where a path leads, and whether two paths lead to one file |
+//! | [`replace`](mod@replace) | the write |
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod outputs;
+mod place;
+pub mod replace;
+
+pub use outputs::{OutputError, Outputs};
+pub use replace::{write, write_log};

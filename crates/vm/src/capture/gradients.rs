@@ -1,0 +1,178 @@
+//! The gradients that a function reads and sets: state of the host that a replay reads and sets
+//! too.
+//!
+//! A gradient that the function finds in a leaf is an input of its capture, which depends on
+//! whether there is one, and on its layout. The gradient that the function leaves there is a
+//! result.
+
+use std::sync::Arc;
+
+use crate::api::handle::Tensor;
+use crate::gradient::Leaf;
+
+use super::key::InputKey;
+use super::note::{Place, Value};
+
+/// Where a replay finds a leaf.
+#[derive(Clone)]
+pub(super) enum Owner {
+    /// The input of this number has it.
+    Input(u32),
+    /// It is the same in every call.
+    Outside(Arc<Leaf>),
+}
+
+impl Owner {
+    /// Returns the owner of a leaf in a call with these inputs.
+    fn of(leaf: &Arc<Leaf>, inputs: &[Tensor]) -> Owner {
+        let has = |tensor: &Tensor| tensor.leaf_slot().get().is_some_and(|l| Arc::ptr_eq(l, leaf));
+        match inputs.iter().position(has) {
+            Some(input) => Owner::Input(input as u32),
+            None => Owner::Outside(leaf.clone()),
+        }
+    }
+
+    /// Returns the leaf in a call with these inputs.
+    fn leaf<'a>(&'a self, inputs: &'a [Tensor]) -> &'a Arc<Leaf> {
+        match self {
+            Owner::Input(number) => inputs[*number as usize].leaf_slot().get_or_init(Arc::default),
+            Owner::Outside(leaf) => leaf,
+        }
+    }
+}
+
+/// A leaf that a run has read or set.
+struct Slot {
+    leaf: Arc<Leaf>,
+    /// The gradient that the run found there; none if it set the gradient before it read one.
+    found: Option<Option<Place>>,
+    is_set: bool,
+    /// The number of guards before the first use; none within a prefix.
+    segment: Option<usize>,
+}
+
+/// The leaves of a run, in the order of their first use.
+#[derive(Default)]
+pub(super) struct Gradients {
+    slots: Vec<Slot>,
+    /// The leaves of tensors that the run has made. They end with these.
+    own: Vec<Arc<Leaf>>,
+}
+
+impl Gradients {
+    /// Notes the leaf of a tensor that the run has made.
+    pub(super) fn note_own(&mut self, leaf: &Arc<Leaf>) {
+        self.own.push(leaf.clone());
+    }
+
+    /// Returns whether the run has used the leaf before, or it is of a tensor that the run made.
+    pub(super) fn is_known(&self, leaf: &Arc<Leaf>) -> bool {
+        let is_same = |other: &Arc<Leaf>| Arc::ptr_eq(other, leaf);
+        self.own.iter().any(is_same) || self.slots.iter().any(|slot| is_same(&slot.leaf))
+    }
+
+    /// Notes the first use of a leaf. Returns the name of the gradient in it.
+    pub(super) fn begin(
+        &mut self,
+        leaf: &Arc<Leaf>,
+        found: Option<Option<Place>>,
+        segment: Option<usize>,
+    ) -> Value {
+        self.slots.push(Slot { leaf: leaf.clone(), found, is_set: false, segment });
+        Value::Gradient(self.slots.len() as u32 - 1)
+    }
+
+    /// Notes that the run sets the gradient of a leaf.
+    pub(super) fn set(&mut self, leaf: &Arc<Leaf>) {
+        let slot = self.slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.leaf, leaf));
+        slot.into_iter().for_each(|slot| slot.is_set = true);
+    }
+
+    /// Returns the gradients that the run has found behind a number of guards, as conditions.
+    /// `places` are those of the inputs, and of gradients that were found before.
+    pub(super) fn found(
+        &self,
+        segment: usize,
+        inputs: &[Tensor],
+        places: &mut Vec<Place>,
+    ) -> Vec<Found> {
+        let own = self.slots.iter().enumerate().filter(|(_, slot)| slot.segment == Some(segment));
+        let found = own.filter_map(|(number, slot)| {
+            let place = slot.found.as_ref()?.clone();
+            let key = place.as_ref().map(|place| InputKey::new(place, places));
+            places.extend(place);
+            let owner = Owner::of(&slot.leaf, inputs);
+            Some(Found { value: Value::Gradient(number as u32), owner, key })
+        });
+        found.collect()
+    }
+
+    /// Returns where the gradients lie that the run has found behind a number of guards.
+    pub(super) fn places(&self, segment: usize) -> impl Iterator<Item = (Value, Place)> + '_ {
+        let own = self.slots.iter().enumerate().filter(move |(_, s)| s.segment == Some(segment));
+        own.filter_map(|(number, slot)| {
+            Some((Value::Gradient(number as u32), slot.found.clone()??))
+        })
+    }
+
+    /// Returns the leaves that the run has set, with their present gradients.
+    pub(super) fn left(&self, inputs: &[Tensor]) -> Vec<(Owner, Option<Tensor>)> {
+        let set = self.slots.iter().filter(|slot| slot.is_set);
+        set.map(|slot| (Owner::of(&slot.leaf, inputs), slot.leaf.held())).collect()
+    }
+}
+
+/// A gradient that a capture depends on.
+pub(super) struct Found {
+    value: Value,
+    owner: Owner,
+    /// None if there was none.
+    key: Option<InputKey>,
+}
+
+impl Found {
+    /// Returns the gradient that a call finds now, with its name.
+    pub(super) fn held(&self, inputs: &[Tensor]) -> Option<(Value, Tensor)> {
+        Some((self.value, self.owner.leaf(inputs).held()?))
+    }
+
+    /// Returns the gradient's name and the gradient, if a call finds one such as the capture did;
+    /// none otherwise. `places` are those of the inputs, and of gradients that were found before.
+    pub(super) fn find(
+        &self,
+        inputs: &[Tensor],
+        places: &mut Vec<Place>,
+    ) -> Option<Option<(Value, Tensor)>> {
+        let found = self.owner.leaf(inputs).held();
+        match (&self.key, found) {
+            (None, None) => Some(None),
+            (Some(key), Some(tensor)) => {
+                let place = Place::of(tensor.machine(), &tensor).ok()?;
+                if InputKey::new(&place, places) != *key {
+                    return None;
+                }
+                places.push(place);
+                Some(Some((self.value, tensor)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A gradient that a capture leaves in a leaf.
+pub(super) struct Left {
+    pub(super) owner: Owner,
+    pub(super) value: Option<Value>,
+}
+
+impl Left {
+    /// Returns the leaf in a call with these inputs.
+    pub(super) fn leaf(&self, inputs: &[Tensor]) -> Arc<Leaf> {
+        self.owner.leaf(inputs).clone()
+    }
+
+    /// Gives a leaf its gradient.
+    pub(super) fn set(&self, inputs: &[Tensor], gradient: Option<Tensor>) {
+        self.owner.leaf(inputs).hold(gradient);
+    }
+}

@@ -1,0 +1,205 @@
+//! The gradients that recorded functions find and leave: state that launches read and set.
+//!
+//! A gradient that is there when a function is recorded becomes an input, which each launch takes
+//! from its leaf; a gradient that the functions leave becomes an output, which each launch gives to
+//! its leaf. A list is made for one case, so a launch that finds a gradient where the recording
+//! found none, or the other way round, is refused.
+
+use std::sync::Arc;
+
+use millstream_types::{Error, Result};
+
+use crate::api::handle::Tensor;
+use crate::gradient::Leaf;
+
+use super::recorder::{RecordedTensor, Recorder};
+
+/// The content of a leaf once functions have set it.
+enum Content {
+    Nothing,
+    OfList(RecordedTensor),
+    /// A tensor that no launch makes.
+    Outside(Tensor),
+}
+
+/// A leaf that recorded functions use.
+struct UsedLeaf {
+    leaf: Arc<Leaf>,
+    /// What the first function found: a formal and its number, or nothing; none if it set the
+    /// gradient first.
+    found: Option<Option<usize>>,
+    /// The gradient that functions left; none if they only read.
+    left: Option<Content>,
+    is_set: bool,
+    /// What the leaf holds outside of the function that runs; none if that does not use it.
+    before: Option<Option<Tensor>>,
+}
+
+/// The leaves that the functions of a recording use.
+#[derive(Default)]
+pub(super) struct RecordedGradients {
+    used: Vec<UsedLeaf>,
+    /// The leaves of tensors of the list.
+    own: Vec<Arc<Leaf>>,
+}
+
+/// A leaf, as launches read and set it.
+pub(super) struct LaunchedLeaf {
+    leaf: Arc<Leaf>,
+    found: Option<Option<usize>>,
+    left: Option<LaunchedContent>,
+}
+
+enum LaunchedContent {
+    Nothing,
+    /// The output of this number.
+    Output(usize),
+    Outside(Tensor),
+}
+
+/// How a function uses a leaf.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Use {
+    Read,
+    Set,
+}
+
+impl Recorder {
+    /// Notes the leaf of a tensor of the list.
+    pub(super) fn note_own_leaf(&mut self, leaf: &Arc<Leaf>) {
+        self.gradients.own.push(leaf.clone());
+    }
+
+    /// Notes that a function uses a leaf. Returns the tensor of the list that stands for the
+    /// gradient, if the leaf has to hold one from now on.
+    pub(super) fn use_leaf(&mut self, leaf: &Arc<Leaf>, how: Use) -> Option<RecordedTensor> {
+        let is_same = |other: &Arc<Leaf>| Arc::ptr_eq(other, leaf);
+        if self.gradients.own.iter().any(is_same) {
+            return None;
+        }
+        let known = self.gradients.used.iter().position(|used| is_same(&used.leaf));
+        let held = leaf.held();
+        if let Some(known) = known {
+            let used = &mut self.gradients.used[known];
+            used.is_set |= how == Use::Set;
+            if used.before.is_some() {
+                return None;
+            }
+            used.before = Some(held);
+            return match &used.left {
+                Some(Content::OfList(left)) => Some(*left),
+                Some(Content::Nothing | Content::Outside(_)) | None => None,
+            };
+        }
+        let number = self.gradients.used.len();
+        let found = match (how, &held) {
+            (Use::Set, _) => Ok(None),
+            (Use::Read, None) => Ok(Some(None)),
+            (Use::Read, Some(gradient)) => self.found(number, gradient).map(|f| Some(Some(f))),
+        };
+        let found = found.unwrap_or_else(|error| {
+            self.mistake.get_or_insert(error);
+            None
+        });
+        let stand_in = found.flatten().map(|(_, tensor)| tensor);
+        self.gradients.used.push(UsedLeaf {
+            leaf: leaf.clone(),
+            found: found.map(|found| found.map(|(formal, _)| formal)),
+            left: None,
+            is_set: how == Use::Set,
+            before: Some(held),
+        });
+        stand_in
+    }
+
+    /// Declares the formal of a gradient that a function finds.
+    fn found(&mut self, number: usize, gradient: &Tensor) -> Result<(usize, RecordedTensor)> {
+        let machine = self.machine.clone();
+        let made = machine.owns(gradient)?;
+        let bytes = machine.shared.lock()?.builder.storage_bytes(made)?;
+        let (name, spec) = (format!("gradient {number}"), gradient.spec().clone());
+        let tensor = self.input_in(&name, spec, bytes, gradient.device())?;
+        Ok((self.formal_count() - 1, tensor))
+    }
+
+    /// Ends the use of leaves by a function, and gives them back what they held before.
+    pub(super) fn end_gradients(&mut self, function: u64) {
+        for used in &mut self.gradients.used {
+            let Some(before) = used.before.take() else { continue };
+            let content = used.leaf.held();
+            used.leaf.hold(before);
+            if !used.is_set {
+                continue;
+            }
+            used.left = Some(match content.as_ref().map(|t| (t, t.recorded())) {
+                None => Content::Nothing,
+                Some((tensor, None)) => Content::Outside(tensor.clone()),
+                Some((_, Some((tensor, of)))) => {
+                    if of != function {
+                        let message = "it is of another recording".to_owned();
+                        let mistake = Error::Invalid { what: "gradient", message };
+                        self.mistake.get_or_insert(mistake);
+                    }
+                    Content::OfList(tensor)
+                }
+            });
+        }
+    }
+
+    /// Declares the gradients that functions leave as outputs. Returns what launches do.
+    ///
+    /// # Errors
+    /// An output is named as one of them.
+    pub(super) fn finish_gradients(&mut self) -> Result<Vec<LaunchedLeaf>> {
+        let used = std::mem::take(&mut self.gradients.used);
+        let launched = used.into_iter().enumerate().map(|(number, used)| {
+            let left = match used.left {
+                None => None,
+                Some(Content::Nothing) => Some(LaunchedContent::Nothing),
+                Some(Content::Outside(tensor)) => Some(LaunchedContent::Outside(tensor)),
+                Some(Content::OfList(tensor)) => {
+                    self.output(&format!("gradient {number}"), &tensor)?;
+                    Some(LaunchedContent::Output(self.outputs.len() - 1))
+                }
+            };
+            Ok(LaunchedLeaf { leaf: used.leaf, found: used.found, left })
+        });
+        launched.collect()
+    }
+}
+
+impl LaunchedLeaf {
+    /// Returns the gradient that a launch takes, and the number of its formal.
+    ///
+    /// # Errors
+    /// The recording found a gradient, and the launch none, or the other way round.
+    pub(super) fn find(&self) -> Result<Option<(usize, Tensor)>> {
+        let differs = |recorded: &str, now: &str, help: &str| {
+            let message = format!(
+                "the list was recorded with {recorded} where there is {now} at the launch; {help}"
+            );
+            Err(Error::Invalid { what: "launch", message })
+        };
+        match (self.found, self.found.and_then(|_| self.leaf.held())) {
+            (Some(Some(formal)), Some(tensor)) => Ok(Some((formal, tensor))),
+            (Some(None), Some(_)) => {
+                let help = "drop it with `zero_grad`, or within the function before it is computed";
+                differs("no gradient", "one", help)
+            }
+            (Some(Some(_)), None) => differs("a gradient", "none", "record another list for that"),
+            (Some(None) | None, None) | (None, Some(_)) => Ok(None),
+        }
+    }
+
+    /// Gives the leaf the gradient that a launch leaves.
+    pub(super) fn leave(&self, outputs: &[Tensor]) {
+        match &self.left {
+            None => {}
+            Some(LaunchedContent::Nothing) => self.leaf.hold(None),
+            Some(LaunchedContent::Output(number)) => {
+                self.leaf.hold(outputs.get(*number).cloned());
+            }
+            Some(LaunchedContent::Outside(tensor)) => self.leaf.hold(Some(tensor.clone())),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What an executable takes while it is idle, and what its compilation costs for each instruction.
+
+use millstream::*;
+
+use crate::{alone, bytes_in_use, thread_time};
+
+fn machine() -> Machine {
+    let config = MachineConfig::default().driver(DriverKind::Inline).threads(1);
+    Machine::new(config).unwrap()
+}
+
+fn relu(m: &Machine, spec: &TensorSpec) -> Executable {
+    let recorded = m.record(|r| {
+        let x = r.input("x", spec.clone())?;
+        let y = r.call("relu", &[x]).run()?[0];
+        r.output("y", &y)
+    });
+    recorded.unwrap().compile().unwrap()
+}
+
+#[test]
+fn an_idle_executable_of_one_op_takes_little_memory() {
+    let _alone = alone();
+    let m = machine();
+    let x = Tensor::from_slice(&[1.0f32, -2.0], 2, &m).unwrap();
+    let make = |count: usize, launches: usize| -> Vec<Executable> {
+        let all: Vec<Executable> = (0..count).map(|_| relu(&m, x.spec())).collect();
+        for executable in &all {
+            for _ in 0..launches {
+                executable.launch().input("x", &x).run().unwrap().wait().unwrap();
+            }
+        }
+        all
+    };
+    // A launched one keeps the stream of its tape, and a launch to be used again.
+    for (launches, most) in [(0, 2_700), (3, 4_200)] {
+        let _first = make(100, launches);
+        let before = bytes_in_use();
+        let all = make(400, launches);
+        let each = (bytes_in_use() - before) / all.len() as i64;
+        assert!(each <= most, "{each} bytes for each after {launches} launches");
+    }
+}
+
+/// Records `count` calls in a chain on a few streams, as a program of many layers does.
+fn chain(m: &Machine, count: usize, releases: bool) -> Recorded {
+    let recorded = m.record(|r| {
+        let x = r.input("x", TensorSpec::contiguous(DType::F32, &[4]).unwrap())?;
+        let w = r.input("w", TensorSpec::contiguous(DType::F32, &[4]).unwrap())?;
+        let streams: Vec<_> =
+            (0..3).map(|k| r.stream(&StreamKey::compute(DeviceId::cpu(0), k)).unwrap()).collect();
+        let mut last = x;
+        for k in 0..count {
+            let op = ["add", "mul", "maximum"][k % 3];
+            let next = r.call(op, &[last, w]).on(streams[k / 5 % 3])?[0];
+            if releases && last != x {
+                r.release(last)?;
+            }
+            last = next;
+        }
+        r.output("y", &last)
+    });
+    recorded.unwrap()
+}
+
+/// The cost of an instruction does not depend on how many there are. `MILLSTREAM_INSTRUCTIONS`
+/// sets the most.
+#[test]
+fn compiling_costs_the_same_for_each_instruction() {
+    let _alone = alone();
+    let most = std::env::var("MILLSTREAM_INSTRUCTIONS").map_or(4_000, |most| most.parse().unwrap());
+    let m = machine();
+    for releases in [true, false] {
+        // The clock of a thread advances by milliseconds, so lists of a size are timed together.
+        let cost = |count: usize| {
+            let begun = thread_time();
+            // Recording takes little time, and is repeated.
+            (0..5 * most / count).for_each(|_| drop(chain(&m, count, releases)));
+            let recorded = thread_time() - begun;
+            let lists: Vec<Recorded> =
+                (0..most / count).map(|_| chain(&m, count, releases)).collect();
+            let begun = thread_time();
+            for list in lists {
+                let executable = list.compile().unwrap();
+                assert!(executable.tapes().iter().sum::<usize>() > count / 40);
+            }
+            [recorded / 5, thread_time() - begun].map(|time| time / most as u64)
+        };
+        let few = cost(500);
+        let many = cost(most);
+        for (what, (few, many)) in ["record", "compile"].iter().zip(few.into_iter().zip(many)) {
+            let of = format!("{what}, released {releases}");
+            println!("{of}: {few} ns each of 500, {many} of {most}");
+            // Caches and pages account for a factor, a square for the whole ratio.
+            assert!(many <= 3 * few + 500, "{of}: {few} ns each of 500, {many} of {most}");
+        }
+    }
+}

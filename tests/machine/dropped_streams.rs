@@ -1,0 +1,212 @@
+//! A created stream without handles is given back: its id, its worker's state and its native stream
+//! serve the next one. Handles, tensors made on it and the current stream of a thread keep it.
+
+use std::collections::HashSet;
+
+use millstream::*;
+use millstream_testing::machine::*;
+
+fn key(stream: &Stream) -> String {
+    stream.key().to_string()
+}
+
+/// Makes a call on a stream, whose result is dropped.
+fn used(m: &Machine, x: &Tensor, stream: &Stream) {
+    call(m, "relu", &[x], stream);
+}
+
+#[test]
+fn a_stream_is_reused_once_it_has_been_waited_for() {
+    for (driver, device) in ALL_DRIVERS.into_iter().flat_map(|d| [(d, CPU), (d, SIM)]) {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let x = upload(&m.compute(&device, 0).unwrap(), &m, &[1.0, -2.0]);
+        let mut keys = HashSet::new();
+        for k in 0..500u32 {
+            let side = m.create_stream(&device).unwrap();
+            keys.insert(key(&side));
+            let y = call(&m, "add", &[&x, &x], &side);
+            if k % 100 == 0 {
+                assert_eq!(read(&y), [2.0, -4.0]);
+            }
+            drop(y);
+            side.synchronize().unwrap();
+        }
+        assert_eq!(keys.len(), 1, "{driver:?} on {device}");
+    }
+}
+
+/// Without a wait of the host, a bounded number of streams take turns. The choice depends on the
+/// calls alone.
+#[test]
+fn streams_that_nothing_waits_for_take_turns() {
+    for (driver, device) in ALL_DRIVERS.into_iter().flat_map(|d| [(d, CPU), (d, SIM)]) {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let x = upload(&m.compute(&device, 0).unwrap(), &m, &[1.0, -2.0]);
+        let keys: Vec<String> = (0..200)
+            .map(|_| {
+                let side = m.create_stream(&device).unwrap();
+                used(&m, &x, &side);
+                key(&side)
+            })
+            .collect();
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 32, "{driver:?} on {device}");
+        assert_eq!(keys[..32], keys[32..64]);
+    }
+}
+
+#[test]
+fn lists_with_reused_streams_are_functions_of_the_calls() {
+    emitted(SyncPolicy::Frontier, |m| {
+        let x = upload(&cpu(m, 0), m, &[1.0, -2.0]);
+        m.start_recording(&[("x", &x)]).unwrap();
+        for k in 0..90 {
+            let [a, b] = [CPU, SIM].map(|device| m.create_stream(&device).unwrap());
+            let y = call(m, "relu", &[&x], &a);
+            let y = y.copy_to(&b).unwrap();
+            let z = call(m, "add", &[&y, &y], &b);
+            drop((y, z));
+            if k % 7 == 0 {
+                [&a, &b][k % 2].synchronize().unwrap();
+            }
+        }
+        drop(x);
+        m.finish_recording().unwrap()
+    });
+}
+
+#[test]
+fn whatever_can_use_a_stream_keeps_it() {
+    let m = inline();
+    let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
+    let mut kept = HashSet::new();
+    let mut is_new = |stream: &Stream| kept.insert(key(stream));
+
+    let first = m.create_stream(&CPU).unwrap();
+    let (clone, by_key) = (first.clone(), m.stream(first.key()).unwrap());
+    assert!(is_new(&first));
+    drop(first);
+    let second = m.create_stream(&CPU).unwrap();
+    assert!(is_new(&second), "a clone keeps the first");
+    drop(clone);
+    assert!(is_new(&m.create_stream(&CPU).unwrap()), "a handle by key keeps the first");
+    drop((by_key, second));
+
+    // The three are free.
+    let streams = [(); 3].map(|()| m.create_stream(&CPU).unwrap());
+    assert!(!streams.iter().any(is_new));
+    let [a, b, c] = streams;
+    let made = call(&m, "relu", &[&x], &a);
+    let of_tensor = made.stream().unwrap();
+    b.set_current();
+    let event = c.record_event().unwrap();
+    drop((a, b, c));
+    m.synchronize().unwrap();
+    let new = || key(&m.create_stream(&CPU).unwrap());
+    let fourth = new();
+    assert!(kept.insert(fourth.clone()), "tensor, current stream and event keep them");
+    assert_eq!(new(), fourth);
+    // Now one after the other.
+    drop((event, made));
+    let two = [(); 2].map(|()| m.create_stream(&CPU).unwrap());
+    assert!(two.iter().all(|s| kept.contains(&key(s)) && s.key() != of_tensor.key()));
+    drop(of_tensor);
+    let third = m.create_stream(&CPU).unwrap();
+    assert!(kept.contains(&key(&third)));
+    cpu(&m, 0).set_current();
+    let all = two.iter().chain([&third, &m.create_stream(&CPU).unwrap()]).map(key).collect();
+    assert_eq!(kept, all);
+}
+
+/// A handle by key takes a free stream, which nothing else gets then.
+#[test]
+fn a_free_stream_can_be_named_by_its_key() {
+    let m = inline();
+    let name = m.create_stream(&CPU).unwrap().key().clone();
+    let named = m.stream(&name).unwrap();
+    let other = m.create_stream(&CPU).unwrap();
+    assert_ne!(named.key(), other.key());
+    drop(named);
+    assert_eq!(*m.create_stream(&CPU).unwrap().key(), name);
+}
+
+#[test]
+fn only_streams_of_one_kind_stand_for_one_another() {
+    let m = Machine::new(config(DriverKind::Threaded, SyncPolicy::Frontier)).unwrap();
+    let options = [
+        StreamOptions::default(),
+        StreamOptions::default().priority(1),
+        StreamOptions::default().worker(0),
+        StreamOptions::default().worker(1),
+    ];
+    let of = |options| key(&m.create_stream_with(&CPU, options).unwrap());
+    let first = options.map(of);
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), 4);
+    assert_eq!(options.map(of), first);
+    assert_eq!(m.create_stream(&SIM).unwrap().key().device, SIM);
+}
+
+/// Streams that were dropped while many others were free are closed, and opened again. Work that is
+/// still queued on them comes first.
+#[test]
+fn streams_close_and_open_again() {
+    let (m, hand) = by_hand();
+    let x = upload(&sim(&m, 0), &m, &[1.0, -2.0]);
+    hand.run_until(|| x.completion().unwrap().query());
+    m.synchronize().unwrap();
+    for round in 0..3 {
+        let streams: Vec<Stream> = (0..80).map(|_| m.create_stream(&SIM).unwrap()).collect();
+        let results: Vec<Tensor> = streams.iter().map(|s| call(&m, "relu", &[&x], s)).collect();
+        let changed: Vec<Completion> = (streams.iter().zip(&results))
+            .map(|(s, y)| {
+                m.call("add_", &[y, y]).on(s).unwrap();
+                y.completion().unwrap()
+            })
+            .collect();
+        let sums: Vec<Tensor> =
+            results.iter().map(|y| call(&m, "add", &[y, &x], &sim(&m, 0))).collect();
+        // Everything is queued on the device, where nothing runs by itself.
+        drop((streams, results));
+        let again: Vec<Stream> = (0..80).map(|_| m.create_stream(&SIM).unwrap()).collect();
+        let more: Vec<Tensor> = again.iter().map(|s| call(&m, "add", &[&x, &x], s)).collect();
+        let done = || more.iter().chain(&sums).all(|y| y.completion().unwrap().query());
+        hand.run_until(|| done() && changed.iter().all(Completion::query));
+        m.synchronize().unwrap();
+        hand.switch(ep::sim::Completion::IssueOrder);
+        assert!(sums.iter().all(|y| read(y) == [3.0, -2.0]), "round {round}");
+        assert!(more.iter().all(|y| read(y) == [2.0, -4.0]), "round {round}");
+        hand.switch(ep::sim::Completion::ByHand);
+        drop((again, more, sums));
+    }
+    assert!(m.stream_keys().unwrap().len() < 200);
+}
+
+/// A reused stream reports the failures of its present handles, and a completion those of its own.
+#[test]
+fn failures_belong_to_their_handles() {
+    for driver in ALL_DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let s = cpu(&m, 0);
+        let (x, rows) = (upload(&s, &m, &[1.0, -2.0]), Tensor::from_slice(&[7i64], 1, &s).unwrap());
+        let fails = |on: &Stream| {
+            let row = m.call("index_select", &[&x, &rows]).attr("dim", 0).on(on).unwrap();
+            drop(row);
+            on.completion().unwrap()
+        };
+        let first = m.create_stream(&CPU).unwrap();
+        let name = key(&first);
+        drop(fails(&first));
+        first.synchronize().unwrap_err();
+        drop(first);
+        let second = m.create_stream(&CPU).unwrap();
+        assert_eq!(key(&second), name);
+        used(&m, &x, &second);
+        second.synchronize().unwrap();
+        let failed = fails(&second);
+        second.synchronize().unwrap_err();
+        drop(second);
+        let third = m.create_stream(&CPU).unwrap();
+        assert_ne!(key(&third), name, "the completion keeps the stream, and its failure");
+        failed.wait().unwrap_err();
+        assert_eq!(m.failures().1, 2);
+    }
+}
