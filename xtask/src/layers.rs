@@ -75,7 +75,13 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("millstream-terminal", &[]),
     (
         "millstream-profile",
-        &["millstream-types", "millstream-instructions", "millstream-vm", "millstream-terminal"],
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-instructions",
+            "millstream-vm",
+            "millstream-terminal",
+        ],
     ),
     (
         "millstream-timelines",

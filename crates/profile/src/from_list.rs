@@ -1,11 +1,14 @@
 //! From a list of instructions to a profile.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use millstream_instructions::{
     Body, InstructionList, Operand as Used, Resolution as Resolved, Via,
 };
-use millstream_types::{Origin, Point, StreamMode, TensorId, TensorSpec};
+use millstream_ops::random::{OFFSET, SEED};
+use millstream_types::text::print_attrs;
+use millstream_types::{Attrs, Origin, Point, StreamMode, TensorId, TensorSpec};
 
 use crate::interned::Interned;
 use crate::model::{
@@ -58,6 +61,7 @@ struct Building {
     profile: Profile,
     names: Interned<String>,
     places: Interned<String>,
+    arguments: Interned<String>,
     by_origin: HashMap<(usize, u32), u32>,
     tensors: HashMap<TensorId, u32>,
     /// For each storage, how many of its tensors live.
@@ -85,6 +89,7 @@ impl Building {
             profile,
             names: Interned::default(),
             places: Interned::default(),
+            arguments: Interned::default(),
             by_origin: HashMap::new(),
             tensors: HashMap::new(),
             living: Vec::new(),
@@ -109,6 +114,27 @@ impl Building {
         let place = self.places.number(origin.to_string(), &mut self.profile.places);
         self.by_origin.extend(key.map(|key| (key, place)));
         place
+    }
+
+    /// Returns the number of the arguments of an op's call.
+    fn arguments(&mut self, body: &Body) -> Option<u32> {
+        let Body::OpCall { attrs, .. } = body else { return None };
+        if body.function_name().is_some() {
+            return None;
+        }
+        let mut text = String::new();
+        if let Some(attrs) = attrs {
+            let mut told = Cow::Borrowed(&**attrs);
+            if attrs.get(SEED).is_some() {
+                let rest = attrs.iter().filter(|(name, _)| ![SEED, OFFSET].contains(name));
+                let rest = rest.fold(Attrs::new(), |all, (name, value)| {
+                    all.with(name.to_owned(), value.clone())
+                });
+                told = Cow::Owned(rest);
+            }
+            print_attrs(&told, ", ", &mut text);
+        }
+        Some(self.arguments.number_of(&text, &mut self.profile.arguments))
     }
 
     /// Begins a tensor with a storage of its own.
@@ -229,6 +255,7 @@ impl Building {
         let is_use = matches!(role, Role::Work | Role::Launch | Role::Order | Role::Fence);
         let operands = self.operands(&used, is_use.then_some(own));
         let (name, place) = (self.name(&name), self.place(origin));
+        let arguments = self.arguments(body);
         let at = body.at();
         let timed = at.and_then(|at| times.at(index, at));
         self.profile.instructions.push(Instruction {
@@ -241,6 +268,7 @@ impl Building {
             times: timed.map(|(times, _)| times),
             outcome: timed.map_or(Outcome::Completed, |(_, outcome)| outcome),
             operands,
+            arguments,
             parent: NONE,
             submitter: None,
         });

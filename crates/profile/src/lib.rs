@@ -13,6 +13,7 @@
 //! | `merged` | several ranks in one profile |
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
+//! | [`repeats`] | calls that repeat, which a traced function could replay |
 //! | [`lanes`] | overlapping instructions of a stream, side by side |
 //! | [`summary`] | streams, ops, waits, critical path and memory, as tables |
 //! | [`columns`] | the file's form, which all files carry |
@@ -38,6 +39,7 @@ pub mod model;
 pub mod order;
 pub mod page;
 pub mod perfetto;
+pub mod repeats;
 pub mod summary;
 
 pub use from_list::{ListTimes, of_list};

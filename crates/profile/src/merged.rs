@@ -9,7 +9,7 @@ use crate::model::{NONE, Profile};
 pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
     let began = ranks.iter().map(|(began, _)| *began).min().unwrap_or(0);
     let mut all = Profile { title: title.to_owned(), ..Profile::default() };
-    let mut interned = [HashMap::new(), HashMap::new()];
+    let mut interned = [HashMap::new(), HashMap::new(), HashMap::new()];
     let mut steps = Vec::new();
     for (rank, (own_begin, profile)) in (0..).zip(ranks) {
         let later = own_begin - began;
@@ -76,6 +76,9 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
         for mut instruction in profile.instructions {
             instruction.name = name(0, instruction.name, &profile.names, &mut all.names);
             instruction.place = name(1, instruction.place, &profile.places, &mut all.places);
+            instruction.arguments = instruction
+                .arguments
+                .map(|own| name(2, own, &profile.arguments, &mut all.arguments));
             instruction.stream = moved(instruction.stream, streams);
             instruction.operands = instruction.operands.map(|operand| operand + operands);
             instruction.issued = instruction.issued.map(|issued| issued + later);

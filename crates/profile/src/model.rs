@@ -164,6 +164,9 @@ pub struct Instruction {
     pub outcome: Outcome,
     /// Its operands, as a range of [`Profile::operands`].
     pub operands: [u32; 2],
+    /// The arguments of an op's call, as a position in [`Profile::arguments`]. What the host does
+    /// (a function of the program, an access, a read) has none, nor has a run of another program.
+    pub arguments: Option<u32>,
     /// The launch that it is a step of, or [`NONE`].
     pub parent: u32,
     /// The instruction on a thread of the program that submitted it, if the profile has threads.
@@ -321,6 +324,9 @@ pub struct Profile {
     pub names: Vec<String>,
     /// The places of instructions.
     pub places: Vec<String>,
+    /// The arguments of calls, as `dim=[0], keepdim=true`; empty for a call without any. Seed and
+    /// offset of a random op are left out: they only tell one draw from another.
+    pub arguments: Vec<String>,
     /// The tensors.
     pub tensors: Vec<Tensor>,
     /// The storages.
@@ -379,6 +385,11 @@ impl Profile {
     /// Returns the place of an instruction in the program; empty if it is not known.
     pub fn place_of(&self, instruction: &Instruction) -> &str {
         self.places.get(instruction.place as usize).map_or("", String::as_str)
+    }
+
+    /// Returns the arguments of an op's call, as text.
+    pub fn arguments_of(&self, instruction: &Instruction) -> Option<&str> {
+        self.arguments.get(instruction.arguments? as usize).map(String::as_str)
     }
 
     /// Returns the name of a stream.

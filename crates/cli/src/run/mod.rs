@@ -135,10 +135,10 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
             None => one::run(program, &options, &loading, &outputs, emits),
         };
         let status = match ran {
-            Ok(ran) => {
+            Ok(mut ran) => {
                 let alone = programs.len() == 1;
                 match is_first {
-                    true => finish(&ran, arguments, &outputs, alone),
+                    true => finish(&mut ran, arguments, &outputs, alone),
                     false => finish_quietly(&ran, &outputs),
                 }
                 let status = if ran.ok() { Status::Matched } else { Status::Differs };
@@ -215,7 +215,7 @@ fn list_name(rank: usize) -> String {
 }
 
 /// Shows the results of a program, and writes its list and its outputs.
-fn finish(ran: &Ran, arguments: &Arguments, outputs: &Outputs, alone: bool) {
+fn finish(ran: &mut Ran, arguments: &Arguments, outputs: &Outputs, alone: bool) {
     for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
         snippet::print(failure);
     }
@@ -233,6 +233,7 @@ fn finish(ran: &Ran, arguments: &Arguments, outputs: &Outputs, alone: bool) {
         }
     }
     if let Some(profile) = profile_of(ran) {
+        ran.repeats = arguments.report.is_some().then(|| report::repeats(&profile));
         arguments.outputs.write(&profile, outputs);
         if arguments.outputs.has_summary() {
             let forms = &arguments.outputs;

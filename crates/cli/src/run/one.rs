@@ -13,6 +13,8 @@ use millstream_trace::{
     Action, Body, Entry, ListRank, Program, Statement, TraceError, output_line,
 };
 
+use crate::show::report::Repeat;
+
 use super::processes::Processes;
 
 /// The results of a program.
@@ -25,6 +27,8 @@ pub(crate) struct Ran {
     pub(crate) rank: Option<usize>,
     /// The streams of its ops, if they are wanted.
     pub(super) assignment: Option<String>,
+    /// What repeats, if the run was recorded.
+    pub(crate) repeats: Option<Vec<Repeat>>,
     /// The number of ranks.
     pub(super) count: usize,
     /// The hash of the program that all ranks read, if it names ranks.
@@ -97,7 +101,8 @@ pub(crate) fn run(
         true => "standard input".to_owned(),
         false => name.display().to_string(),
     };
-    Ok(Ran { trace, ranks: ranks?, assignment, rank: None, count: files.len(), program })
+    let (rank, repeats, count) = (None, None, files.len());
+    Ok(Ran { trace, ranks: ranks?, assignment, rank, repeats, count, program })
 }
 
 /// Loads, checks and runs the program of this process's rank.
@@ -138,7 +143,8 @@ fn load_and_run_rank(
     let hash = program_hash(&program);
     let report = millstream_runner::run_rank(program, options, processes.communicator(), agree)?;
     let (rank, count) = (Some(processes.rank()), processes.ranks());
-    Ok(Ran { trace, ranks: vec![report], rank, assignment: None, count, program: hash })
+    let (assignment, repeats, ranks) = (None, None, vec![report]);
+    Ok(Ran { trace, ranks, rank, assignment, repeats, count, program: hash })
 }
 
 /// Adds a progress bar if standard error is a terminal. The bar shows only for long runs.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use millstream_instructions::planner::{ArenaUse, StreamUse};
+use millstream_profile::{Profile, repeats};
 use millstream_runner::MemoryReport;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,6 +26,52 @@ struct Report<'a> {
     reading_ms: f64,
     peak_bytes: u64,
     memory: Vec<Memory>,
+    /// Left out if the run was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeats: Option<&'a [Repeat]>,
+}
+
+/// Calls that the run repeats.
+#[derive(Serialize)]
+pub(crate) struct Repeat {
+    calls: usize,
+    rounds: usize,
+    first: [u32; 2],
+    from: String,
+    to: String,
+    depth: usize,
+    differing: Vec<Differing>,
+}
+
+/// A call whose arguments differ between rounds.
+#[derive(Serialize)]
+struct Differing {
+    op: String,
+    at: String,
+    /// Those of the first round, and of the first one that differs.
+    arguments: [String; 2],
+}
+
+/// Returns what a recorded run repeats.
+pub(crate) fn repeats(profile: &Profile) -> Vec<Repeat> {
+    let call = |k: u32| &profile.instructions[k as usize];
+    let place = |k: u32| profile.place_of(call(k)).to_owned();
+    let arguments = |k: u32| profile.arguments_of(call(k)).unwrap_or_default().to_owned();
+    let differing = |[one, other]: [u32; 2]| Differing {
+        op: profile.name_of(call(one)).to_owned(),
+        at: place(one),
+        arguments: [one, other].map(arguments),
+    };
+    let all = repeats::of(profile).all.into_iter().map(|repeat| Repeat {
+        calls: repeat.calls,
+        rounds: repeat.rounds,
+        first: repeat.first,
+        from: place(repeat.first[0]),
+        to: place(repeat.first[1]),
+        depth: repeat.depth,
+        differing: repeat.differing.into_iter().map(differing).collect(),
+    });
+    all.collect()
 }
 
 /// The memory of a device, in bytes.
@@ -89,6 +136,7 @@ pub(crate) fn line(ran: &Ran, elements: usize) -> anyhow::Result<String> {
         reading_ms: reading.as_micros() as f64 / 1e3,
         peak_bytes: 0,
         memory: Vec::new(),
+        repeats: ran.repeats.as_deref(),
     };
     for (rank, report) in ran.ranks.iter().enumerate() {
         let remarks = report.imported.iter().flat_map(|i| i.diagnostics());

@@ -75,6 +75,8 @@
     return start <= profile.to && profile.pathEnd[k] >= profile.from
       && (k === 0 || profile.pathStart[k - 1] <= start);
   }) && profile.pathKind.length > 1000);
+  view.tables.open('Repeats');
+  check('what repeats is that of the run', by('table').textContent.includes('324,413'));
   view.step(5);
   check('steps have the numbers of the run', by('table').textContent.includes('131077'));
   return { checks, failed };

@@ -110,7 +110,10 @@
   for (const tab of by('tabs').children) {
     tab.click();
     await frame();
-    check(`the table ${tab.textContent} has rows`, by('table').querySelectorAll('tr').length > 1);
+    // Each node of a trace runs once.
+    const least = tab.textContent === 'Repeats' ? 1 : 2;
+    const rows = by('table').querySelectorAll('tr').length;
+    check(`the table ${tab.textContent} has rows`, rows >= least);
   }
   check('the last table steps through the list', /Streams/.test(by('table').textContent));
   view.step(0);

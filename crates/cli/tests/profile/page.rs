@@ -47,6 +47,7 @@ fn long_run(count: u32) -> Profile {
         seq: u64::from(k) + 1,
         place: NONE,
         times: Some(times(k)),
+        arguments: Some(0),
         parent: NONE,
         ..Instruction::default()
     };
@@ -63,6 +64,7 @@ fn long_run(count: u32) -> Profile {
         title: "a long run".to_owned(),
         streams: ["first", "second"].map(stream).to_vec(),
         names: vec!["op".to_owned()],
+        arguments: vec![String::new()],
         instructions: (0..count).map(one).collect(),
         waits: (1..count).step_by(100).map(wait).collect(),
         total: count.into(),

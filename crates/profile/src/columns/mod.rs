@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Pause, Range, Source, Stream, Tensor};
+use crate::repeats::Repeats;
 
 pub use read::{ReadError, read, read_pieces};
 pub use write::{PART, write, write_for_page};
@@ -40,6 +41,8 @@ struct Header {
     arenas: Vec<String>,
     names: Vec<String>,
     places: Vec<String>,
+    #[serde(default)]
+    arguments: Vec<String>,
     tensors: Vec<Tensor>,
     ranges: Vec<Range>,
     pauses: Vec<Pause>,
@@ -50,6 +53,9 @@ struct Header {
     handoff: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part>,
+    /// What repeats, for the scripts of a page.
+    #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
+    repeats: Option<Repeats>,
     columns: BTreeMap<String, Place>,
 }
 
@@ -94,6 +100,7 @@ mod tests {
             place: NONE,
             times: Some(Times { ready: k.into(), start: k.into(), end: u64::from(k) + 1 }),
             operands: [k, k + 1],
+            arguments: (k % 4 == 0).then_some(0),
             parent: NONE,
             ..Instruction::default()
         };
@@ -112,6 +119,7 @@ mod tests {
             streams: vec![Stream::default(); 2],
             arenas: vec!["cpu:0".to_owned()],
             names: vec!["op".to_owned()],
+            arguments: vec!["dim=0".to_owned()],
             tensors: vec![Tensor::default()],
             storages: vec![storage],
             instructions: (0..count).map(one).collect(),

@@ -47,10 +47,10 @@ impl Reading {
         Ok(all.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
     }
 
-    /// Returns the column of submitters, which files of earlier versions lack.
-    fn submitters(&self, count: usize) -> Result<Vec<u32>, ReadError> {
-        match self.pieces.iter().any(|(places, _)| places.contains_key("submitter")) {
-            true => self.u32("submitter"),
+    /// Returns a column that files of earlier versions lack.
+    fn newer_u32(&self, name: &str, count: usize) -> Result<Vec<u32>, ReadError> {
+        match self.pieces.iter().any(|(places, _)| places.contains_key(name)) {
+            true => self.u32(name),
             false => Ok(vec![NONE; count]),
         }
     }
@@ -111,6 +111,7 @@ pub fn read_pieces<B: AsRef<[u8]>>(
         arenas: header.arenas,
         names: header.names,
         places: header.places,
+        arguments: header.arguments,
         tensors: header.tensors,
         ranges: header.ranges,
         pauses: header.pauses,
@@ -148,7 +149,8 @@ fn instructions(columns: &Reading) -> Result<Vec<Instruction>, ReadError> {
     let (end, outcome) = (columns.f64("end")?, columns.u8("outcome")?);
     let (from, to) = (columns.u32("operandsFrom")?, columns.u32("operandsTo")?);
     let parent = columns.u32("parent")?;
-    let submitter = columns.submitters(name.len())?;
+    let submitter = columns.newer_u32("submitter", name.len())?;
+    let arguments = columns.newer_u32("argument", name.len())?;
     same(&[
         name.len(),
         role.len(),
@@ -164,6 +166,7 @@ fn instructions(columns: &Reading) -> Result<Vec<Instruction>, ReadError> {
         to.len(),
         parent.len(),
         submitter.len(),
+        arguments.len(),
     ])?;
     let one = |k: usize| {
         let times = match (ready[k], start[k], end[k]) {
@@ -186,6 +189,7 @@ fn instructions(columns: &Reading) -> Result<Vec<Instruction>, ReadError> {
                 _ => Outcome::Completed,
             },
             operands: [from[k], to[k]],
+            arguments: Some(arguments[k]).filter(|k| *k != NONE),
             parent: parent[k],
             submitter: Some(submitter[k]).filter(|k| *k != NONE),
         }
@@ -272,6 +276,8 @@ fn check(profile: &Profile) -> Result<(), ReadError> {
         within("the name", instruction.name, profile.names.len())?;
         within("the stream", instruction.stream, profile.streams.len())?;
         within("the place", instruction.place, profile.places.len())?;
+        let arguments = instruction.arguments.unwrap_or(NONE);
+        within("the arguments", arguments, profile.arguments.len())?;
         within("the instruction", instruction.parent, count)?;
         within("the instruction", instruction.submitter.unwrap_or(NONE), count)?;
         let [from, to] = instruction.operands;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::model::{Instruction, NONE, Operand, Profile, Role, Wait};
 use crate::order::{Order, Segment, critical_path};
-use crate::{lanes, memory};
+use crate::{lanes, memory, repeats};
 
 use super::{Header, Part, PartHeader, Place, VERSION};
 
@@ -63,11 +63,11 @@ pub fn write(profile: &Profile) -> Vec<u8> {
     operands(&mut columns, &profile.operands);
     waits(&mut columns, profile.waits.iter());
     storages(&mut columns, profile);
-    piece(&header(profile, Vec::new(), columns.places), &columns.bytes)
+    piece(&header(profile, columns.places), &columns.bytes)
 }
 
 /// Writes a profile in pieces, with columns that follow from it, for the scripts of a page: lanes,
-/// memory, the critical path, and an overview if there is more than one part.
+/// memory, the critical path, what repeats, and an overview if there is more than one part.
 /// [`read_pieces`](super::read_pieces) passes over them.
 pub fn write_for_page(profile: &Profile) -> Vec<Vec<u8>> {
     write_in_parts(profile, PART)
@@ -134,7 +134,9 @@ pub(super) fn write_in_parts(profile: &Profile, size: usize) -> Vec<Vec<u8>> {
     if parts > 1 {
         columns.u8("overview", overview(profile).into_iter());
     }
-    pieces[0] = piece(&header(profile, stated, columns.places), &columns.bytes);
+    let repeats = Some(repeats::of(profile));
+    let header = Header { parts: stated, repeats, ..header(profile, columns.places) };
+    pieces[0] = piece(&header, &columns.bytes);
     pieces
 }
 
@@ -199,6 +201,7 @@ fn instructions(
     columns.u32("operandsTo", operands.map(|range| range[1]));
     columns.u32("parent", all().map(|i| i.parent));
     columns.u32("submitter", all().map(|i| i.submitter.unwrap_or(NONE)));
+    columns.u32("argument", all().map(|i| i.arguments.unwrap_or(NONE)));
 }
 
 fn operands(columns: &mut Columns, all: &[Operand]) {
@@ -231,7 +234,7 @@ fn storages(columns: &mut Columns, profile: &Profile) {
     columns.u32("storageLastUse", storages().map(|s| s.last_use));
 }
 
-fn header(profile: &Profile, parts: Vec<Part>, columns: BTreeMap<String, Place>) -> Header {
+fn header(profile: &Profile, columns: BTreeMap<String, Place>) -> Header {
     Header {
         version: VERSION,
         title: profile.title.clone(),
@@ -241,13 +244,15 @@ fn header(profile: &Profile, parts: Vec<Part>, columns: BTreeMap<String, Place>)
         arenas: profile.arenas.clone(),
         names: profile.names.clone(),
         places: profile.places.clone(),
+        arguments: profile.arguments.clone(),
         tensors: profile.tensors.clone(),
         ranges: profile.ranges.clone(),
         pauses: profile.pauses.clone(),
         total: profile.total,
         host_workers: profile.host_workers,
         handoff: profile.handoff,
-        parts,
+        parts: Vec::new(),
+        repeats: None,
         columns,
     }
 }

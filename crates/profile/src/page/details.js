@@ -49,6 +49,8 @@ class Details {
     time('begins', profile.start[k]);
     time('ends', profile.end[k]);
     if (profile.placeOf(k)) pairs.push(['place', profile.placeOf(k)]);
+    const asked = profile.arguments[profile.argument[k]];
+    if (asked) pairs.push(['arguments', asked]);
     pairs.push(['instruction', formatCount(profile.numbering.global(k))]);
     if (profile.parent[k] !== NONE) pairs.push(['step of', this.link(profile.parent[k])]);
     const submitter = profile.submitter[k];

@@ -1,4 +1,4 @@
-// The tables below the timeline: streams, ops, waits, the critical path, places, memory.
+// The tables below the timeline: streams, ops, waits, the critical path, places, memory, repeats.
 
 const ROWS = 200;
 
@@ -9,6 +9,7 @@ class Tables {
     this.pages = {
       Streams: () => this.streams(), Ops: () => this.ops(), Waits: () => this.waits(),
       'Critical path': () => this.path(), Places: () => this.places(), Memory: () => this.memory(),
+      Repeats: () => this.repeats(),
       'Step by step': () => this.steps.show(),
     };
     this.buttons = Object.keys(this.pages).map((name) => {
@@ -158,6 +159,22 @@ class Tables {
     });
     const header = ['critical path', 'stream', 'place', 'begins', 'takes', 'share'];
     this.table(header, rows, [], profile.pathKind.length);
+  }
+
+  repeats() {
+    const { profile } = this;
+    const { numbering, repeats } = profile;
+    const text = (k) => (numbering.local(k) === NONE ? formatCount(k)
+      : shortPlace(profile.placeOf(numbering.local(k))) || formatCount(k));
+    const rows = repeats.all.map(({ calls, rounds, first, depth, differing }) => [[
+      `${'· '.repeat(depth)}${text(first[0])}`, text(first[1]), formatCount(calls),
+      formatCount(rounds), formatShare(calls * rounds, repeats.calls),
+      differing.map(([k]) => text(k)).join(', '),
+    ], () => this.view.select(numbering.local(first[0]), true)]);
+    const advice = 'Machine::traced replays such calls, and --replay a whole trace. A round '
+      + 'behind a dot lies within one of the round before. Pass arguments that differ in tensors.';
+    const header = ['repeats from', 'to', 'calls', 'rounds', 'share', 'other arguments at'];
+    this.table(header, rows, [element('p', rows.length ? advice : 'Nothing repeats.')]);
   }
 
   memory() {

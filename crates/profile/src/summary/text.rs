@@ -9,7 +9,7 @@ use crate::memory;
 use crate::model::{NONE, Profile, Stream};
 use crate::order::{OnPath, Segment};
 
-use super::{OpTime, loads, ops_where, overlap, path, waits};
+use super::{OpTime, loads, ops_where, overlap, path, repeats, waits};
 
 /// How much of each table is shown.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-fn share(part: u64, whole: u64) -> String {
+pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
@@ -194,6 +194,7 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     }
     waits_table(profile, show, rows, out)?;
     path_table(profile, show, rows, out)?;
+    repeats::write(profile, show, out)?;
     memory_tables(profile, show, rows, out)
 }
 
@@ -219,7 +220,7 @@ fn waits_made(profile: &Profile) -> usize {
     made.count()
 }
 
-fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result<()> {
+pub(super) fn more(out: &mut dyn Write, count: usize, rows: usize) -> io::Result<()> {
     match count.saturating_sub(rows) {
         0 => Ok(()),
         left => writeln!(out, "and {left} more"),
