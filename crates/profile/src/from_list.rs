@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use millstream_instructions::{
-    Body, InstructionList, Operand as Used, Resolution as Resolved, Via,
+    Body, Class, InstructionList, Operand as Used, Resolution as Resolved, Via,
 };
 use millstream_types::{Origin, Point, StreamMode, TensorId, TensorSpec};
 
@@ -261,7 +261,7 @@ impl Building {
             self.tracks[stream].needed = rest;
             let mut tensors: Vec<u32> = mine.into_iter().flat_map(|(_, t)| t).collect();
             tensors.dedup();
-            let resolution = match via(body) {
+            let resolution = match body.via() {
                 Some(Via::Device(_)) => Resolution::Device,
                 _ => Resolution::Host,
             };
@@ -355,33 +355,23 @@ fn no_wait() -> Wait {
     Wait { waiter: NONE, until: NONE, user: NONE, covered_by: NONE, ..Wait::default() }
 }
 
-fn via(body: &Body) -> Option<Via> {
-    match body {
-        Body::StreamWaitEvent { via, .. } | Body::StreamWait { via, .. } => Some(*via),
-        _ => None,
-    }
-}
-
 /// Returns the name and the role of an instruction.
 pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
-    let kind = || body.kind().name().to_owned();
-    match body {
-        Body::OpCall { op, .. } => {
-            let name = body.function_name().unwrap_or_else(|| list.ops.name(*op));
-            (name.to_owned(), Role::Work)
-        }
-        Body::AccessBlobByCallback { .. } | Body::SyncRead { .. } => (kind(), Role::Work),
-        Body::AllocateTensor { .. } => (kind(), Role::Allocate),
-        Body::ViewTensor { .. } => (kind(), Role::View),
-        Body::ReleaseTensor { .. } => (kind(), Role::Release),
-        Body::TouchTensors { .. }
-        | Body::CriticalSectionBegin { .. }
-        | Body::CriticalSectionEnd { .. }
-        | Body::SoftSyncStream { .. } => (kind(), Role::Order),
-        Body::RecordEvent { .. } => (kind(), Role::Record),
-        Body::StreamWaitEvent { .. } | Body::StreamWait { .. } => (kind(), Role::Wait),
-        Body::Barrier { .. } | Body::GlobalSync { .. } => (kind(), Role::Fence),
-        Body::HostObserved { .. } => (kind(), Role::Observe),
-        Body::LazyJobLauncher { .. } => (kind(), Role::Launch),
-    }
+    let name = match body.op() {
+        Some(op) => body.function_name().unwrap_or_else(|| list.ops.name(op)),
+        None => body.kind().name(),
+    };
+    let role = match body.class() {
+        Class::Computes if body.list().is_some() => Role::Launch,
+        Class::Computes => Role::Work,
+        Class::Begins if body.view_of().is_some() => Role::View,
+        Class::Begins => Role::Allocate,
+        Class::Ends => Role::Release,
+        Class::Orders | Class::Annotates => Role::Order,
+        Class::Records => Role::Record,
+        Class::Waits => Role::Wait,
+        Class::Fences => Role::Fence,
+        Class::Observes => Role::Observe,
+    };
+    (name.to_owned(), role)
 }
