@@ -27,6 +27,8 @@ pub enum Role {
     Awaits,
     /// An id that begins to mean something here.
     Defines,
+    /// An id that means nothing after this.
+    Ends,
     /// An id that was defined before, or elsewhere.
     Uses,
 }
@@ -145,6 +147,33 @@ pub trait Remap {
     }
 }
 
+/// The content of a field that the queries of an instruction ask for.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// A stream.
+    Stream(StreamId),
+    /// A point.
+    Point(&'a Point),
+    /// Any number of points.
+    Points(&'a [Point]),
+    /// A tensor.
+    Tensor(TensorId),
+    /// Operands.
+    Operands(&'a [Operand]),
+    /// The description of a tensor.
+    Spec(&'a TensorSpec),
+    /// Memory.
+    Placement(&'a Placement),
+    /// An op.
+    Op(OpId),
+    /// An executable.
+    List(ListId),
+    /// The means of a wait.
+    Via(Via),
+    /// Anything else, or an optional field that is empty.
+    Other,
+}
+
 /// A type of field, as holder of ids.
 pub trait Ids {
     /// Calls `visit` with each id of the field.
@@ -156,34 +185,12 @@ pub trait Ids {
     /// An id has no new one.
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error>;
 
-    /// Returns the field as a single point.
-    fn as_point(&self) -> Option<Point> {
-        None
-    }
-
-    /// Returns the field as a single tensor.
-    fn as_tensor(&self) -> Option<TensorId> {
-        None
-    }
-
-    /// Returns the field as operands.
-    fn as_operands(&self) -> Option<&[Operand]> {
-        None
-    }
-
-    /// Returns the field as memory.
-    fn as_placement(&self) -> Option<&Placement> {
-        None
-    }
-
-    /// Returns the field as the description of a tensor.
-    fn as_spec(&self) -> Option<&TensorSpec> {
-        None
-    }
+    /// Returns the content of the field.
+    fn part(&self) -> Part<'_>;
 }
 
 macro_rules! plain_ids {
-    ($($ty:ty, $id:ident, $method:ident;)*) => {$(
+    ($($ty:ty, $id:ident, $method:ident, $part:expr;)*) => {$(
         impl Ids for $ty {
             fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
                 visit(Id::$id(*self), role);
@@ -192,17 +199,21 @@ macro_rules! plain_ids {
                 *self = map.$method(*self)?;
                 Ok(())
             }
+            #[inline]
+            fn part(&self) -> Part<'_> {
+                $part(*self)
+            }
         }
     )*};
 }
 
 plain_ids! {
-    StreamId, Stream, stream;
-    ArenaId, Arena, arena;
-    OpId, Op, op;
-    ListId, List, list;
-    ReadId, Read, read;
-    CallbackId, Callback, callback;
+    StreamId, Stream, stream, Part::Stream;
+    ArenaId, Arena, arena, |_| Part::Other;
+    OpId, Op, op, Part::Op;
+    ListId, List, list, Part::List;
+    ReadId, Read, read, |_| Part::Other;
+    CallbackId, Callback, callback, |_| Part::Other;
 }
 
 impl Ids for Point {
@@ -214,8 +225,8 @@ impl Ids for Point {
         Ok(())
     }
     #[inline]
-    fn as_point(&self) -> Option<Point> {
-        Some(*self)
+    fn part(&self) -> Part<'_> {
+        Part::Point(self)
     }
 }
 
@@ -227,8 +238,9 @@ impl Ids for TensorId {
         *self = map.tensor(*self, role)?;
         Ok(())
     }
-    fn as_tensor(&self) -> Option<TensorId> {
-        Some(*self)
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        Part::Tensor(*self)
     }
 }
 
@@ -239,6 +251,10 @@ impl Ids for EventId {
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
         *self = map.event(*self, role)?;
         Ok(())
+    }
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        Part::Other
     }
 }
 
@@ -251,8 +267,8 @@ impl Ids for Operand {
         Ok(())
     }
     #[inline]
-    fn as_operands(&self) -> Option<&[Operand]> {
-        Some(std::slice::from_ref(self))
+    fn part(&self) -> Part<'_> {
+        Part::Operands(std::slice::from_ref(self))
     }
 }
 
@@ -264,13 +280,13 @@ impl Ids for Operands {
         self.iter_mut().try_for_each(|operand| operand.remap(role, map))
     }
     #[inline]
-    fn as_operands(&self) -> Option<&[Operand]> {
-        Some(self)
+    fn part(&self) -> Part<'_> {
+        Part::Operands(self)
     }
 }
 
 macro_rules! lists_of_ids {
-    ($($item:ty),*) => {$(
+    ($($item:ty, $part:expr;)*) => {$(
         impl Ids for SmallVec<[$item; 4]> {
             fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
                 self.iter().for_each(|item| item.visit(role, visit));
@@ -278,11 +294,18 @@ macro_rules! lists_of_ids {
             fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
                 self.iter_mut().try_for_each(|item| item.remap(role, map))
             }
+            #[inline]
+            fn part(&self) -> Part<'_> {
+                $part(self)
+            }
         }
     )*};
 }
 
-lists_of_ids!(Point, TensorId);
+lists_of_ids! {
+    Point, |points| Part::Points(points);
+    TensorId, |_| Part::Other;
+}
 
 impl Ids for Via {
     fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
@@ -296,6 +319,10 @@ impl Ids for Via {
             Via::Device(event) => event.remap(role, map),
             Via::Host => Ok(()),
         }
+    }
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        Part::Via(*self)
     }
 }
 
@@ -314,6 +341,10 @@ impl Ids for Resolution {
             }
         }
     }
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        Part::Other
+    }
 }
 
 impl Ids for Placement {
@@ -323,32 +354,31 @@ impl Ids for Placement {
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
         self.arena.remap(role, map)
     }
-    fn as_placement(&self) -> Option<&Placement> {
-        Some(self)
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        Part::Placement(self)
     }
 }
 
 macro_rules! without_ids {
-    ($($ty:ty),*) => {$(
+    ($($ty:ty, $part:expr;)*) => {$(
         impl Ids for $ty {
             fn visit(&self, _: Role, _: &mut impl FnMut(Id, Role)) {}
             fn remap<R: Remap>(&mut self, _: Role, _: &mut R) -> Result<(), R::Error> {
                 Ok(())
             }
+            #[inline]
+            fn part(&self) -> Part<'_> {
+                $part(self)
+            }
         }
     )*};
 }
 
-without_ids!(Arc<Attrs>, Priority);
-
-impl Ids for TensorSpec {
-    fn visit(&self, _: Role, _: &mut impl FnMut(Id, Role)) {}
-    fn remap<R: Remap>(&mut self, _: Role, _: &mut R) -> Result<(), R::Error> {
-        Ok(())
-    }
-    fn as_spec(&self) -> Option<&TensorSpec> {
-        Some(self)
-    }
+without_ids! {
+    Arc<Attrs>, |_| Part::Other;
+    Priority, |_| Part::Other;
+    TensorSpec, Part::Spec;
 }
 
 impl<T: Ids> Ids for Box<T> {
@@ -358,11 +388,9 @@ impl<T: Ids> Ids for Box<T> {
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
         (**self).remap(role, map)
     }
-    fn as_placement(&self) -> Option<&Placement> {
-        (**self).as_placement()
-    }
-    fn as_spec(&self) -> Option<&TensorSpec> {
-        (**self).as_spec()
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        (**self).part()
     }
 }
 
@@ -378,7 +406,8 @@ impl<T: Ids> Ids for Option<T> {
             None => Ok(()),
         }
     }
-    fn as_placement(&self) -> Option<&Placement> {
-        self.as_ref()?.as_placement()
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        self.as_ref().map_or(Part::Other, T::part)
     }
 }

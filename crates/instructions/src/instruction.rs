@@ -81,44 +81,61 @@ impl Resolution {
     }
 }
 
-/// What an instruction does to the state of a run.
+/// The class of an instruction's kind: what it does to the state of a run.
+///
+/// Code that treats kinds alike matches over the classes, so that a new kind of a known class
+/// changes nothing there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Effect {
-    /// Reads and writes its operands' data, by a kernel or by a function of the program's.
+pub enum Class {
+    /// Uses its operands' data: by a kernel, by a function of the program's, by a copy to the host,
+    /// or by an executable.
     Computes,
     /// Begins a tensor.
     Begins,
     /// Ends a tensor.
     Ends,
-    /// Orders streams.
+    /// Uses its operands for order alone, at a point of one stream.
     Orders,
+    /// Records an event.
+    Records,
+    /// Orders a stream behind a point of another one.
+    Waits,
     /// Orders all later instructions of all streams behind all earlier ones.
     Fences,
     /// Orders all later instructions of all streams behind points that the host has seen pass.
     Observes,
-    /// Copies its operand's data to the host.
-    Reads,
-    /// Launches an executable.
-    Launches,
     /// Explains other instructions, and does nothing itself.
     Annotates,
 }
 
-impl Effect {
+impl Class {
     /// Returns the name used on the reference page.
     pub const fn name(self) -> &'static str {
         match self {
-            Effect::Computes => "computes",
-            Effect::Begins => "begins a tensor",
-            Effect::Ends => "ends a tensor",
-            Effect::Orders => "orders",
-            Effect::Fences => "orders all streams",
-            Effect::Observes => "orders all streams behind points",
-            Effect::Reads => "is visible to the host",
-            Effect::Launches => "launches a list",
-            Effect::Annotates => "none",
+            Class::Computes => "computes",
+            Class::Begins => "begins a tensor",
+            Class::Ends => "ends a tensor",
+            Class::Orders => "orders",
+            Class::Records => "records an event",
+            Class::Waits => "waits",
+            Class::Fences => "orders all streams",
+            Class::Observes => "orders all streams behind points",
+            Class::Annotates => "annotates",
         }
     }
+}
+
+/// What instructions of a kind do to their operands, beside what each operand says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Accesses {
+    /// There are no operands.
+    Nothing,
+    /// What the operands say.
+    Stated,
+    /// They read all of them.
+    Reads,
+    /// They keep all others from them, and change no value.
+    Holds,
 }
 
 /// The streams that run instructions of a kind.

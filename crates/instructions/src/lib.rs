@@ -47,7 +47,9 @@ pub use builder::{
 pub use catalog::{Arenas, StreamCatalog, StreamFacts};
 pub use frontier::Frontier;
 pub use ids::{Id, Remap, Role};
-pub use instruction::{Effect, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via};
+pub use instruction::{
+    Accesses, Class, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via,
+};
 pub use list::{CheckedList, External, InstructionList, StreamDecl};
 pub use planner::{Answer, ArenaId, Planner};
 pub use recorder::ListRecorder;

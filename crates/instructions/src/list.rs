@@ -7,10 +7,10 @@ use millstream_types::{
 };
 
 use crate::ids::Remap;
-use crate::instruction::Effect;
+use crate::instruction::Class;
 use crate::planner::ArenaId;
 use crate::scalar::{GeneratorDecl, ScalarDecl};
-use crate::table::{Body, Instruction};
+use crate::table::Instruction;
 use crate::text::OpNames;
 
 /// A stream that a list uses.
@@ -174,18 +174,17 @@ impl InstructionList {
         // of data.
         let mut needs_content: Vec<Option<bool>> = vec![None; self.externals.len()];
         for instruction in &self.instructions {
-            if let Body::ViewTensor { tensor, of, .. } = &instruction.body {
-                match external_of.get(of).copied() {
-                    Some(external) => external_of.insert(*tensor, external),
-                    None => external_of.remove(tensor),
+            if let Some((tensor, _)) = instruction.body.begins() {
+                let of = instruction.body.view_of();
+                match of.and_then(|of| external_of.get(&of).copied()) {
+                    Some(external) => external_of.insert(tensor, external),
+                    None => external_of.remove(&tensor),
                 };
-            } else if let Some((tensor, _)) = instruction.body.begins() {
-                external_of.remove(&tensor);
             }
             for operand in instruction.body.operands() {
                 let Some(&external) = external_of.get(&operand.tensor) else { continue };
                 // Touches and sections name their operands for order alone.
-                if instruction.body.effect() != Effect::Orders {
+                if instruction.body.class() != Class::Orders {
                     needs_content[external].get_or_insert(operand.access.reads());
                 }
                 let joined = uses[external].map_or(operand.access, |u| u.join(operand.access));

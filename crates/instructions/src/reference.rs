@@ -30,10 +30,11 @@ pub fn reference_page() -> String {
         let fields: Vec<String> =
             doc.fields.iter().map(|(n, d)| format!("`{n}` {}", d.trim())).collect();
         let _ = writeln!(out, "| | |\n|---|---|");
+        let side_effect = if kind.has_side_effect() { ", with a side effect" } else { "" };
         for (name, text) in [
             ("operands", fields.join("; ").as_str()),
             ("accesses", doc.accesses),
-            ("effect", kind.effect().name()),
+            ("class", &format!("{}{side_effect}", kind.class().name())),
             ("streams", &format!("{}{}", kind.runs_on(), doc.streams)),
             ("complete when", doc.complete),
             ("errors", doc.errors),

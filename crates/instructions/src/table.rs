@@ -6,8 +6,9 @@
 //! here.
 //!
 //! A kind states its fields, each with its type, the label that stands before it in the text form,
-//! and in brackets its [`Role`] unless that is [`Role::Uses`]; its [`Effect`]; and the streams that
-//! run it, by the kinds of work that these accept.
+//! and in brackets its [`Role`] unless that is [`Role::Uses`]; its [`Class`], with `[SideEffect]` if
+//! it has one; what it does to its operands; and the streams that run it, by the kinds of work that
+//! these accept.
 //!
 //! Long because every kind of instruction is in one table.
 
@@ -21,8 +22,10 @@ use millstream_types::{
     TensorSpec, WorkKind, WorkSet,
 };
 
-use crate::ids::{Id, Ids, Remap, Role};
-use crate::instruction::{Effect, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via};
+use crate::ids::{Id, Ids, Part, Remap, Role};
+use crate::instruction::{
+    Accesses, Class, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via,
+};
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError};
 use millstream_types::text::Cursor;
@@ -55,6 +58,15 @@ macro_rules! role {
     };
 }
 
+macro_rules! side_effect {
+    () => {
+        false
+    };
+    (SideEffect) => {
+        true
+    };
+}
+
 macro_rules! runs_on {
     (Nowhere) => {
         RunsOn::Nowhere
@@ -74,8 +86,8 @@ macro_rules! instructions {
             $($(#[doc = $field_doc:literal])+
             $field:ident: $ty:ty $([$role:ident])? = $label:literal,)*
         }
-        effect $effect:ident
-        accesses $accesses:literal
+        class $class:ident $([$side_effect:ident])?
+        accesses $uses:ident $accesses:literal
         streams $rule:ident $([$($work:ident),+])? $($note:literal)?
         complete $complete:literal
         errors $errors:literal
@@ -102,8 +114,21 @@ macro_rules! instructions {
             }
 
             /// Returns what instructions of this kind do to the state of a run.
-            pub const fn effect(self) -> Effect {
-                match self { $(Kind::$name => Effect::$effect,)* }
+            pub const fn class(self) -> Class {
+                match self { $(Kind::$name => Class::$class,)* }
+            }
+
+            /// Whether the host, another rank, another list or a section outside could tell whether
+            /// and when an instruction of this kind runs. Calls of some ops have a side effect
+            /// although their kind has none.
+            pub const fn has_side_effect(self) -> bool {
+                match self { $(Kind::$name => side_effect!($($side_effect)?),)* }
+            }
+
+            /// Returns what instructions of this kind do to their operands. The builder states each
+            /// operand's access by itself; this is for those who check it.
+            pub const fn accesses(self) -> Accesses {
+                match self { $(Kind::$name => Accesses::$uses,)* }
             }
 
             /// Returns the streams that run instructions of this kind.
@@ -131,59 +156,14 @@ macro_rules! instructions {
                 match self { $(Body::$name { .. } => Kind::$name,)* }
             }
 
-            /// Returns the point that the instruction takes in its stream's order, if it takes one.
+            /// Returns the first answer of `ask` about a field.
             #[inline]
-            pub fn at(&self) -> Option<Point> {
-                self.point(Role::Takes)
-            }
-
-            /// Returns the single point that the instruction waits for, if there is one.
-            #[inline]
-            pub fn until(&self) -> Option<Point> {
-                self.point(Role::Awaits)
-            }
-
-            #[inline]
-            fn point(&self, role: Role) -> Option<Point> {
+            fn find<'a, T>(&'a self, ask: impl Fn(Role, Part<'a>) -> Option<T>) -> Option<T> {
                 match self { $(Body::$name { $($field),* } => {
-                    $(if role == role!($($role)?) && let Some(point) = $field.as_point() {
-                        return Some(point);
+                    $(if let Some(found) = ask(role!($($role)?), $field.part()) {
+                        return Some(found);
                     })*
                     None
-                })* }
-            }
-
-            /// Returns the tensors that the instruction uses, and how it uses each.
-            #[inline]
-            pub fn operands(&self) -> &[Operand] {
-                match self { $(Body::$name { $($field),* } => {
-                    $(if let Some(operands) = $field.as_operands() {
-                        return operands;
-                    })*
-                    &[]
-                })* }
-            }
-
-            /// Returns the memory that begins to be used with the instruction: a storage's or a
-            /// call's workspace.
-            pub fn placement(&self) -> Option<&Placement> {
-                match self { $(Body::$name { $($field),* } => {
-                    $(if let Some(placement) = $field.as_placement() {
-                        return Some(placement);
-                    })*
-                    None
-                })* }
-            }
-
-            /// Returns the tensor that begins with the instruction, with its description.
-            pub fn begins(&self) -> Option<(TensorId, &TensorSpec)> {
-                match self { $(Body::$name { $($field),* } => {
-                    let (mut tensor, mut spec) = (None, None);
-                    $(if role!($($role)?) == Role::Defines {
-                        tensor = tensor.or($field.as_tensor());
-                    }
-                    spec = spec.or($field.as_spec());)*
-                    tensor.zip(spec)
                 })* }
             }
 
@@ -250,8 +230,8 @@ instructions! {
         /// its priority on a pool; 0 is left out
         priority: Priority = "priority",
     }
-    effect Computes
-    accesses "as the op's schema says, operand by operand"
+    class Computes
+    accesses Stated "as the op's schema says, operand by operand"
     streams Accepting [Compute, CopyIn, CopyOut, Collective]
     complete "its kernel has finished on the device"
     errors "the kernel's own, or its panic: it poisons its outputs; skipped if an input is poisoned"
@@ -267,8 +247,8 @@ instructions! {
         /// the storage's memory
         placement: Box<Placement> = "as",
     }
-    effect Begins
-    accesses "write: earlier owners of the memory come before, all uses after"
+    class Begins
+    accesses Nothing "write: earlier owners of the memory come before, all uses after"
     streams Anywhere "; takes no point, and comes after all earlier instructions of the stream"
     complete "with all earlier instructions of the stream"
     errors "none while running; the builder refuses it if there is no memory"
@@ -282,8 +262,8 @@ instructions! {
         /// dtype, shape and layout within that storage
         spec: Box<TensorSpec> = "",
     }
-    effect Begins
-    accesses "none"
+    class Begins
+    accesses Nothing "none"
     streams Nowhere
     complete "at once: a view costs no kernel"
     errors "none while running"
@@ -292,10 +272,10 @@ instructions! {
     /// the stream's clock covers all uses.
     ReleaseTensor "memory" {
         /// the tensor
-        tensor: TensorId = "",
+        tensor: TensorId [Ends] = "",
     }
-    effect Ends
-    accesses "none; every use must come before it in the list"
+    class Ends
+    accesses Nothing "none; every use must come before it in the list"
     streams Nowhere
     complete "once every use of the storage has completed"
     errors "none while running"
@@ -308,8 +288,8 @@ instructions! {
         /// the touched tensors
         operands: Operands = "",
     }
-    effect Orders
-    accesses "read"
+    class Orders
+    accesses Reads "read"
     streams Anywhere
     complete "everything before it on the stream has completed"
     errors "none: a poisoned tensor can be touched"
@@ -326,8 +306,8 @@ instructions! {
         /// how it was resolved
         resolution: Resolution = "",
     }
-    effect Annotates
-    accesses "none"
+    class Annotates
+    accesses Nothing "none"
     streams Anywhere
     complete "at once"
     errors "none"
@@ -339,8 +319,8 @@ instructions! {
         /// the event
         event: EventId [Defines] = "",
     }
-    effect Orders
-    accesses "none"
+    class Records
+    accesses Nothing "none"
     streams Anywhere
     complete "everything before it on the stream has completed"
     errors "a device that refuses: the stream's later work fails with it"
@@ -354,8 +334,8 @@ instructions! {
         /// by the device, with an event, or by the host, for exactly that point
         via: Via = "",
     }
-    effect Orders
-    accesses "none"
+    class Waits
+    accesses Nothing "none"
     streams Anywhere "; by device only where the catalog says the two streams can"
     complete "the point, and everything before it on its own stream, have completed"
     errors "a device that refuses: the stream's later work fails with it"
@@ -370,8 +350,8 @@ instructions! {
         /// by the device, with an event, or by the host
         via: Via [Defines] = "",
     }
-    effect Orders
-    accesses "none"
+    class Waits
+    accesses Nothing "none"
     streams Anywhere ", two of them"
     complete "on each stream, once everything before it there has; on the waiting one the point too"
     errors "as RecordEvent and StreamWaitEvent"
@@ -381,8 +361,8 @@ instructions! {
         /// its point
         at: Point [Takes] = "",
     }
-    effect Fences
-    accesses "none"
+    class Fences
+    accesses Nothing "none"
     streams Accepting [Barrier]
     complete "every earlier instruction on every stream has completed"
     errors "none"
@@ -392,8 +372,8 @@ instructions! {
         /// its point
         at: Point [Takes] = "",
     }
-    effect Fences
-    accesses "none"
+    class Fences [SideEffect]
+    accesses Nothing "none"
     streams Accepting [Barrier]
     complete "every earlier instruction on every stream has completed, on every rank"
     errors "a rank that does not reach it"
@@ -403,8 +383,8 @@ instructions! {
         /// the points
         points: SmallVec<[Point; 4]> [Awaits] = "",
     }
-    effect Observes
-    accesses "none"
+    class Observes
+    accesses Nothing "none"
     streams Nowhere
     complete "at once, as the points have completed; a replayed list waits for them here"
     errors "none"
@@ -418,8 +398,8 @@ instructions! {
         /// the function, in the machine's table; a list with one cannot be replayed from its text
         callback: CallbackId = "",
     }
-    effect Computes
-    accesses "as the operand says"
+    class Computes [SideEffect]
+    accesses Stated "as the operand says"
     streams Accepting [Compute, CopyOut]
     complete "the function has returned; it runs on a host worker, the stream waits meanwhile"
     errors "the function's own, or its panic: poisons its output; skipped if its input is poisoned"
@@ -433,8 +413,8 @@ instructions! {
         /// the destination, in the machine's table
         into: ReadId [Defines] = "into",
     }
-    effect Reads
-    accesses "read"
+    class Computes [SideEffect]
+    accesses Reads "read"
     streams Accepting [Compute, CopyOut]
     complete "the bytes, in row-major order without gaps, are in host memory"
     errors "a copy that fails; the reader gets the poison of the tensor"
@@ -447,8 +427,8 @@ instructions! {
         /// the held tensors
         operands: Operands = "",
     }
-    effect Orders
-    accesses "read and write for order; the values do not change"
+    class Orders [SideEffect]
+    accesses Holds "read and write for order; the values do not change"
     streams Accepting [Section]
     complete "every earlier use of the operands has completed"
     errors "none"
@@ -461,8 +441,8 @@ instructions! {
         /// the held tensors, as the section's begin names them
         operands: Operands = "",
     }
-    effect Orders
-    accesses "read and write for order; the values do not change"
+    class Orders [SideEffect]
+    accesses Holds "read and write for order; the values do not change"
     streams Accepting [Section]
     complete "every use within the section has completed"
     errors "none"
@@ -478,8 +458,8 @@ instructions! {
         /// the list's scalars, by name
         attrs: Option<Arc<Attrs>> = "",
     }
-    effect Launches
-    accesses "the union of the list's"
+    class Computes [SideEffect]
+    accesses Stated "the union of the list's"
     streams Accepting [Job]
     complete "every instruction of the list has"
     errors "those of its instructions, each with its own operands"
@@ -495,6 +475,111 @@ pub struct Instruction {
 }
 
 impl Body {
+    /// Returns the point that the instruction takes in its stream's order, if it takes one.
+    #[inline]
+    pub fn at(&self) -> Option<Point> {
+        self.find(|role, part| match part {
+            Part::Point(point) if role == Role::Takes => Some(*point),
+            _ => None,
+        })
+    }
+
+    /// Returns the single point that the instruction waits for, if there is one.
+    #[inline]
+    pub fn until(&self) -> Option<Point> {
+        self.find(|role, part| match part {
+            Part::Point(point) if role == Role::Awaits => Some(*point),
+            _ => None,
+        })
+    }
+
+    /// Returns the points that the instruction comes after, or that all later ones do.
+    pub fn awaited(&self) -> &[Point] {
+        let found = self.find(|role, part| match part {
+            Part::Point(point) if role == Role::Awaits => Some(std::slice::from_ref(point)),
+            Part::Points(points) if role == Role::Awaits => Some(points),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Returns the means of the instruction's wait, if it waits.
+    pub fn via(&self) -> Option<Via> {
+        self.find(|_, part| match part {
+            Part::Via(via) => Some(via),
+            _ => None,
+        })
+    }
+
+    /// Returns the stream that the instruction names beside its points, if it names one.
+    pub fn on(&self) -> Option<StreamId> {
+        self.find(|_, part| match part {
+            Part::Stream(stream) => Some(stream),
+            _ => None,
+        })
+    }
+
+    /// Returns the op that the instruction calls, if it calls one.
+    pub fn op(&self) -> Option<OpId> {
+        self.find(|_, part| match part {
+            Part::Op(op) => Some(op),
+            _ => None,
+        })
+    }
+
+    /// Returns the executable that the instruction launches, if it launches one.
+    pub fn list(&self) -> Option<ListId> {
+        self.find(|_, part| match part {
+            Part::List(list) => Some(list),
+            _ => None,
+        })
+    }
+
+    /// Returns the tensors that the instruction uses, and how it uses each.
+    #[inline]
+    pub fn operands(&self) -> &[Operand] {
+        let found = self.find(|_, part| match part {
+            Part::Operands(operands) => Some(operands),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// Returns the memory that begins to be used with the instruction: a storage's or a call's
+    /// workspace.
+    pub fn placement(&self) -> Option<&Placement> {
+        self.find(|_, part| match part {
+            Part::Placement(placement) => Some(placement),
+            _ => None,
+        })
+    }
+
+    /// Returns the tensor that begins with the instruction, with its description.
+    pub fn begins(&self) -> Option<(TensorId, &TensorSpec)> {
+        let spec = self.find(|_, part| match part {
+            Part::Spec(spec) => Some(spec),
+            _ => None,
+        });
+        self.tensor(Role::Defines).zip(spec)
+    }
+
+    /// Returns the tensor whose storage the begun tensor shares, if the instruction begins a view.
+    pub fn view_of(&self) -> Option<TensorId> {
+        self.tensor(Role::Uses)
+    }
+
+    /// Returns the tensor that ends with the instruction.
+    pub fn ends(&self) -> Option<TensorId> {
+        self.tensor(Role::Ends)
+    }
+
+    fn tensor(&self, wanted: Role) -> Option<TensorId> {
+        self.find(|role, part| match part {
+            Part::Tensor(tensor) if role == wanted => Some(tensor),
+            _ => None,
+        })
+    }
+
     /// Returns the second point that a `StreamWait` by device takes: its record, on the stream that
     /// it waits for.
     pub const fn second_point(&self) -> Option<Point> {
@@ -505,8 +590,9 @@ impl Body {
     }
 
     /// Returns what the instruction does to the state of a run.
-    pub const fn effect(&self) -> Effect {
-        self.kind().effect()
+    #[inline]
+    pub const fn class(&self) -> Class {
+        self.kind().class()
     }
 
     /// Returns the name of the function of the program that the instruction runs, if it runs one

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use millstream_instructions::{
-    Body, InstructionList, Operand as Used, Resolution as Resolved, Via,
+    Body, Class, InstructionList, Operand as Used, Placement, Resolution as Resolved, Via,
 };
 use millstream_ops::random::{OFFSET, SEED};
 use millstream_types::text::print_attrs;
-use millstream_types::{Attrs, Origin, Point, StreamMode, TensorId, TensorSpec};
+use millstream_types::{Access, Attrs, Origin, Point, StreamMode, TensorId, TensorSpec};
 
 use crate::interned::Interned;
 use crate::model::{
@@ -185,71 +185,33 @@ impl Building {
     fn instruction(&mut self, list: &InstructionList, index: usize, times: &impl ListTimes) {
         let millstream_instructions::Instruction { body, origin } = &list.instructions[index];
         let own = self.profile.instructions.len() as u32;
+        if let Body::SoftSyncStream { on, needs, tensors, resolution } = body {
+            return self.need(on.index(), *needs, tensors, *resolution);
+        }
         let (name, role) = describe(list, body);
         let mut used: Vec<Used> = body.operands().to_vec();
-        match body {
-            Body::AllocateTensor { tensor, spec, placement, .. } => {
-                let storage = Storage {
-                    arena: placement.arena.index() as u32,
-                    offset: placement.offset,
-                    size: placement.size,
-                    generation: placement.generation,
-                    allocated: own,
-                    ..Storage::default()
-                };
-                self.begin(*tensor, &tensor.to_string(), spec, storage);
-                used = vec![Used { tensor: *tensor, access: millstream_types::Access::Write }];
-            }
-            Body::ViewTensor { tensor, of, spec } => {
-                let of = self.tensors.get(of).map_or(NONE, |&of| {
-                    let storage = self.profile.tensors[of as usize].storage;
-                    self.living[storage as usize] += 1;
-                    storage
-                });
-                if of != NONE {
-                    self.tensor(*tensor, &tensor.to_string(), spec, of);
-                    used = vec![Used { tensor: *tensor, access: millstream_types::Access::Read }];
-                }
-            }
-            Body::ReleaseTensor { tensor } => {
-                used = vec![Used { tensor: *tensor, access: millstream_types::Access::Read }];
-                self.release(*tensor, own);
-            }
-            Body::SoftSyncStream { on, needs, tensors, resolution } => {
-                return self.need(on.index(), *needs, tensors, *resolution);
-            }
-            Body::OpCall { workspace: Some(workspace), .. } => {
-                self.profile.storages.push(Storage {
-                    arena: workspace.arena.index() as u32,
-                    offset: workspace.offset,
-                    size: workspace.size,
-                    generation: workspace.generation,
-                    tensor: NONE,
-                    allocated: own,
-                    released: own,
-                    last_use: own,
-                });
-                self.living.push(0);
-            }
-            Body::OpCall { .. }
-            | Body::TouchTensors { .. }
-            | Body::RecordEvent { .. }
-            | Body::StreamWaitEvent { .. }
-            | Body::StreamWait { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => {}
-            Body::HostObserved { points } => {
-                for &point in points {
-                    let until = self.at(point);
-                    let (waiter, resolution) = (own, Resolution::Host);
-                    let wait = Wait { waiter, until, user: NONE, resolution, ..no_wait() };
-                    self.profile.waits.push(wait);
-                }
+        let of = body.view_of().and_then(|of| self.tensors.get(&of).copied());
+        if let (Some((tensor, spec)), Some(placement)) = (body.begins(), body.placement()) {
+            let storage = Storage { allocated: own, ..storage(placement) };
+            self.begin(tensor, &tensor.to_string(), spec, storage);
+            used.push(Used { tensor, access: Access::Write });
+        } else if let (Some((tensor, spec)), Some(of)) = (body.begins(), of) {
+            let storage = self.profile.tensors[of as usize].storage;
+            self.living[storage as usize] += 1;
+            self.tensor(tensor, &tensor.to_string(), spec, storage);
+            used.push(Used { tensor, access: Access::Read });
+        } else if let Some(tensor) = body.ends() {
+            self.release(tensor, own);
+            used.push(Used { tensor, access: Access::Read });
+        } else if let Some(workspace) = body.placement() {
+            let (allocated, released, last_use) = (own, own, own);
+            let storage = Storage { allocated, released, last_use, ..storage(workspace) };
+            self.profile.storages.push(storage);
+            self.living.push(0);
+        } else if body.class() == Class::Observes {
+            for &point in body.awaited() {
+                let (until, resolution) = (self.at(point), Resolution::Host);
+                self.profile.waits.push(Wait { waiter: own, until, resolution, ..no_wait() });
             }
         }
         let is_use = matches!(role, Role::Work | Role::Launch | Role::Order | Role::Fence);
@@ -289,7 +251,7 @@ impl Building {
             self.tracks[stream].needed = rest;
             let mut tensors: Vec<u32> = mine.into_iter().flat_map(|(_, t)| t).collect();
             tensors.dedup();
-            let resolution = match via(body) {
+            let resolution = match body.via() {
                 Some(Via::Device(_)) => Resolution::Device,
                 _ => Resolution::Host,
             };
@@ -379,37 +341,33 @@ impl Building {
     }
 }
 
+fn storage(of: &Placement) -> Storage {
+    let Placement { arena, offset, size, generation } = *of;
+    let arena = arena.index() as u32;
+    Storage { arena, offset, size, generation, tensor: NONE, ..Storage::default() }
+}
+
 fn no_wait() -> Wait {
     Wait { waiter: NONE, until: NONE, user: NONE, covered_by: NONE, ..Wait::default() }
 }
 
-fn via(body: &Body) -> Option<Via> {
-    match body {
-        Body::StreamWaitEvent { via, .. } | Body::StreamWait { via, .. } => Some(*via),
-        _ => None,
-    }
-}
-
 /// Returns the name and the role of an instruction.
 pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
-    let kind = || body.kind().name().to_owned();
-    match body {
-        Body::OpCall { op, .. } => {
-            let name = body.function_name().unwrap_or_else(|| list.ops.name(*op));
-            (name.to_owned(), Role::Work)
-        }
-        Body::AccessBlobByCallback { .. } | Body::SyncRead { .. } => (kind(), Role::Work),
-        Body::AllocateTensor { .. } => (kind(), Role::Allocate),
-        Body::ViewTensor { .. } => (kind(), Role::View),
-        Body::ReleaseTensor { .. } => (kind(), Role::Release),
-        Body::TouchTensors { .. }
-        | Body::CriticalSectionBegin { .. }
-        | Body::CriticalSectionEnd { .. }
-        | Body::SoftSyncStream { .. } => (kind(), Role::Order),
-        Body::RecordEvent { .. } => (kind(), Role::Record),
-        Body::StreamWaitEvent { .. } | Body::StreamWait { .. } => (kind(), Role::Wait),
-        Body::Barrier { .. } | Body::GlobalSync { .. } => (kind(), Role::Fence),
-        Body::HostObserved { .. } => (kind(), Role::Observe),
-        Body::LazyJobLauncher { .. } => (kind(), Role::Launch),
-    }
+    let name = match body.op() {
+        Some(op) => body.function_name().unwrap_or_else(|| list.ops.name(op)),
+        None => body.kind().name(),
+    };
+    let role = match body.class() {
+        Class::Computes if body.list().is_some() => Role::Launch,
+        Class::Computes => Role::Work,
+        Class::Begins if body.view_of().is_some() => Role::View,
+        Class::Begins => Role::Allocate,
+        Class::Ends => Role::Release,
+        Class::Orders | Class::Annotates => Role::Order,
+        Class::Records => Role::Record,
+        Class::Waits => Role::Wait,
+        Class::Fences => Role::Fence,
+        Class::Observes => Role::Observe,
+    };
+    (name.to_owned(), role)
 }

@@ -1,11 +1,11 @@
 //! The certificate of a list: a hash that is equal for equal lists.
 
 use millstream_instructions::text::print_list;
-use millstream_instructions::{Effect, InstructionList};
+use millstream_instructions::{Class, InstructionList};
 use millstream_types::Origin;
 
 fn strip(list: &mut InstructionList) {
-    list.instructions.retain(|i| i.body.effect() != Effect::Annotates);
+    list.instructions.retain(|i| i.body.class() != Class::Annotates);
     for instruction in &mut list.instructions {
         instruction.origin = Origin::Unknown;
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use millstream_instructions::builder::Stats;
-use millstream_instructions::{Body, InstructionList, Kind, Resolution, Via};
+use millstream_instructions::{Body, Id, InstructionList, Kind, Resolution, Role, Via};
 use millstream_types::{Result, StreamKey};
 use millstream_vm::Machine;
 
@@ -76,44 +76,28 @@ pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunRe
             let extent: &mut u64 = &mut extents[placement.arena.index()];
             *extent = (*extent).max(placement.offset.saturating_add(placement.size));
         }
-        match body {
-            Body::SoftSyncStream { resolution, .. } => {
-                report.waits.needed += 1;
-                match resolution {
-                    Resolution::Known => report.waits.known += 1,
-                    Resolution::Fenced => report.waits.fenced += 1,
-                    Resolution::Implied(_) => report.waits.implied += 1,
-                    Resolution::Device | Resolution::Host => {}
-                }
+        if let Body::SoftSyncStream { resolution, .. } = body {
+            report.waits.needed += 1;
+            match resolution {
+                Resolution::Known => report.waits.known += 1,
+                Resolution::Fenced => report.waits.fenced += 1,
+                Resolution::Implied(_) => report.waits.implied += 1,
+                Resolution::Device | Resolution::Host => {}
             }
-            Body::RecordEvent { event, .. } => {
-                records += 1;
-                events.insert(*event);
-            }
-            Body::StreamWaitEvent { via, .. } | Body::StreamWait { via, .. } => match via {
-                Via::Host => report.waits.host += 1,
-                Via::Device(event) => {
-                    report.waits.device += 1;
-                    by_event += 1;
-                    records += u64::from(body.second_point().is_some());
-                    events.insert(*event);
-                }
-            },
-            Body::OpCall { .. }
-            | Body::AllocateTensor { .. }
-            | Body::ViewTensor { .. }
-            | Body::ReleaseTensor { .. }
-            | Body::TouchTensors { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::HostObserved { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => {}
         }
+        match body.via() {
+            Some(Via::Host) => report.waits.host += 1,
+            Some(Via::Device(_)) => by_event += 1,
+            None => {}
+        }
+        body.visit_ids(&mut |id, role| {
+            if let Id::Event(event) = id {
+                records += u64::from(role == Role::Defines);
+                events.insert(event);
+            }
+        });
     }
+    report.waits.device += by_event;
     // A list may lack the annotations of its waits.
     report.waits.needed = report.waits.needed.max(report.waits.emitted() + report.waits.elided());
     let all = Kind::ALL.iter().map(|&k| (k, kinds[k as usize]));

@@ -46,8 +46,7 @@ impl Subject {
     pub(crate) fn meets_ranks(&self) -> bool {
         let meets = |body: &Body| {
             let is_collective = |op| collective::is(self.list.ops.name(op));
-            matches!(body, Body::GlobalSync { .. })
-                || matches!(body, Body::OpCall { op, .. } if is_collective(*op))
+            matches!(body, Body::GlobalSync { .. }) || body.op().is_some_and(is_collective)
         };
         self.is_rank && self.list.instructions.iter().any(|i| meets(&i.body))
     }

@@ -20,8 +20,8 @@ mod profile;
 use std::collections::HashMap;
 
 use millstream_instructions::passes::timeline::{Interval, timeline};
-use millstream_instructions::{Body, InstructionList, Operand, StreamDecl};
-use millstream_types::{Point, TensorId, TensorSpec};
+use millstream_instructions::{Body, Class, InstructionList, StreamDecl};
+use millstream_types::{Access, Point, TensorId, TensorSpec};
 
 pub use model::{DeviceCosts, Model};
 pub use profile::profile;
@@ -124,39 +124,25 @@ impl Predictor<'_> {
     fn name_and_time(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
         let StreamDecl { key, work, .. } = &self.list.streams[stream];
         let kind = key.device.kind();
-        let spec = |o: &&Operand| self.specs.get(&o.tensor);
         let name = body.kind().name();
+        let uses = |is_used: fn(Access) -> bool| -> Vec<&TensorSpec> {
+            let used = body.operands().iter().filter(|o| is_used(o.access));
+            used.filter_map(|o| self.specs.get(&o.tensor)).collect()
+        };
         Ok(match body {
-            Body::OpCall { op, operands, .. } => {
-                let costs = self.model.of(kind)?;
-                let read = operands.iter().filter(|o| o.access.reads());
-                let read: Vec<&TensorSpec> = read.filter_map(|o| spec(&o)).collect();
-                let written = operands.iter().filter(|o| o.access.writes());
-                let written: Vec<&TensorSpec> = written.filter_map(|o| spec(&o)).collect();
+            Body::OpCall { op, .. } => {
                 let op = self.list.ops.name(*op);
-                (op.to_owned(), costs.call(op, *work, &read, &written))
+                let (read, written) = (uses(Access::reads), uses(Access::writes));
+                (op.to_owned(), self.model.of(kind)?.call(op, *work, &read, &written))
             }
-            Body::SyncRead { operand, .. } => {
-                let read: Vec<&TensorSpec> = spec(&operand).into_iter().collect();
-                (name.to_owned(), self.model.of(kind)?.read(kind, &read))
+            Body::SyncRead { .. } => {
+                (name.to_owned(), self.model.of(kind)?.read(kind, &uses(Access::reads)))
             }
-            Body::AccessBlobByCallback { .. } | Body::LazyJobLauncher { .. } => {
-                self.unknown += 1;
+            _ => {
+                // Functions of the program's, and other lists.
+                self.unknown += usize::from(body.class() == Class::Computes);
                 (name.to_owned(), 0)
             }
-            Body::AllocateTensor { .. }
-            | Body::ViewTensor { .. }
-            | Body::ReleaseTensor { .. }
-            | Body::TouchTensors { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::RecordEvent { .. }
-            | Body::StreamWaitEvent { .. }
-            | Body::StreamWait { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::HostObserved { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. } => (name.to_owned(), 0),
         })
     }
 }

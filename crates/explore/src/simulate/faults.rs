@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_ep::faults::{Fault, FaultPlan};
-use millstream_instructions::{Body, Effect, InstructionList, Kind};
+use millstream_instructions::{Body, Class, InstructionList, Kind};
 use millstream_trace::TraceError;
 use millstream_types::overdue::StreamProgress;
 use millstream_types::{Failure, TensorId};
@@ -132,7 +132,7 @@ impl Simulator {
         // A run that was abandoned has no list, and the program's list does not contain the
         // failures within launches.
         let list = ran.list.as_ref()?;
-        if list.instructions.iter().any(|i| i.body.effect() == Effect::Launches) {
+        if list.instructions.iter().any(|i| i.body.list().is_some()) {
             return None;
         }
         let (tainted, reads) = tainted(list, ran);
@@ -175,13 +175,13 @@ fn first_causes(list: &InstructionList, progress: &[StreamProgress]) -> Vec<Stri
         if is_stuck(stream, at.seq) && !std::mem::replace(&mut seen[stream], true) {
             let waits = match body.until() {
                 Some(until) => is_stuck(until.stream.index(), until.seq),
-                None => body.effect() == Effect::Fences && seen.iter().filter(|s| **s).count() > 1,
+                None => body.class() == Class::Fences && seen.iter().filter(|s| **s).count() > 1,
             };
             if !waits && barrier.is_none() {
                 first.push(keys[stream].clone());
             }
         }
-        if body.effect() == Effect::Fences && is_stuck(stream, at.seq) {
+        if body.class() == Class::Fences && is_stuck(stream, at.seq) {
             // Everything later waits for the barrier.
             barrier = Some(at);
         }
@@ -208,22 +208,24 @@ fn tainted(list: &InstructionList, ran: &RunReport) -> (HashSet<TensorId>, Vec<b
     let mut reads = Vec::new();
     for instruction in &list.instructions {
         let body = &instruction.body;
-        if let Body::AllocateTensor { tensor, .. } = body {
-            storage.insert(*tensor, *tensor);
-            tainted.remove(tensor);
-        }
-        if let Body::ViewTensor { tensor, of, .. } = body {
-            let base = storage.get(of).copied().unwrap_or(*of);
-            storage.insert(*tensor, base);
+        if let Some((tensor, _)) = body.begins() {
+            let base = match body.view_of() {
+                Some(of) => storage.get(&of).copied().unwrap_or(of),
+                None => tensor,
+            };
+            storage.insert(tensor, base);
+            if base == tensor {
+                tainted.remove(&tensor);
+            }
         }
         let base = |t: TensorId| storage.get(&t).copied().unwrap_or(t);
         let itself = body
             .at()
             .is_some_and(|at| failed.contains(&(keys[at.stream.index()].as_str(), at.seq)));
-        if body.effect() == Effect::Reads {
+        if body.kind() == Kind::SyncRead {
             reads.push(itself);
         }
-        if body.effect() != Effect::Computes {
+        if body.class() != Class::Computes {
             continue;
         }
         let operands = body.operands();

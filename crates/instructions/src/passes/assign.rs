@@ -25,7 +25,7 @@ use millstream_types::{
     Access, DeviceId, Point, Result, StreamId, StreamKey, StreamMode, StreamType, WorkKind, WorkSet,
 };
 
-use crate::instruction::Effect;
+use crate::instruction::{Accesses, Class};
 use crate::list::{InstructionList, StreamDecl};
 use crate::passes::facts::Facts;
 use crate::passes::rebuild::{Lifetimes, Memory, Plan, Rebuilt, Step, Waits};
@@ -236,10 +236,7 @@ impl Graph {
                 let uses = uses.entry(facts.storage_of(operand.tensor)).or_default();
                 before.extend(uses.write);
                 // Whoever holds an operand keeps it from all others.
-                let holds = matches!(
-                    **body,
-                    Body::CriticalSectionBegin { .. } | Body::CriticalSectionEnd { .. }
-                );
+                let holds = body.kind().accesses() == Accesses::Holds;
                 if operand.access == Access::Read && !holds {
                     uses.reads.push(node);
                 } else {
@@ -342,30 +339,14 @@ impl Graph {
 /// Returns where an instruction may run, with its old point; none if it is not part of an
 /// assignment.
 fn place_of(groups: &Groups, body: &Body) -> Option<(Place, Option<Point>)> {
-    match body {
-        Body::HostObserved { .. } => Some((Place::Fence, None)),
-        Body::OpCall { at, .. }
-        | Body::TouchTensors { at, .. }
-        | Body::Barrier { at }
-        | Body::GlobalSync { at }
-        | Body::AccessBlobByCallback { at, .. }
-        | Body::SyncRead { at, .. }
-        | Body::CriticalSectionBegin { at, .. }
-        | Body::CriticalSectionEnd { at, .. }
-        | Body::LazyJobLauncher { at, .. } => {
-            let place = match groups.of[at.stream.index()] {
-                _ if body.effect() == Effect::Fences => Place::Fence,
-                Some(group) => Place::Group(group),
-                None => Place::Stream(at.stream),
-            };
-            Some((place, Some(*at)))
+    let at = body.at();
+    match body.class() {
+        Class::Observes | Class::Fences => Some((Place::Fence, at)),
+        Class::Computes | Class::Orders => {
+            let stream = at?.stream;
+            let group = groups.of[stream.index()];
+            Some((group.map_or(Place::Stream(stream), Place::Group), at))
         }
-        Body::AllocateTensor { .. }
-        | Body::ViewTensor { .. }
-        | Body::ReleaseTensor { .. }
-        | Body::SoftSyncStream { .. }
-        | Body::RecordEvent { .. }
-        | Body::StreamWaitEvent { .. }
-        | Body::StreamWait { .. } => None,
+        Class::Begins | Class::Ends | Class::Records | Class::Waits | Class::Annotates => None,
     }
 }

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 use millstream_types::{Access, Result, TensorId};
 
-use crate::instruction::{Effect, Operands};
+use crate::instruction::{Class, Operands};
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::rebuild::{Plan, Step, Waits, rebuild};
@@ -61,12 +61,11 @@ impl Kept {
             let body = &instruction.body;
             let is_live = |o: &crate::Operand| live[facts.storage_of(o.tensor)];
             let writes_live = body.operands().iter().any(|o| o.access.writes() && is_live(o));
-            let is_call = matches!(body, Body::OpCall { .. });
-            if !(facts.has_side_effect(body) || is_call && writes_live) {
+            let computes = body.class() == Class::Computes && body.list().is_none();
+            if !(facts.has_side_effect(body) || computes && writes_live) {
                 continue;
             }
             calls[index] = true;
-            let computes = body.effect() == Effect::Computes;
             for operand in body.operands().iter().filter(|_| computes) {
                 if operand.access == Access::Write && facts.is_whole(operand.tensor) {
                     live[facts.storage_of(operand.tensor)] = false;
@@ -89,32 +88,27 @@ impl Kept {
 
     /// Returns what is left of a step.
     fn step<'a>(&self, step: &Step<'a>) -> Option<Step<'a>> {
-        let keeps = match &*step.body {
-            Body::OpCall { .. } => self.calls[step.index],
-            Body::TouchTensors { at, operands } => {
-                let left: Operands =
-                    operands.iter().filter(|o| self.tensors.contains(&o.tensor)).copied().collect();
-                if left.len() == operands.len() && !left.is_empty() {
-                    return Some(step.clone());
-                }
-                let body = Cow::Owned(Body::TouchTensors { at: *at, operands: left.clone() });
-                return (!left.is_empty()).then(|| Step { body, ..step.clone() });
+        let body = &*step.body;
+        if let Body::TouchTensors { at, operands } = body {
+            let left: Operands =
+                operands.iter().filter(|o| self.tensors.contains(&o.tensor)).copied().collect();
+            if left.len() == operands.len() && !left.is_empty() {
+                return Some(step.clone());
             }
-            Body::AllocateTensor { tensor, .. }
-            | Body::ViewTensor { tensor, .. }
-            | Body::ReleaseTensor { tensor } => self.tensors.contains(tensor),
-            Body::SoftSyncStream { .. }
-            | Body::RecordEvent { .. }
-            | Body::StreamWaitEvent { .. }
-            | Body::StreamWait { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::HostObserved { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => true,
+            let body = Cow::Owned(Body::TouchTensors { at: *at, operands: left.clone() });
+            return (!left.is_empty()).then(|| Step { body, ..step.clone() });
+        }
+        let is_used = |tensor: TensorId| self.tensors.contains(&tensor);
+        let keeps = match body.class() {
+            Class::Computes => self.calls[step.index],
+            Class::Begins => body.begins().is_some_and(|(tensor, _)| is_used(tensor)),
+            Class::Ends => body.ends().is_some_and(is_used),
+            Class::Orders
+            | Class::Records
+            | Class::Waits
+            | Class::Fences
+            | Class::Observes
+            | Class::Annotates => true,
         };
         keeps.then(|| step.clone())
     }

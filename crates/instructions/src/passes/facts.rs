@@ -9,6 +9,7 @@ use millstream_types::{Error, Point, Result, StreamId, TensorId, TensorSpec, Wor
 
 use crate::builder::is_whole;
 use crate::ids::{Id, Remap, Role};
+use crate::instruction::Class;
 use crate::list::InstructionList;
 use crate::table::{Body, Instruction};
 
@@ -70,35 +71,22 @@ impl<'a> Facts<'a> {
         for operand in body.operands() {
             self.live(operand.tensor)?;
         }
-        let (storage, of) = match body {
-            Body::AllocateTensor { placement, .. } => {
-                self.storages.push(Storage { bytes: placement.size, external: None });
-                (self.storages.len() - 1, None)
+        if let Some(tensor) = body.ends() {
+            self.live(tensor)?;
+            if let Some(ended) = self.tensors.get_mut(&tensor) {
+                ended.released = Some(index);
             }
-            Body::ViewTensor { of, .. } => (self.live(*of)?, Some(*of)),
-            Body::ReleaseTensor { tensor } => {
-                self.live(*tensor)?;
-                if let Some(ended) = self.tensors.get_mut(tensor) {
-                    ended.released = Some(index);
-                }
-                return Ok(());
-            }
-            Body::OpCall { .. }
-            | Body::TouchTensors { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::RecordEvent { .. }
-            | Body::StreamWaitEvent { .. }
-            | Body::StreamWait { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::HostObserved { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => return Ok(()),
-        };
+        }
         if let Some((tensor, spec)) = body.begins() {
+            let of = body.view_of();
+            let storage = match of {
+                Some(of) => self.live(of)?,
+                None => {
+                    let bytes = body.placement().map_or(0, |p| p.size);
+                    self.storages.push(Storage { bytes, external: None });
+                    self.storages.len() - 1
+                }
+            };
             let made = Tensor { storage, spec, of, begun: Some(index), released: None };
             if self.tensors.insert(tensor, made).is_some() {
                 return Err(format!("{tensor} begins twice"));
@@ -160,28 +148,14 @@ impl<'a> Facts<'a> {
     /// or a section outside could tell whether and when it runs. A call that writes nothing counts,
     /// since nothing else can be its purpose.
     pub(super) fn has_side_effect(&self, body: &Body) -> bool {
-        match body {
-            Body::OpCall { op, operands, at, .. } => {
-                let work = self.list.streams[at.stream.index()].work;
-                self.is_collective(*op, work) || operands.iter().all(|o| !o.access.writes())
-            }
-            Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::GlobalSync { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => true,
-            Body::AllocateTensor { .. }
-            | Body::ViewTensor { .. }
-            | Body::ReleaseTensor { .. }
-            | Body::TouchTensors { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::RecordEvent { .. }
-            | Body::StreamWaitEvent { .. }
-            | Body::StreamWait { .. }
-            | Body::Barrier { .. }
-            | Body::HostObserved { .. } => false,
-        }
+        let of_op = || {
+            let (op, at) = body.op().zip(body.at())?;
+            Some(self.is_collective(op, self.list.streams[at.stream.index()].work))
+        };
+        let writes = || body.operands().iter().any(|o| o.access.writes());
+        body.kind().has_side_effect()
+            || body.class() == Class::Computes && !writes()
+            || of_op().unwrap_or(false)
     }
 
     /// Whether a call involves other ranks: a collective by its name, or any call on a stream of

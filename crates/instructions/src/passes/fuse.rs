@@ -30,7 +30,7 @@ use millstream_ops::fused::{FUSED, MAX_INPUTS, MAX_STEPS, PROGRAM, Program, Valu
 use millstream_ops::{CallSpec, OutputSpec, fused};
 use millstream_types::{Access, Attrs, Result, TensorId, TensorSpec};
 
-use crate::instruction::{Effect, Operand};
+use crate::instruction::{Accesses, Class, Operand};
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::placement::arena_bytes;
@@ -313,8 +313,8 @@ fn candidates(facts: &Facts<'_>, options: &PassOptions<'_>) -> HashMap<usize, Ca
         .collect();
     let mut fences = 0;
     for (index, instruction) in facts.list.instructions.iter().enumerate() {
-        let effect = instruction.body.effect();
-        fences += usize::from(matches!(effect, Effect::Fences | Effect::Observes));
+        let class = instruction.body.class();
+        fences += usize::from(matches!(class, Class::Fences | Class::Observes));
         let Body::OpCall { op, operands, attrs, workspace: None, at, .. } = &instruction.body
         else {
             continue;
@@ -360,8 +360,7 @@ fn uses(facts: &Facts<'_>) -> Vec<Uses> {
     let mut all: Vec<Uses> = facts.storages.iter().map(|_| Uses::default()).collect();
     for (index, instruction) in facts.list.instructions.iter().enumerate() {
         let body = &instruction.body;
-        let holds =
-            matches!(body, Body::CriticalSectionBegin { .. } | Body::CriticalSectionEnd { .. });
+        let holds = body.kind().accesses() == Accesses::Holds;
         for operand in body.operands() {
             let uses = &mut all[facts.storage_of(operand.tensor)];
             if operand.access.writes() || holds {

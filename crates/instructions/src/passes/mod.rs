@@ -109,9 +109,8 @@ use millstream_ops::OpRegistry;
 use millstream_types::nearest::did_you_mean;
 use millstream_types::{Error, Result};
 
-use crate::instruction::Via;
+use crate::instruction::Class;
 use crate::list::InstructionList;
-use crate::table::Body;
 
 pub use cost::{CoreCosts, CostModel};
 pub use placement::arena_bytes;
@@ -261,25 +260,7 @@ pub fn run(
 /// Returns the number of points of a list that are records or waits. A wait that records its event
 /// itself counts as two.
 pub fn sync_points(list: &InstructionList) -> usize {
-    let points = list.instructions.iter().map(|i| match &i.body {
-        Body::RecordEvent { .. }
-        | Body::StreamWaitEvent { .. }
-        | Body::StreamWait { via: Via::Host, .. } => 1,
-        Body::StreamWait { via: Via::Device(_), .. } => 2,
-        Body::OpCall { .. }
-        | Body::AllocateTensor { .. }
-        | Body::ViewTensor { .. }
-        | Body::ReleaseTensor { .. }
-        | Body::TouchTensors { .. }
-        | Body::SoftSyncStream { .. }
-        | Body::Barrier { .. }
-        | Body::GlobalSync { .. }
-        | Body::HostObserved { .. }
-        | Body::AccessBlobByCallback { .. }
-        | Body::SyncRead { .. }
-        | Body::CriticalSectionBegin { .. }
-        | Body::CriticalSectionEnd { .. }
-        | Body::LazyJobLauncher { .. } => 0,
-    });
-    points.sum()
+    let bodies = list.instructions.iter().map(|i| &i.body);
+    let syncs = bodies.filter(|body| matches!(body.class(), Class::Records | Class::Waits));
+    syncs.map(|body| 1 + usize::from(body.second_point().is_some())).sum()
 }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use millstream_types::{Point, TensorSpec};
 
-use crate::instruction::{Effect, Operand};
+use crate::instruction::{Class, Operand};
 use crate::list::InstructionList;
 use crate::passes::cost::CostModel;
 use crate::passes::facts::Facts;
@@ -95,8 +95,8 @@ pub fn timeline<E>(
     let mut made = Intervals { all: Vec::new(), tracks, host: None };
     for (index, instruction) in list.instructions.iter().enumerate() {
         let body = &instruction.body;
-        if let Body::HostObserved { points } = body {
-            for &point in points {
+        if body.class() == Class::Observes {
+            for &point in body.awaited() {
                 made.host = made.later(made.host, made.at(point));
             }
         }
@@ -107,7 +107,7 @@ pub fn timeline<E>(
         let until = body.until().and_then(|until| made.at(until));
         let mut before: SmallVec<[usize; 3]> = SmallVec::new();
         before.extend([made.last(stream), gate, made.host, until].into_iter().flatten());
-        let fences = body.effect() == Effect::Fences;
+        let fences = body.class() == Class::Fences;
         if fences {
             before.extend((0..made.tracks.len()).filter_map(|other| made.last(other)));
         }
@@ -153,23 +153,16 @@ pub(super) fn latest_starts(timeline: &[Interval]) -> Vec<u64> {
 /// Returns the time of an instruction, in nanoseconds. Reads, functions of the program's and other
 /// lists count as calls of their kind's name.
 pub(super) fn time(facts: &Facts<'_>, costs: &dyn CostModel, body: &Body) -> u64 {
-    let name = match body {
-        Body::OpCall { op, .. } => facts.list.ops.name(*op),
-        Body::SyncRead { .. }
-        | Body::AccessBlobByCallback { .. }
-        | Body::LazyJobLauncher { .. } => body.kind().name(),
-        Body::StreamWaitEvent { .. } | Body::StreamWait { .. } => return costs.wait(),
-        Body::AllocateTensor { .. }
-        | Body::ViewTensor { .. }
-        | Body::ReleaseTensor { .. }
-        | Body::TouchTensors { .. }
-        | Body::SoftSyncStream { .. }
-        | Body::RecordEvent { .. }
-        | Body::Barrier { .. }
-        | Body::GlobalSync { .. }
-        | Body::HostObserved { .. }
-        | Body::CriticalSectionBegin { .. }
-        | Body::CriticalSectionEnd { .. } => return 0,
+    let name = match body.class() {
+        Class::Computes => body.op().map_or(body.kind().name(), |op| facts.list.ops.name(op)),
+        Class::Waits => return costs.wait(),
+        Class::Begins
+        | Class::Ends
+        | Class::Orders
+        | Class::Records
+        | Class::Fences
+        | Class::Observes
+        | Class::Annotates => return 0,
     };
     let spec = |o: &Operand| facts.tensor(o.tensor).spec;
     let reads = body.operands().iter().filter(|o| o.access.reads()).map(spec);

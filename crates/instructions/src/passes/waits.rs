@@ -20,12 +20,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use millstream_types::{Result, StreamId, StreamMode};
 
 use crate::catalog::StreamCatalog;
+use crate::instruction::Class;
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::rebuild::{ListCatalog, Plan, Rebuilt, Waits, rebuild};
 use crate::passes::timeline::{Interval, by_costs, latest_starts, makespan};
 use crate::passes::{PassOptions, sync_points};
-use crate::table::Body;
 
 /// Applies the pass.
 pub(super) fn waits(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
@@ -104,35 +104,19 @@ impl Exact {
         let mut interval = 0;
         for (index, instruction) in exact.rebuilt.list.instructions.iter().enumerate() {
             let Some(at) = instruction.body.at() else { continue };
-            match &instruction.body {
-                Body::StreamWaitEvent { until, .. } => {
-                    let work = exact.work.get(&until.stream).map_or(&[][..], Vec::as_slice);
-                    let upto = work.partition_point(|w| w.seq <= until.seq);
-                    if let Some(needs) = upto.checked_sub(1) {
-                        let (on, source) = (at.stream, until.stream);
-                        let key = |s: StreamId| &plan.streams[s.index()].key;
-                        let by_device = catalog.waits_on_device(key(on), key(source));
-                        exact.waits.push(Wait { on, source, index, interval, needs, by_device });
-                    }
+            let body = &instruction.body;
+            if let Some(until) = body.until() {
+                let work = exact.work.get(&until.stream).map_or(&[][..], Vec::as_slice);
+                let upto = work.partition_point(|w| w.seq <= until.seq);
+                if let Some(needs) = upto.checked_sub(1) {
+                    let (on, source) = (at.stream, until.stream);
+                    let key = |s: StreamId| &plan.streams[s.index()].key;
+                    let by_device = catalog.waits_on_device(key(on), key(source));
+                    exact.waits.push(Wait { on, source, index, interval, needs, by_device });
                 }
-                Body::RecordEvent { .. } | Body::StreamWait { .. } => {}
-                Body::OpCall { .. }
-                | Body::AllocateTensor { .. }
-                | Body::ViewTensor { .. }
-                | Body::ReleaseTensor { .. }
-                | Body::TouchTensors { .. }
-                | Body::SoftSyncStream { .. }
-                | Body::Barrier { .. }
-                | Body::GlobalSync { .. }
-                | Body::HostObserved { .. }
-                | Body::AccessBlobByCallback { .. }
-                | Body::SyncRead { .. }
-                | Body::CriticalSectionBegin { .. }
-                | Body::CriticalSectionEnd { .. }
-                | Body::LazyJobLauncher { .. } => {
-                    let work = Work { seq: at.seq, index, interval };
-                    exact.work.entry(at.stream).or_default().push(work);
-                }
+            } else if body.class() != Class::Records {
+                let work = Work { seq: at.seq, index, interval };
+                exact.work.entry(at.stream).or_default().push(work);
             }
             interval += 1;
         }
@@ -240,6 +224,7 @@ fn unused_records(rebuilt: &Rebuilt) -> HashSet<usize> {
     let awaited: HashSet<_> = instructions.clone().filter_map(|i| i.body.until()).collect();
     let records = instructions
         .zip(&rebuilt.sources)
-        .filter(|(i, _)| matches!(&i.body, Body::RecordEvent { at, .. } if !awaited.contains(at)));
+        .filter(|(i, _)| i.body.class() == Class::Records)
+        .filter(|(i, _)| i.body.at().is_some_and(|at| !awaited.contains(&at)));
     records.map(|(_, source)| *source).collect()
 }

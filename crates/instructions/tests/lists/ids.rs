@@ -6,7 +6,9 @@ use std::convert::Infallible;
 use proptest::prelude::*;
 
 use millstream_instructions::text::print_instruction;
-use millstream_instructions::{ArenaId, Body, Id, Instruction, Kind, Operand, Remap, Role};
+use millstream_instructions::{
+    Accesses, ArenaId, Body, Class, Id, Instruction, Kind, Operand, Remap, Role,
+};
 use millstream_types::{
     CallbackId, EventId, ListId, OpId, Origin, Point, ReadId, StreamId, TensorId,
 };
@@ -166,6 +168,47 @@ proptest! {
         if let Some((tensor, _)) = body.begins() {
             prop_assert!(all.contains(&(Id::Tensor(tensor), Role::Defines)));
         }
+        let awaited: Vec<(Id, Role)> =
+            body.awaited().iter().map(|p| (Id::Point(*p), Role::Awaits)).collect();
+        let awaits = all.iter().filter(|(_, role)| *role == Role::Awaits).copied();
+        prop_assert_eq!(awaited, awaits.collect::<Vec<_>>());
+        let named = [
+            body.op().map(|op| (Id::Op(op), Role::Uses)),
+            body.list().map(|list| (Id::List(list), Role::Uses)),
+            body.on().map(|stream| (Id::Stream(stream), Role::Uses)),
+            body.view_of().map(|tensor| (Id::Tensor(tensor), Role::Uses)),
+            body.ends().map(|tensor| (Id::Tensor(tensor), Role::Ends)),
+        ];
+        for id in named.into_iter().flatten() {
+            prop_assert!(all.contains(&id));
+        }
+        let counts = |is_one: fn(&Id) -> bool| all.iter().any(|(id, _)| is_one(id));
+        prop_assert_eq!(body.op().is_some(), counts(|id| matches!(id, Id::Op(_))));
+        prop_assert_eq!(body.list().is_some(), counts(|id| matches!(id, Id::List(_))));
+        prop_assert_eq!(body.on().is_some(), counts(|id| matches!(id, Id::Stream(_))));
+    }
+
+    #[test]
+    fn the_fields_of_a_kind_are_those_of_its_class(given in instruction()) {
+        let body = &given.body;
+        let class = body.class();
+        let defines_event = ids(body)
+            .iter()
+            .any(|(id, role)| matches!(id, Id::Event(_)) && *role == Role::Defines);
+        prop_assert_eq!(body.begins().is_some(), class == Class::Begins);
+        prop_assert_eq!(body.ends().is_some(), class == Class::Ends);
+        prop_assert_eq!(body.until().is_some() && body.via().is_some(), class == Class::Waits);
+        prop_assert_eq!(defines_event && body.via().is_none(), class == Class::Records);
+        let has_point = !matches!(
+            class,
+            Class::Begins | Class::Ends | Class::Observes | Class::Annotates
+        );
+        prop_assert_eq!(body.at().is_some(), has_point);
+        let is_used = body.kind().accesses() != Accesses::Nothing;
+        prop_assert!(is_used || body.operands().is_empty());
+        prop_assert_eq!(is_used, matches!(class, Class::Computes | Class::Orders));
+        prop_assert!(body.op().is_none() || class == Class::Computes);
+        prop_assert!(body.list().is_none() || class == Class::Computes);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use millstream_instructions::{Body, Instruction, InstructionList};
+use millstream_instructions::{Body, Class, Instruction, InstructionList};
 use millstream_ops::collective::{self, Channel, Numbering, ProcessGroup};
 use millstream_types::{Attrs, Origin, Point, TensorId, TensorSpec};
 
@@ -159,39 +159,31 @@ impl Graph {
         Instruction { body, origin }: &Instruction,
     ) {
         let mut before = scope.fences.clone();
-        match body {
-            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
-                scope.specs.insert(*tensor, TensorSpec::clone(spec));
-                return;
+        match body.class() {
+            Class::Begins => {
+                scope.specs.extend(body.begins().map(|(tensor, spec)| (tensor, spec.clone())));
             }
-            Body::ReleaseTensor { .. } | Body::SoftSyncStream { .. } => return,
-            Body::HostObserved { points } => {
-                before.extend(points.iter().filter_map(|point| scope.points.get(point)));
+            Class::Observes => {
+                before.extend(body.awaited().iter().filter_map(|point| scope.points.get(point)));
                 let node = self.node(walk, scope, index, before, "a wait of the host", origin);
                 scope.fences = vec![node];
                 return;
             }
-            Body::StreamWait { until, .. } | Body::StreamWaitEvent { until, .. } => {
-                if !scope.points.contains_key(until) && until.seq > 0 {
-                    // The half of a wait on the device that records an event on the other stream.
-                    let mut record = scope.fences.clone();
-                    record.extend(scope.tails.get(&until.stream.0));
-                    let node = self.node(walk, scope, index, record, "a record", origin);
-                    scope.take(*until, node);
+            Class::Waits => {
+                for &until in body.awaited() {
+                    if !scope.points.contains_key(&until) && until.seq > 0 {
+                        // The half of a wait on the device that records an event on the other
+                        // stream.
+                        let mut record = scope.fences.clone();
+                        record.extend(scope.tails.get(&until.stream.0));
+                        let node = self.node(walk, scope, index, record, "a record", origin);
+                        scope.take(until, node);
+                    }
+                    before.extend(scope.points.get(&until));
                 }
-                before.extend(scope.points.get(until));
             }
-            Body::Barrier { .. } | Body::GlobalSync { .. } => {
-                before.extend(scope.tails.values().copied());
-            }
-            Body::OpCall { .. }
-            | Body::TouchTensors { .. }
-            | Body::RecordEvent { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => {}
+            Class::Fences => before.extend(scope.tails.values().copied()),
+            Class::Ends | Class::Annotates | Class::Computes | Class::Orders | Class::Records => {}
         }
         let Some(at) = body.at() else { return };
         before.extend(scope.tails.get(&at.stream.0));
@@ -212,7 +204,7 @@ impl Graph {
             self.nodes[node].what = format!("global_sync() at {origin}");
             self.join(node, place, RankCall::barrier(), walk.rank, self.ranks);
         }
-        if let Body::Barrier { .. } | Body::GlobalSync { .. } = body {
+        if body.class() == Class::Fences {
             scope.fences = vec![node];
         }
         if let Body::LazyJobLauncher { list, .. } = body

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, InstructionList, Operand};
+use millstream_instructions::{Accesses, Body, InstructionList, Operand};
 use millstream_ops::fused::{FUSED, Program};
 use millstream_ops::{collective, fused};
 use millstream_types::{Access, Attrs, OpId, Point, StreamId, TensorId, TensorSpec, WorkKind};
@@ -149,57 +149,44 @@ impl Reader<'_> {
     }
 
     fn instruction(&mut self, index: usize, body: &Body) -> Result<(), String> {
-        let kind = body.kind().name();
-        match body {
-            Body::OpCall { at, op, operands, attrs, .. } => {
-                self.call(index, *at, *op, operands, attrs.as_deref())?;
-            }
-            Body::AllocateTensor { tensor, spec, placement, .. } => {
-                let content = self.number(Node::Undefined, index);
-                let storage = self.storages.len();
-                self.storages.push(Storage { content, bytes: placement.size });
-                self.tensors.insert(*tensor, (storage, (**spec).clone()));
-            }
-            Body::ViewTensor { tensor, of, spec } => {
-                let (storage, _) = self.tensor(*of)?;
-                self.tensors.insert(*tensor, (storage, (**spec).clone()));
-            }
-            Body::AccessBlobByCallback { at, operand, callback } => {
-                let name = format!("{kind} {callback}");
-                let value = self.operation(name.clone(), &[*operand], index)?;
-                self.side_effect(name, value, *at, index);
-            }
-            Body::SyncRead { at, operand, into } => {
-                let operand = Operand { access: Access::Read, ..*operand };
-                let value = self.operation(kind.to_owned(), &[operand], index)?;
-                self.side_effect(format!("{kind} into {into}"), value, *at, index);
-            }
-            Body::CriticalSectionBegin { at, operands }
-            | Body::CriticalSectionEnd { at, operands } => {
-                let read = |o: &Operand| Operand { access: Access::Read, ..*o };
-                let operands: Vec<Operand> = operands.iter().map(read).collect();
-                let value = self.operation(kind.to_owned(), &operands, index)?;
-                self.side_effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
-            }
-            Body::LazyJobLauncher { at, list, operands, attrs } => {
-                let name = operation_name(&format!("{kind} {list}"), attrs.as_deref());
-                let value = self.operation(name.clone(), operands, index)?;
-                let name = format!("{name} on {}", self.key(at.stream)?);
-                self.side_effect(name, value, *at, index);
-            }
-            Body::GlobalSync { at } => {
-                let value = self.operation(kind.to_owned(), &[], index)?;
-                self.side_effect(format!("{kind} on {}", self.key(at.stream)?), value, *at, index);
-            }
-            // They order, or begin and end names.
-            Body::ReleaseTensor { .. }
-            | Body::TouchTensors { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::RecordEvent { .. }
-            | Body::StreamWaitEvent { .. }
-            | Body::StreamWait { .. }
-            | Body::Barrier { .. }
-            | Body::HostObserved { .. } => {}
+        if let Some((tensor, spec)) = body.begins() {
+            let storage = match body.view_of() {
+                Some(of) => self.tensor(of)?.0,
+                None => {
+                    let content = self.number(Node::Undefined, index);
+                    let bytes = body.placement().map_or(0, |p| p.size);
+                    self.storages.push(Storage { content, bytes });
+                    self.storages.len() - 1
+                }
+            };
+            self.tensors.insert(tensor, (storage, spec.clone()));
+        }
+        let Some(at) = body.at() else { return Ok(()) };
+        if let Body::OpCall { op, operands, attrs, .. } = body {
+            self.call(index, at, *op, operands, attrs.as_deref())?;
+        } else if body.kind().has_side_effect() {
+            let kind = body.kind().name();
+            let on_stream =
+                |name: &str| Ok::<_, String>(format!("{name} on {}", self.key(at.stream)?));
+            let (name, effect) = match body {
+                Body::AccessBlobByCallback { callback, .. } => {
+                    let name = format!("{kind} {callback}");
+                    (name.clone(), name)
+                }
+                Body::SyncRead { into, .. } => (kind.to_owned(), format!("{kind} into {into}")),
+                Body::LazyJobLauncher { list, attrs, .. } => {
+                    let name = operation_name(&format!("{kind} {list}"), attrs.as_deref());
+                    let effect = on_stream(&name)?;
+                    (name, effect)
+                }
+                _ => (kind.to_owned(), on_stream(kind)?),
+            };
+            let uses = body.operands().iter().map(|o| match body.kind().accesses() {
+                Accesses::Reads | Accesses::Holds => Operand { access: Access::Read, ..*o },
+                Accesses::Stated | Accesses::Nothing => *o,
+            });
+            let value = self.operation(name, &uses.collect::<Vec<_>>(), index)?;
+            self.side_effect(effect, value, at, index);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use millstream_instructions::{Body, Kind};
+use millstream_instructions::Kind;
 use millstream_types::overdue::{Overdue, StreamProgress, Waiting};
 use millstream_types::{Error, OpId, Origin, Point, Result, StreamId, StreamKey};
 
@@ -154,9 +154,8 @@ impl Watchdog {
             Task::Run(instruction) => {
                 let (body, origin) = (&instruction.body, instruction.origin.clone());
                 let Some(at) = body.at() else { return };
-                let op = if let Body::OpCall { op, .. } = body { Some(*op) } else { None };
                 let until = body.until().map(|until| (until, Milestone::Completed));
-                stream.submit(at.seq, body.kind().name(), op, origin, until);
+                stream.submit(at.seq, body.kind().name(), body.op(), origin, until);
             }
         }
         let done = self.tables.points.stream(task.stream()).completed();

@@ -99,30 +99,13 @@ fn check_signatures(list: &InstructionList, ops: &OpRegistry) -> Result<()> {
     let mut specs: HashMap<TensorId, TensorSpec> =
         list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect();
     for instruction in &list.instructions {
-        match &instruction.body {
-            Body::AllocateTensor { tensor, spec, .. } | Body::ViewTensor { tensor, spec, .. } => {
-                specs.insert(*tensor, (**spec).clone());
-            }
-            Body::OpCall { op, operands, attrs, workspace, .. } => {
-                let name = list.ops.name(*op);
-                let workspace = workspace.as_ref().map_or(0, |p| p.size);
-                check_call(ops, name, operands, attrs.as_deref(), workspace, &specs)
-                    .map_err(|e| e.at(&instruction.origin))?;
-            }
-            Body::ReleaseTensor { .. }
-            | Body::TouchTensors { .. }
-            | Body::SyncRead { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::RecordEvent { .. }
-            | Body::StreamWaitEvent { .. }
-            | Body::StreamWait { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::HostObserved { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. } => {}
+        let body = &instruction.body;
+        specs.extend(body.begins().map(|(tensor, spec)| (tensor, spec.clone())));
+        if let Body::OpCall { op, operands, attrs, workspace, .. } = body {
+            let name = list.ops.name(*op);
+            let workspace = workspace.as_ref().map_or(0, |p| p.size);
+            check_call(ops, name, operands, attrs.as_deref(), workspace, &specs)
+                .map_err(|e| e.at(&instruction.origin))?;
         }
     }
     Ok(())

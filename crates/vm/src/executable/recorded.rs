@@ -176,11 +176,10 @@ pub(super) fn outputs_of(
     let mut root_of: HashMap<TensorId, TensorId> = HashMap::new();
     let mut made: HashMap<TensorId, usize> = HashMap::new();
     for (index, instruction) in list.instructions.iter().enumerate() {
-        if let Body::ViewTensor { tensor, of, .. } = &instruction.body {
-            let root = root_of.get(of).copied().unwrap_or(*of);
-            root_of.insert(*tensor, root);
-        } else if let Body::AllocateTensor { tensor, .. } = &instruction.body {
-            made.insert(*tensor, index);
+        let Some((tensor, _)) = instruction.body.begins() else { continue };
+        match instruction.body.view_of() {
+            Some(of) => drop(root_of.insert(tensor, root_of.get(&of).copied().unwrap_or(of))),
+            None => drop(made.insert(tensor, index)),
         }
     }
     let mut externals: HashMap<TensorId, usize> =

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_instructions::{Body, Priority};
+use millstream_instructions::{Class, Priority};
 use millstream_types::{Point, StreamId, StreamKey};
 
 use crate::emission::cancel::CancelScope;
@@ -181,28 +181,18 @@ impl Graph {
                 self.finished += 1;
             }
             Task::Gate(id, point, milestone) => self.gate(id, (point, milestone), context),
-            Task::Run(instruction) => match instruction.body {
-                Body::StreamWaitEvent { at, until, .. } | Body::StreamWait { at, until, .. } => {
-                    self.wait(at, until, context);
+            Task::Run(instruction) => {
+                let body = &instruction.body;
+                match (body.class(), body.at(), body.until()) {
+                    (Class::Waits, Some(at), Some(until)) => self.wait(at, until, context),
+                    (Class::Records, Some(at), _) => self.record(at, context),
+                    (_, Some(at), _) => {
+                        self.work(at.stream, at.seq, Task::Run(instruction), context);
+                    }
+                    // It took effect when it was emitted.
+                    (_, None, _) => {}
                 }
-                Body::RecordEvent { at, .. } => self.record(at, context),
-                Body::OpCall { at, .. }
-                | Body::TouchTensors { at, .. }
-                | Body::Barrier { at }
-                | Body::GlobalSync { at }
-                | Body::AccessBlobByCallback { at, .. }
-                | Body::SyncRead { at, .. }
-                | Body::CriticalSectionBegin { at, .. }
-                | Body::CriticalSectionEnd { at, .. }
-                | Body::LazyJobLauncher { at, .. } => {
-                    self.work(at.stream, at.seq, Task::Run(instruction), context);
-                }
-                Body::AllocateTensor { .. }
-                | Body::ViewTensor { .. }
-                | Body::ReleaseTensor { .. }
-                | Body::SoftSyncStream { .. }
-                | Body::HostObserved { .. } => {}
-            },
+            }
             Task::Launch(_) | Task::BeginLaunch(_) | Task::Play { .. } | Task::EndLaunch(_) => {
                 unreachable!("launches and tapes run in the order of their streams")
             }

@@ -117,11 +117,7 @@ impl Tables {
                 shape: slot.spec.shape().into(),
             })
         };
-        let op = if let millstream_instructions::Body::OpCall { op, .. } = body {
-            self.ops.get(*op)
-        } else {
-            None
-        };
+        let op = body.op().and_then(|op| self.ops.get(op));
         self.note_failure(Failure {
             cause,
             message,

@@ -90,21 +90,7 @@ impl Task {
         match body {
             Body::StreamWaitEvent { at, until, via } => Task::Wait { at, until, via, origin },
             Body::RecordEvent { at, event } => Task::RecordEvent { at, event, origin },
-            body @ (Body::OpCall { .. }
-            | Body::AllocateTensor { .. }
-            | Body::ViewTensor { .. }
-            | Body::ReleaseTensor { .. }
-            | Body::TouchTensors { .. }
-            | Body::SoftSyncStream { .. }
-            | Body::StreamWait { .. }
-            | Body::Barrier { .. }
-            | Body::GlobalSync { .. }
-            | Body::HostObserved { .. }
-            | Body::AccessBlobByCallback { .. }
-            | Body::SyncRead { .. }
-            | Body::CriticalSectionBegin { .. }
-            | Body::CriticalSectionEnd { .. }
-            | Body::LazyJobLauncher { .. }) => Task::Run(Box::new(Instruction { body, origin })),
+            body => Task::Run(Box::new(Instruction { body, origin })),
         }
     }
 

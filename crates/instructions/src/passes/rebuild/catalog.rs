@@ -8,7 +8,6 @@ use crate::catalog::{StreamCatalog, StreamFacts};
 use crate::instruction::Via;
 use crate::list::{InstructionList, StreamDecl};
 use crate::passes::rebuild::plan::Plan;
-use crate::table::Body;
 
 /// A catalog of the streams that a list declares.
 pub(in crate::passes) struct ListCatalog {
@@ -23,9 +22,8 @@ impl ListCatalog {
     pub(in crate::passes) fn of(list: &InstructionList, plan: &Plan<'_>) -> ListCatalog {
         let mut by_device = HashMap::new();
         for instruction in &list.instructions {
-            if let Body::StreamWaitEvent { at, until, via } | Body::StreamWait { at, until, via } =
-                &instruction.body
-            {
+            let body = &instruction.body;
+            if let (Some(at), Some(until), Some(via)) = (body.at(), body.until(), body.via()) {
                 let key = |s: StreamId| list.streams[s.index()].key.clone();
                 let device = matches!(via, Via::Device(_));
                 by_device.insert((key(at.stream), key(until.stream)), device);

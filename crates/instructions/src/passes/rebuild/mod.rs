@@ -47,7 +47,7 @@ use millstream_types::{DeviceId, Error, Point, Result, StreamId, TensorId};
 
 use crate::builder::{Builder, BuilderConfig, SectionId, SyncPolicy, TensorRef};
 use crate::frontier::Frontier;
-use crate::instruction::{Effect, Placement, Via};
+use crate::instruction::{Class, Placement, Via};
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
 use crate::passes::placement::{self, Owner};
@@ -156,7 +156,7 @@ impl<'a> Emitter<'a> {
                 return Err(Error::List { message });
             }
         }
-        let is_annotation = |i: &Instruction| i.body.effect() == Effect::Annotates;
+        let is_annotation = |i: &Instruction| i.body.class() == Class::Annotates;
         let annotated = list.instructions.iter().any(is_annotation);
         let mut emitter = Emitter {
             facts,

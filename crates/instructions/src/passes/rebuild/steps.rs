@@ -6,7 +6,7 @@ use millstream_types::{Access, Error, Origin, Point, Result, StreamId, StreamMod
 
 use crate::builder::{Launch, LaunchOperand, Outcome, SectionId, StatedCall, TensorRef};
 use crate::frontier::Frontier;
-use crate::instruction::{Effect, Operand};
+use crate::instruction::{Class, Operand};
 use crate::passes::placement::Owner;
 use crate::passes::rebuild::Emitter;
 use crate::passes::rebuild::order::Passed;
@@ -52,52 +52,34 @@ impl<'a> Emitter<'a> {
     pub(super) fn emit(&mut self, step: &Step<'_>) -> Result<()> {
         let body = &*step.body;
         self.sink.source = step.index;
-        match body {
-            Body::AllocateTensor { on, tensor, .. } => {
-                let stream = self.stream(step, *on);
-                let (points, origin) = (self.points_before(step), self.origin(step));
-                self.builder.wait_points(&mut self.sink, stream, &points, origin)?;
-                self.begin(*tensor, stream, step.index)?;
-            }
-            Body::ViewTensor { tensor, .. } => {
-                self.begin(*tensor, StreamId(0), step.index)?;
-            }
-            Body::ReleaseTensor { tensor } => self.release(*tensor, step.index)?,
-            Body::HostObserved { points } => {
-                let mut new = Frontier::new();
-                for &point in points {
-                    if self.plan.reordered {
-                        // All of the stream so far.
-                        new.join(&self.passed[point.stream.index()]);
-                    } else if let Some(point) = self.new_point(point) {
-                        new.add(point);
-                    }
+        match (body.class(), body.at()) {
+            (Class::Begins, _) => {
+                // A view lies where its base does.
+                let mut stream = StreamId(0);
+                if let Some(on) = body.on() {
+                    stream = self.stream(step, on);
+                    let (points, origin) = (self.points_before(step), self.origin(step));
+                    self.builder.wait_points(&mut self.sink, stream, &points, origin)?;
                 }
-                let mut knows = Frontier::new();
-                new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
-                // What was known of side effects through calls that are gone.
-                for effect in self.points_before(step) {
-                    if !knows.covers(effect) {
-                        new.add(effect);
-                    }
+                if let Some((tensor, _)) = body.begins() {
+                    self.begin(tensor, stream, step.index)?;
                 }
-                new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
-                let new: Vec<Point> = new.iter().collect();
-                let origin = self.origin(step);
-                self.builder.observe(&mut self.sink, &new, origin);
-                let (index, at, fenced) = (step.index, None, 0);
-                self.side_effects.push(Passed { index, at, knows, fenced });
             }
-            Body::SoftSyncStream { .. } => {}
-            Body::RecordEvent { at, .. } => {
-                if self.waits != Waits::Needed && self.recorded.contains(at) {
+            (Class::Ends, _) => {
+                if let Some(tensor) = body.ends() {
+                    self.release(tensor, step.index)?;
+                }
+            }
+            (Class::Observes, _) => self.observe(step, body.awaited()),
+            (Class::Records, Some(at)) => {
+                if self.waits != Waits::Needed && self.recorded.contains(&at) {
                     self.record(step, self.stream(step, at.stream))?;
                 }
                 self.note(step, None);
             }
-            Body::StreamWaitEvent { at, until, .. } | Body::StreamWait { at, until, .. } => {
+            (Class::Waits, Some(at)) => {
                 if self.waits != Waits::Needed
-                    && let Some(until) = self.new_point(*until)
+                    && let Some(until) = body.until().and_then(|until| self.new_point(until))
                 {
                     let stream = self.stream(step, at.stream);
                     let origin = self.origin(step);
@@ -115,18 +97,10 @@ impl<'a> Emitter<'a> {
                 }
                 self.note(step, None);
             }
-            Body::OpCall { at, .. }
-            | Body::TouchTensors { at, .. }
-            | Body::Barrier { at }
-            | Body::GlobalSync { at }
-            | Body::AccessBlobByCallback { at, .. }
-            | Body::SyncRead { at, .. }
-            | Body::CriticalSectionBegin { at, .. }
-            | Body::CriticalSectionEnd { at, .. }
-            | Body::LazyJobLauncher { at, .. } => {
+            (Class::Computes | Class::Orders | Class::Fences, Some(at)) => {
                 let stream = self.stream(step, at.stream);
                 // A barrier comes after everything as it is.
-                if body.effect() != Effect::Fences {
+                if body.class() != Class::Fences {
                     let edges = self.edges(step, stream);
                     let mut points = self.points_before(step);
                     points.retain(|p| p.stream != stream && !edges.covers(*p));
@@ -148,8 +122,37 @@ impl<'a> Emitter<'a> {
                     self.record(step, stream)?;
                 }
             }
+            // An annotation is made anew, and nothing else is without a point.
+            (Class::Annotates, _) | (_, None) => {}
         }
         Ok(())
+    }
+
+    /// Has the host observe what stands for these old points.
+    fn observe(&mut self, step: &Step<'_>, points: &[Point]) {
+        let mut new = Frontier::new();
+        for &point in points {
+            if self.plan.reordered {
+                // All of the stream so far.
+                new.join(&self.passed[point.stream.index()]);
+            } else if let Some(point) = self.new_point(point) {
+                new.add(point);
+            }
+        }
+        let mut knows = Frontier::new();
+        new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
+        // What was known of side effects through calls that are gone.
+        for effect in self.points_before(step) {
+            if !knows.covers(effect) {
+                new.add(effect);
+            }
+        }
+        new.iter().for_each(|p| _ = knows.join(&self.builder.passed_with(p)));
+        let new: Vec<Point> = new.iter().collect();
+        let origin = self.origin(step);
+        self.builder.observe(&mut self.sink, &new, origin);
+        let (index, at, fenced) = (step.index, None, 0);
+        self.side_effects.push(Passed { index, at, knows, fenced });
     }
 
     /// Records an event on `stream`, for waits that follow.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use millstream_types::{Result, StreamId, TensorId};
 
+use crate::instruction::Class;
 use crate::passes::facts::Facts;
 use crate::passes::rebuild::Emitter;
 use crate::passes::rebuild::plan::Step;
@@ -14,11 +15,7 @@ impl Emitter<'_> {
     pub(super) fn tight(&mut self) -> Result<()> {
         let lifetimes = TightLifetimes::of(self.facts, &self.plan.steps);
         for (k, step) in self.plan.steps.iter().enumerate() {
-            let lifetimes_only = matches!(
-                &*step.body,
-                Body::AllocateTensor { .. } | Body::ViewTensor { .. } | Body::ReleaseTensor { .. }
-            );
-            if lifetimes_only {
+            if matches!(step.body.class(), Class::Begins | Class::Ends) {
                 continue;
             }
             for &(index, tensor) in lifetimes.begin.get(&k).into_iter().flatten() {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use millstream_instructions::{Body, InstructionList, Placement, Via};
+use millstream_instructions::{InstructionList, Placement, Via};
 use millstream_types::{
     AttrValue, Attrs, Error, EventId, Point, Result, ScalarUse, StreamId, TensorId, TensorSpec,
 };
@@ -84,10 +84,9 @@ pub(super) struct Known {
 
 /// Returns the events that a list waits for on a device.
 pub(super) fn on_device(list: &InstructionList) -> HashSet<EventId> {
-    let waits = list.instructions.iter().filter_map(|instruction| match &instruction.body {
-        Body::StreamWaitEvent { via: Via::Device(event), .. }
-        | Body::StreamWait { via: Via::Device(event), .. } => Some(*event),
-        _ => None,
+    let waits = list.instructions.iter().filter_map(|instruction| match instruction.body.via() {
+        Some(Via::Device(event)) => Some(event),
+        Some(Via::Host) | None => None,
     });
     waits.collect()
 }

@@ -91,10 +91,7 @@ impl Compiler<'_> {
         self.tape_of.extend(tapes);
         let all = |at: Point| Point::new(StreamId(first + at.stream.0), at.seq);
         for instruction in &list.instructions {
-            self.awaited.extend(instruction.body.until().map(all));
-            if let Body::HostObserved { points } = &instruction.body {
-                self.awaited.extend(points.iter().copied().map(all));
-            }
+            self.awaited.extend(instruction.body.awaited().iter().copied().map(all));
         }
         Ok(first)
     }
