@@ -179,7 +179,7 @@ impl Tensor {
         }
         let tensor = self.resolved().ok()?;
         let emission = self.0.made_on.machine.shared.lock().ok()?;
-        emission.router.slot(tensor.id).map(|slot| slot.storage)
+        emission.builder.storage_number(tensor).ok()
     }
 
     pub(crate) fn made_on(&self) -> &Stream {
@@ -393,8 +393,9 @@ impl Tensor {
         let at = |e: millstream_types::Error| e.at(&origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
         let tensor = self.resolved().map_err(at)?;
-        let emission = machine.lock().map_err(at)?;
+        let mut emission = machine.lock().map_err(at)?;
         let last = emission.builder.last_write(tensor).map_err(at)?;
+        emission.builder.watch(tensor).map_err(at)?;
         let storage = emission.router.slot(tensor.id).map(|slot| slot.storage);
         drop(emission);
         Ok(Completion::of_storage(machine.clone(), last, storage))
