@@ -5,7 +5,6 @@
 //! the checker accepts it.
 
 mod abandoned_waiters;
-mod auto_capture;
 mod barrier;
 mod batch;
 mod cancel;

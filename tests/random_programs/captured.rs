@@ -1,5 +1,5 @@
-//! Random functions, traced, and random loops, captured automatically: they give the bits of the
-//! same calls made one by one, or the same poison.
+//! Random functions, traced: they give the bits of the same calls made one by one, or the same
+//! poison.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -49,71 +49,49 @@ fn eager(program: &Program) -> Outcome {
 }
 
 /// Most steps are calls; the others cannot be captured.
-fn programs(
-    length: std::ops::Range<usize>,
-    runs: std::ops::Range<usize>,
-) -> impl Strategy<Value = Program> {
+fn programs() -> impl Strategy<Value = Program> {
     let kind = prop_oneof![200 => 0..12u8, 40 => 18..20u8, 1 => 12..18u8];
     let step = (kind, any::<u8>(), any::<u8>(), any::<u8>());
-    let steps = proptest::collection::vec(step, length);
+    let steps = proptest::collection::vec(step, 1..25);
     let flags = (any::<u8>(), any::<bool>(), any::<bool>());
-    (steps, 1usize..=8, runs, flags).prop_map(|(steps, streams, runs, flags)| {
+    (steps, 1usize..=8, 2usize..6, flags).prop_map(|(steps, streams, runs, flags)| {
         let (pools, on_sim, chained) = flags;
         let steps: Vec<Step> = steps;
         Program { steps, streams, pools, runs, on_sim, chained }
     })
 }
 
-/// Checks that random programs, run by `captured`, give what calls one by one give. It returns how
-/// often it replayed, which must be often enough.
-fn check(
-    programs: impl Strategy<Value = Program>,
-    captured: impl Fn(&Program, &Way) -> (Outcome, u64),
-) {
+/// Makes the calls of a program by a traced function. Returns also how often it replayed.
+fn traced(program: &Program, way: &Way) -> (Outcome, u64) {
+    let machine = open(way, None);
+    let mut replays = 0;
+    let got = outcome(&machine, program, None, |w| {
+        let (w, inner, own) = (w.clone(), machine.clone(), program.clone());
+        let function = move |inputs: &[Tensor], _: &Attrs| {
+            Ok(body(&inner, &own, [&w, &inputs[0], &inputs[1]]))
+        };
+        let traced = machine.traced(function);
+        let replays = &mut replays;
+        Box::new(move |[x, y], _| {
+            let made = with_origin(&origin_of(0, 0), || traced.call(&[x, y]).run().unwrap());
+            *replays = traced.report().replays;
+            made
+        })
+    });
+    (got, replays)
+}
+
+#[test]
+fn traced_functions_give_the_results_of_calls() {
     let replays = AtomicU64::new(0);
     let config = config();
     let cases = u64::from(config.cases);
-    let result = TestRunner::new(config).run(&(programs, ways()), |(program, way)| {
-        let (got, replayed) = captured(&program, &way);
+    let result = TestRunner::new(config).run(&(programs(), ways()), |(program, way)| {
+        let (got, replayed) = traced(&program, &way);
         replays.fetch_add(replayed, Relaxed);
         compare(&Way { passes: vec![Pass::Fuse], ..way }, &got, &eager(&program))
     });
     result.unwrap_or_else(|error| panic!("{error}"));
     let replays = replays.into_inner();
     assert!(replays >= cases / 2, "only {replays} replays in {cases} cases");
-}
-
-#[test]
-fn traced_functions_give_the_results_of_calls() {
-    check(programs(1..25, 2..6), |program, way| {
-        let machine = open(way, None);
-        let mut replays = 0;
-        let got = outcome(&machine, program, None, |w| {
-            let (w, inner, own) = (w.clone(), machine.clone(), program.clone());
-            let function = move |inputs: &[Tensor], _: &Attrs| {
-                Ok(body(&inner, &own, [&w, &inputs[0], &inputs[1]]))
-            };
-            let traced = machine.traced(function);
-            let replays = &mut replays;
-            Box::new(move |[x, y], _| {
-                let made = with_origin(&origin_of(0, 0), || traced.call(&[x, y]).run().unwrap());
-                *replays = traced.report().replays;
-                made
-            })
-        });
-        (got, replays)
-    });
-}
-
-#[test]
-fn automatic_captures_give_the_results_of_calls() {
-    check(programs(16..40, 6..12), |program, way| {
-        let way = Way { auto_capture: true, ..way.clone() };
-        let machine = open(&way, None);
-        let got = outcome(&machine, program, None, |w| {
-            let (w, machine) = (w.clone(), &machine);
-            Box::new(move |[x, y], _| body(machine, program, [&w, x, y]))
-        });
-        (got, machine.auto_capture_report().unwrap().replays)
-    });
 }

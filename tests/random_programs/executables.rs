@@ -44,8 +44,6 @@ pub(crate) struct Way {
     pub(crate) launchers: usize,
     /// Whether a simulated device waits for events by itself.
     pub(crate) direct_waits: bool,
-    /// Whether the machine captures by itself.
-    pub(crate) auto_capture: bool,
 }
 
 /// The content of a tensor, or the step whose failure has poisoned it.
@@ -91,7 +89,6 @@ pub(crate) fn open(way: &Way, plan: Option<&FaultPlan>) -> Machine {
         .driver(way.driver)
         .simulation(simulation)
         .host_workers(3)
-        .auto_capture(way.auto_capture)
         .threads(1);
     add_op(&mut config, "fail", |_| anyhow::bail!("broken on purpose"));
     Machine::new(config).unwrap()
@@ -218,7 +215,6 @@ impl Way {
         instances: 1,
         launchers: 1,
         direct_waits: true,
-        auto_capture: false,
     };
 }
 
@@ -246,7 +242,6 @@ pub(crate) fn ways() -> impl Strategy<Value = Way> {
             instances,
             launchers,
             direct_waits,
-            auto_capture: false,
         },
     )
 }

@@ -1,4 +1,4 @@
-//! The typed front under captures: traced functions, automatic capture, recorded lists.
+//! The typed front under captures: traced functions, recorded lists.
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -36,37 +36,6 @@ fn a_traced_function_replays_methods() {
     assert_eq!(replayed, eager(5));
     let report = traced.report();
     assert_eq!((report.captures, report.replays), (1, 4), "{report}");
-}
-
-#[test]
-fn automatic_capture_holds_methods() {
-    let config = MachineConfig::default().auto_capture(true);
-    let m = Machine::new(config).unwrap();
-    let (x, w) = inputs(&m);
-    // At least 16 calls make a sequence.
-    let rounds: Vec<Tensor> = (0..40)
-        .map(|_| {
-            let mut last = step(&x, &w).unwrap();
-            for _ in 0..12 {
-                last = (&last * 1.5).unwrap().tanh().unwrap();
-            }
-            last
-        })
-        .collect();
-    let report = m.auto_capture_report().unwrap();
-    let got = rounds[39].to_vec::<f32>().unwrap();
-    let n = inline();
-    let (x, w) = inputs(&n);
-    let mut expected = Vec::new();
-    for _ in 0..40 {
-        let mut last = step(&x, &w).unwrap();
-        for _ in 0..12 {
-            last = (&last * 1.5).unwrap().tanh().unwrap();
-        }
-        expected = last.to_vec::<f32>().unwrap();
-    }
-    assert_eq!(got, expected);
-    assert!(report.replays > 0, "{report}");
 }
 
 #[test]

@@ -227,7 +227,7 @@ pub(crate) const FOLDERS: &[Folders] = &[Folders {
         "api",
     ],
     upward: &[
-        ("capture", "api", 24),
+        ("capture", "api", 14),
         ("capture", "gradient", 4),
         ("capture", "tensor", 3),
         ("driver", "emission", 3),

@@ -97,7 +97,6 @@ pub(crate) fn run(
     let list = report.list.as_ref().or(report.times.as_ref().map(|times| &times.list));
     report.names = list.map(|list| names(program, options, list)).unwrap_or_default();
     report.graphs = replayed.map_or_else(Vec::new, |replayed| replayed.executable.graphs());
-    report.auto_capture = machine.auto_capture_report();
     report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
 }
@@ -227,7 +226,7 @@ fn known_list_of(
     lowered: &Lowered,
     options: &RunOptions,
 ) -> Result<Option<InstructionList>, RunError> {
-    if options.machine.auto_capture || options.memory_limit.is_some() {
+    if options.memory_limit.is_some() {
         return Ok(None);
     }
     let policies = &options.policies().map_err(|e| RunError::whole(program, &e))?;

@@ -11,7 +11,7 @@ use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
 use millstream_types::overdue::StreamProgress;
 use millstream_types::{DType, Failure, Origin, StreamKey, TensorId, TensorSpec};
-use millstream_vm::{AutoCaptureReport, GraphStatus, RunTimes, Schedule};
+use millstream_vm::{GraphStatus, RunTimes, Schedule};
 
 /// The results and costs of a run. Counts are those of the first run, including the reads of its
 /// outputs and without the creation of the program's tensors.
@@ -50,8 +50,6 @@ pub struct RunReport {
     pub names: Names,
     /// How the program's executable was launched on devices with graphs, if it was replayed.
     pub graphs: Vec<GraphStatus>,
-    /// What automatic capture found and replayed in all runs, if the machine has it.
-    pub auto_capture: Option<AutoCaptureReport>,
     /// The schedule of a simulated run, up to its end or its first failure.
     pub schedule: Option<Schedule>,
     /// The counts of the trace's nodes, if it was imported.

@@ -60,7 +60,7 @@ pub use api::machine::{
     StreamOptions,
 };
 pub use api::prepared::{Prepared, TensorHandle};
-pub use capture::{AutoCaptureReport, CaptureLimits, Traced, TracedCall, TracedReport};
+pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
 pub use driver::{Schedule, Simulation};
 pub use emission::cancel::Cancellation;
 pub use emission::origin::with_origin;

@@ -11,7 +11,6 @@
 //! | `eager` | call by call, with a worker thread |
 //! | `eager inline` | call by call, on the caller's thread |
 //! | `replayed`, `replayed inline` | as a compiled executable, launched once for each step |
-//! | `captured`, `captured inline` | call by call, with what the machine captures by itself |
 //! | `PyTorch calls` | the same calls in eager PyTorch, by `tools/replay.py`, without autograd |
 //! | `PyTorch modules` | the modules from which the trace was recorded, by `tools/modules.py` |
 //!
@@ -99,17 +98,12 @@ const LONG_STEP: f64 = 1.0;
 /// The seconds that a row's share of a round takes at least, for short steps.
 const ROUND: f64 = 0.05;
 
-/// How the machine runs a program: call by call, compiled, or call by call with what the machine
-/// captures by itself.
+/// How the machine runs a program: call by call, or compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Eager,
     Replayed,
-    Captured,
 }
-
-/// How often the outputs of automatic capture are checked: the later ones are those of replays.
-const CAPTURED_CHECKS: usize = 5;
 
 /// A row of the result.
 #[derive(Clone, Debug, Serialize)]
@@ -232,20 +226,13 @@ fn case(args: &TracesArgs, path: &Path, helpers: &mut [(Script, Helper)]) -> Res
         }
         for way in &ways {
             let outputs = match way {
-                Way::Eager | Way::Captured => one.check(),
+                Way::Eager => one.check(),
                 Way::Replayed => one.check_launch(),
             };
             wrong(&outputs.with_context(shown)?)
                 .map_or(Ok(()), |why| bail!("{}: {way:?}: {why}", shown()))?;
         }
         timed.push((driver, ways, one));
-        let options = options.machine(|config| config.auto_capture(true));
-        let one = Timed::new(&program, &options).with_context(shown)?;
-        for _ in 0..CAPTURED_CHECKS {
-            wrong(&one.check().with_context(shown)?)
-                .map_or(Ok(()), |why| bail!("{}: {:?}: {why}", shown(), Way::Captured))?;
-        }
-        timed.push((driver, vec![Way::Captured], one));
     }
     let calls = timed.iter().find_map(|(.., one)| one.calls()).unwrap_or_default();
     let mut runners: Vec<Runner<'_>> = Vec::new();
@@ -255,7 +242,7 @@ fn case(args: &TracesArgs, path: &Path, helpers: &mut [(Script, Helper)]) -> Res
         for way in ways {
             let one = one.clone();
             let step = move || match way {
-                Way::Eager | Way::Captured => one.borrow().run(),
+                Way::Eager => one.borrow().run(),
                 Way::Replayed => one.borrow_mut().launch(),
             };
             let run = move |times| (0..times).map(|_| Ok(step()?.wall.as_secs_f64())).collect();
@@ -297,7 +284,6 @@ fn row_name(way: Way, driver: DriverKind) -> String {
     let way = match way {
         Way::Eager => "eager",
         Way::Replayed => "replayed",
-        Way::Captured => "captured",
     };
     match driver {
         DriverKind::Inline => format!("{way} inline"),

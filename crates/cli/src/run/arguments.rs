@@ -61,10 +61,6 @@ pub(crate) struct Arguments {
     /// With --replay and --emit: write the executable's list as it is after PASS
     #[arg(long, value_name = "PASS", requires_all = ["replay", "emit"])]
     emit_after: Option<Pass>,
-    /// Find repeated sequences of calls and replay them, without compiling the program first; with
-    /// --repeat, show what was found
-    #[arg(long, conflicts_with = "replay")]
-    auto_capture: bool,
     /// Most memory of each device, as in 512MiB [default: the device's own]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
@@ -195,7 +191,7 @@ impl Arguments {
         };
         let machine = |config: MachineConfig| {
             let config = config.driver(driver).sync(sync).check_memory(self.check_memory);
-            config.watchdog(self.watchdog).auto_capture(self.auto_capture)
+            config.watchdog(self.watchdog)
         };
         let options = RunOptions::default()
             .machine(machine)

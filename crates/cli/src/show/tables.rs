@@ -219,12 +219,6 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
         most(|r| r.wall),
         most(|r| r.reading),
     )?;
-    for (rank, report) in ran.ranks.iter().enumerate() {
-        if let Some(captured) = &report.auto_capture {
-            let lines = captured.to_string().replace('\n', "\n  ");
-            writeln!(out, "{}automatic capture:\n  {lines}", ran.name(rank, ""))?;
-        }
-    }
     Ok(())
 }
 

@@ -237,7 +237,6 @@ impl Batch<'_> {
     fn begin_entry(&mut self) -> Result<()> {
         self.end_entry();
         let shared = &self.machine.shared;
-        self.machine.end_sequence()?;
         let emission = shared.enter()?;
         let _guard = reentrancy::enter_batch(shared.tables.machine);
         // At most as many as may be pending.

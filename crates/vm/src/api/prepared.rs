@@ -143,7 +143,7 @@ impl CallBuilder<'_> {
         }
         let refs: SmallVec<[TensorRef; 4]> =
             inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
-        let mut emission = machine.lock()?;
+        let mut emission = machine.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
         let mut call = builder.prepare(op, &refs, &Arc::new(attrs)).map_err(at)?;
         call.priority = priority;
@@ -194,7 +194,7 @@ impl Prepared {
             gradient::check_unnoted(machine, "a prepared call", operands, &origin)
                 .map_err(|e| e.at(&origin))?;
         }
-        machine.emit(&origin, |e| {
+        machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             builder.call_prepared(router, stream.id, call, refs, &origin).map(Outcome::Done)

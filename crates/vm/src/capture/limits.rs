@@ -1,6 +1,6 @@
 //! The bounds of captures.
 
-/// The bounds of the captures of a traced function, or of a machine's automatic captures.
+/// The bounds of the captures of a traced function.
 ///
 /// ```
 /// # use millstream_vm::*;
@@ -11,7 +11,7 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureLimits {
-    /// The most captures: keys of a traced function, or sequences. The default is 16.
+    /// The most captures, one for each key of the function. The default is 16.
     pub entries: usize,
     /// The most bytes of private memory, of all executables together. The default is 1 GiB.
     pub bytes: u64,

@@ -27,9 +27,7 @@
 //! | `verification` | replays beside which the function runs |
 //! | `report` | counts and reasons |
 //! | `limits` | the bounds of captures |
-//! | `auto` | sequences that are found and replayed without a hint |
 
-mod auto;
 mod balance;
 mod draws;
 mod gradients;
@@ -44,15 +42,13 @@ mod session;
 mod traced;
 mod verification;
 
-pub use auto::AutoCaptureReport;
 pub use limits::CaptureLimits;
 pub use report::TracedReport;
 pub use traced::{Traced, TracedCall};
 
-pub(crate) use auto::{Auto, Begun, Deferred, is_out_of_memory};
 pub(crate) use draws::{draw, numbers, recording, refuse_generator};
 pub(crate) use note::Step;
 pub(crate) use session::{
     ended, is_active, note, note_leaf, note_read, order, outside, read_gradient, refuse, replayed,
-    replayed_read, set_gradient, suspend,
+    replayed_one, replayed_read, set_gradient, suspend,
 };

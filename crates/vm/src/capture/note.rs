@@ -129,10 +129,6 @@ pub(crate) enum Step<'a> {
         tensors: &'a [&'a Tensor],
         stream: &'a Stream,
     },
-    /// The end of a tensor while handles still exist.
-    Release {
-        tensor: &'a Tensor,
-    },
 }
 
 impl<'a> Step<'a> {
@@ -142,9 +138,7 @@ impl<'a> Step<'a> {
             Step::Call { inputs, out, .. } => {
                 inputs.iter().chain(out.into_iter().flatten()).copied().collect()
             }
-            Step::View { of: tensor, .. } | Step::Read { tensor } | Step::Release { tensor } => {
-                vec![tensor]
-            }
+            Step::View { of: tensor, .. } | Step::Read { tensor } => vec![tensor],
             Step::Touch { tensors, .. } => tensors.to_vec(),
             Step::Empty { .. }
             | Step::Upload { .. }
@@ -204,29 +198,9 @@ pub(super) enum Action {
         tensors: Vec<Value>,
         stream: StreamKey,
     },
-    Release {
-        tensor: Value,
-    },
 }
 
 impl Action {
-    /// Returns the stream that the action names.
-    pub(super) const fn stream(&self) -> Option<&StreamKey> {
-        match self {
-            Action::Call { stream, .. }
-            | Action::Empty { stream, .. }
-            | Action::Upload { stream, .. }
-            | Action::RecordEvent { stream, .. }
-            | Action::WaitEvent { stream, .. }
-            | Action::WaitStream { stream, .. }
-            | Action::Touch { stream, .. } => Some(stream),
-            Action::View { .. }
-            | Action::Read { .. }
-            | Action::Barrier { .. }
-            | Action::Release { .. } => None,
-        }
-    }
-
     /// Returns the values that the action uses.
     pub(super) fn uses(&self) -> Vec<Value> {
         match self {
@@ -235,7 +209,7 @@ impl Action {
             }
             Action::View { of, .. } => vec![*of],
             Action::Touch { tensors, .. } => tensors.clone(),
-            Action::Read { tensor } | Action::Release { tensor } => vec![*tensor],
+            Action::Read { tensor } => vec![*tensor],
             Action::Empty { .. }
             | Action::Upload { .. }
             | Action::RecordEvent { .. }
@@ -268,7 +242,6 @@ impl fmt::Display for Action {
             Action::WaitStream { stream, source } => write!(f, "a wait of {stream} for {source}"),
             Action::Barrier { .. } => f.write_str("a barrier"),
             Action::Touch { stream, .. } => write!(f, "a touch of tensors on {stream}"),
-            Action::Release { tensor } => write!(f, "the release of {tensor}"),
         }
     }
 }
@@ -278,7 +251,6 @@ impl fmt::Display for Action {
 pub(super) struct NoteResult {
     pub(super) value: Value,
     pub(super) spec: TensorSpec,
-    pub(super) device: DeviceId,
 }
 
 /// A call of a function.
@@ -300,9 +272,9 @@ impl Note {
                 all(inputs);
                 out.iter_mut().for_each(all);
             }
-            Action::View { of: value, .. }
-            | Action::Read { tensor: value }
-            | Action::Release { tensor: value } => *value = name(*value),
+            Action::View { of: value, .. } | Action::Read { tensor: value } => {
+                *value = name(*value);
+            }
             Action::Touch { tensors, .. } => all(tensors),
             Action::Empty { .. }
             | Action::Upload { .. }

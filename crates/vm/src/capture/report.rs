@@ -45,20 +45,15 @@ pub struct TracedReport {
     pub switched_off: Option<String>,
 }
 
-/// Counts a reason.
-pub(super) fn count_reason(reasons: &mut BTreeMap<String, u64>, reason: String) {
-    let is_known = reasons.contains_key(&reason);
-    let reason = match is_known || reasons.len() < MAX_REASONS {
-        true => reason,
-        false => "other reasons".to_owned(),
-    };
-    *reasons.entry(reason).or_default() += 1;
-}
-
 impl TracedReport {
     /// Counts a reason.
     pub(super) fn count(&mut self, reason: String) {
-        count_reason(&mut self.reasons, reason);
+        let is_known = self.reasons.contains_key(&reason);
+        let reason = match is_known || self.reasons.len() < MAX_REASONS {
+            true => reason,
+            false => "other reasons".to_owned(),
+        };
+        *self.reasons.entry(reason).or_default() += 1;
     }
 }
 

@@ -288,7 +288,7 @@ impl Emitter<'_> {
                 Vec::new()
             }
             // The replay reads and releases by itself.
-            Action::Read { .. } | Action::Release { .. } => Vec::new(),
+            Action::Read { .. } => Vec::new(),
         };
         for (result, tensor) in note.results.iter().zip(made) {
             self.known.insert(result.value, tensor);

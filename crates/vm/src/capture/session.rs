@@ -304,20 +304,16 @@ impl Session {
             Step::Touch { tensors, stream } => {
                 Action::Touch { tensors: self.values(tensors)?, stream: key(stream) }
             }
-            Step::Release { tensor } => Action::Release { tensor: self.value(tensor)? },
         })
     }
 
     /// Notes a step that was made.
-    pub(super) fn note(&mut self, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
+    fn note(&mut self, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
         if self.refusal.is_some() {
             return;
         }
         match self.action(step) {
             Ok(action) => {
-                if let Step::Release { tensor } = step {
-                    self.end(tensor.tensor_ref());
-                }
                 let results = results.iter().map(|tensor| self.result(tensor)).collect();
                 self.notes.push(Note { action, results, origin: origin.clone() });
             }
@@ -334,19 +330,14 @@ impl Session {
             self.alive.insert(value, (made, spec.clone()));
             value
         });
-        NoteResult { value, spec, device: tensor.device().clone() }
+        NoteResult { value, spec }
     }
 
     /// Notes the end of a tensor.
-    pub(super) fn end(&mut self, tensor: TensorRef) {
+    fn end(&mut self, tensor: TensorRef) {
         if let Some(value) = self.names.get(&tensor) {
             self.alive.remove(value);
         }
-    }
-
-    /// Returns the values that were made and are held.
-    pub(super) fn held_values(&self) -> impl Iterator<Item = Value> + '_ {
-        self.alive.keys().copied()
     }
 
     /// Notes a read, and the values at it.
@@ -574,6 +565,18 @@ pub(crate) fn replayed(
         session.tensors(results, step, origin).map(Some)
     });
     repeated.unwrap_or(Ok(None))
+}
+
+/// As [`replayed`], for a step with one result.
+///
+/// # Errors
+/// As [`replayed`].
+pub(crate) fn replayed_one(
+    machine: &Machine,
+    step: &Step<'_>,
+    origin: &Origin,
+) -> Result<Option<Tensor>> {
+    Ok(replayed(machine, step, origin)?.and_then(|mut results| results.pop()))
 }
 
 /// Returns the result of a read that a replay has made already, if it has.

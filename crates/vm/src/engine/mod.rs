@@ -155,7 +155,7 @@ impl Engine {
         machine.op(millstream_ops::closure::CLOSURE)?;
         let streams = EngineStreams::new(machine, normal)?;
         let (seen, _) = machine.shared.tables.failures.since(u64::MAX);
-        Ok(Engine { machine: machine.of_handle(), streams, seen: AtomicU64::new(seen) })
+        Ok(Engine { machine: machine.clone(), streams, seen: AtomicU64::new(seen) })
     }
 
     /// Returns the machine.

@@ -342,12 +342,7 @@ pub(super) fn submit(
     let mut own = None;
     let mut emit = || {
         uses.check()?;
-        let mut emission = if is_nested {
-            shared.enter_nested()?
-        } else {
-            machine.end_sequence()?;
-            shared.enter()?
-        };
+        let mut emission = if is_nested { shared.enter_nested()? } else { shared.enter()? };
         let on_pusher = on_pusher && shared.driver == DriverKind::Threaded;
         if on_pusher && is_ready(&emission, uses) {
             own = function.take().map(|whole| {

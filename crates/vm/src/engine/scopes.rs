@@ -117,7 +117,7 @@ impl Engine {
         }
         uses.check().map_err(at)?;
         if !is_nested {
-            machine.end_sequence().and_then(|()| shared.wait_for_room()).map_err(at)?;
+            shared.wait_for_room().map_err(at)?;
         }
         let mut emission = shared.lock_beside_bulks().map_err(at)?;
         if shared.is_closed() {

@@ -313,7 +313,7 @@ impl<'a> LaunchBuilder<'a> {
             given.iter().map(|tensor| tensor.map(Tensor::tensor_ref)).collect();
         // Kept where the emission waits for memory and begins again.
         let mut scalars = None;
-        let (run, made) = machine.emit(&origin, |e| {
+        let (run, made) = machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             inner.check_extents(&e.builder, &refs)?;
             let mut instances = inner.instances.lock().unwrap_or_else(PoisonError::into_inner);
@@ -375,7 +375,7 @@ impl<'a> LaunchBuilder<'a> {
         let outputs = outputs
             .ok_or_else(|| at(Error::Internal { message: "an output has no tensor".to_owned() }))?;
         inner.gradients.iter().for_each(|leaf| leaf.leave(&outputs));
-        let completion = Completion::of_launch(machine.of_handle(), run.clone());
+        let completion = Completion::of_launch(machine.clone(), run.clone());
         Ok(Launched { run, completion, outputs })
     }
 }

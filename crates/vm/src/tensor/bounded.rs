@@ -141,7 +141,6 @@ impl Bounded {
         if capture::is_active() {
             capture::refuse(machine, "the size of a result depends on data", &origin);
         }
-        machine.end_sequence().map_err(|e| e.at(&origin))?;
         machine.fix_bound(&self.rows, &self.count, &self.made_on, &origin)
     }
 }
@@ -222,7 +221,7 @@ impl CallBuilder<'_> {
             section: machine.own_section(section)?,
             origin,
         };
-        let made = machine.emit(origin, |e| {
+        let made = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = &mut *e;
             let outputs = match builder.call(router, &call)? {

@@ -301,9 +301,6 @@ impl fmt::Debug for Tensor {
 impl Tensor {
     /// Returns the state of the tensor's last write, for messages.
     fn state(&self) -> String {
-        if self.deferred().is_some_and(crate::capture::Deferred::is_waiting) {
-            return "held".to_owned();
-        }
         let shared = &self.machine().shared;
         let known = || {
             reentrancy::check(shared.tables.machine, "showing a tensor")?;

@@ -72,7 +72,7 @@ impl Tensor {
         let tensor = self.resolved().map_err(|e| e.at(&origin))?;
         let host = &machine.shared.tables.host;
         let callback = host.add_callback(Box::new(function));
-        let emitted = machine.emit(&origin, |e| {
+        let emitted = machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             // The slot of a released tensor may be another's.

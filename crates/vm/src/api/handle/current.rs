@@ -133,7 +133,7 @@ fn find(machine: &Machine, wanted: impl Fn(&StreamKey) -> bool) -> Option<Stream
         let entry = scopes.entries.iter().rev().find(of)?;
         let Entry { id, key, lease, .. } = entry;
         let (key, lease) = (key.clone(), lease.clone());
-        Some(Stream { machine: machine.of_handle(), id: *id, key, lease })
+        Some(Stream { machine: machine.clone(), id: *id, key, lease })
     })
 }
 

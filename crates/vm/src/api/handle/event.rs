@@ -144,7 +144,7 @@ impl Event {
         let device = &stream.key.device;
         let can = || machine.policies().devices().capabilities(device).map(Some);
         let can = if self.inner.timed { can().map_err(|e| e.at(&origin))? } else { None };
-        let (event, time) = machine.emit(&origin, |e| {
+        let (event, time) = machine.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let time = can.filter(|can| can.timestamps).map(|_| Arc::<RecordTime>::default());

@@ -68,7 +68,7 @@ impl Section {
     fn end_at(&mut self, origin: &Origin) -> Result<Point> {
         self.ended = true;
         let id = self.id;
-        self.machine.emit(origin, |e| {
+        self.machine.shared.emit(origin, |e| {
             let Emission { builder, router, .. } = e;
             builder.end_critical_section(router, id, origin).map(Outcome::Done)
         })

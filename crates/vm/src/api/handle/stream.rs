@@ -82,7 +82,7 @@ impl Stream {
             let step = Step::WaitEvent { stream: self, at: record.event.at };
             capture::order(&self.machine, &step, &origin)?;
         }
-        self.machine.emit(&origin, |e| {
+        self.machine.shared.emit(&origin, |e| {
             e.open(self.id)?;
             let Emission { builder, router, .. } = e;
             let waited = builder.wait_event(router, self.id, &record.event, &origin);
@@ -134,7 +134,7 @@ impl Stream {
             let step = Step::WaitStream { stream: self, source };
             capture::order(&self.machine, &step, &origin)?;
         }
-        self.machine.emit(&origin, |e| {
+        self.machine.shared.emit(&origin, |e| {
             e.open(self.id)?;
             e.open(source.id)?;
             let Emission { builder, router, .. } = e;
@@ -196,7 +196,7 @@ impl Stream {
             }
             capture::order(&self.machine, &Step::Touch { tensors, stream: self }, &origin)?;
         }
-        let point = self.machine.emit(&origin, |e| {
+        let point = self.machine.shared.emit(&origin, |e| {
             e.open(self.id)?;
             let Emission { builder, router, .. } = e;
             builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
@@ -260,7 +260,7 @@ impl Stream {
     /// Asked from within the machine's own work, or an earlier emission panicked.
     pub fn completion(&self) -> Result<Completion> {
         crate::emission::reentrancy::check(self.machine.shared.tables.machine, "waiting")?;
-        let tail = self.machine.lock()?.builder.tail(self.id);
+        let tail = self.machine.shared.lock()?.builder.tail(self.id);
         Ok(self.machine.completion_of(tail).keeping(self.lease.clone()))
     }
 

@@ -9,8 +9,8 @@ use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
 use millstream_types::{DeviceId, Error, Origin, Result, TensorId, TensorSpec};
 
-use crate::api::machine::{Begun, BegunOne, Machine};
-use crate::capture::{self, Deferred, Step};
+use crate::api::machine::Machine;
+use crate::capture::{self, Step};
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor, Release};
 use crate::executable::function::{self, OfFunction};
@@ -23,8 +23,6 @@ use super::{Completion, Section, Stream};
 /// Where a tensor's slot comes from.
 enum Slot {
     Made(TensorRef),
-    /// A call that is held makes it.
-    Deferred(Arc<Deferred>),
     /// A list that is being recorded has it.
     Recorded(OfFunction),
 }
@@ -42,14 +40,12 @@ impl Drop for TensorInner {
     fn drop(&mut self) {
         let tensor = match &self.slot {
             Slot::Made(tensor) => *tensor,
-            Slot::Deferred(deferred) => return deferred.drop_handle(),
             Slot::Recorded(tensor) => return function::ended(&self.made_on.machine, *tensor),
         };
         let origin = std::mem::take(&mut self.origin);
         if capture::is_active() {
             capture::ended(&self.made_on.machine, tensor);
         }
-        self.made_on.machine.note_end(tensor);
         self.made_on.machine.shared.release(Release::Tensor(tensor, origin));
     }
 }
@@ -87,26 +83,6 @@ impl Tensor {
         }))
     }
 
-    /// Returns a tensor that a held call makes, on this stream.
-    pub(crate) fn deferring(
-        made_on: &Stream,
-        deferred: Arc<Deferred>,
-        spec: TensorSpec,
-        device: DeviceId,
-        origin: Origin,
-    ) -> Tensor {
-        let made_on = made_on.clone();
-        let slot = Slot::Deferred(deferred);
-        Tensor(Arc::new(TensorInner {
-            slot,
-            spec: Arc::new(spec),
-            device,
-            made_on,
-            origin,
-            leaf: LeafSlot::default(),
-        }))
-    }
-
     /// Returns a tensor of a function that is being recorded.
     pub(crate) fn of_function(
         tensor: OfFunction,
@@ -123,16 +99,8 @@ impl Tensor {
     /// Returns the tensor of a function that is being recorded, if this is one.
     pub(crate) fn recorded(&self) -> Option<OfFunction> {
         match &self.0.slot {
-            Slot::Made(_) | Slot::Deferred(_) => None,
+            Slot::Made(_) => None,
             Slot::Recorded(tensor) => Some(*tensor),
-        }
-    }
-
-    /// Returns the held call's tensor, if a held call makes this one or has made it.
-    pub(crate) fn deferred(&self) -> Option<&Deferred> {
-        match &self.0.slot {
-            Slot::Made(_) | Slot::Recorded(_) => None,
-            Slot::Deferred(deferred) => Some(deferred),
         }
     }
 
@@ -141,14 +109,13 @@ impl Tensor {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the tensor's slot. Makes the call that makes it, if that is held.
+    /// Returns the tensor's slot.
     ///
     /// # Errors
-    /// Why the call could not be made.
+    /// The tensor belongs to a function that is being recorded.
     pub(crate) fn resolved(&self) -> Result<TensorRef> {
         match &self.0.slot {
             Slot::Made(tensor) => Ok(*tensor),
-            Slot::Deferred(deferred) => deferred.tensor_ref(),
             Slot::Recorded(_) => {
                 let message = "it belongs to a function that is being recorded, and has no \
                                elements before a launch"
@@ -172,11 +139,8 @@ impl Tensor {
         Arc::<TensorInner>::downgrade(&self.0)
     }
 
-    /// Returns the number of the storage; none while a held call makes the tensor.
+    /// Returns the number of the storage; none for a tensor of a function that is being recorded.
     pub(crate) fn storage_number(&self) -> Option<u64> {
-        if self.deferred().is_some_and(Deferred::is_waiting) {
-            return None;
-        }
         let tensor = self.resolved().ok()?;
         let emission = self.0.made_on.machine.shared.lock().ok()?;
         emission.builder.storage_number(tensor).ok()
@@ -200,8 +164,8 @@ impl Tensor {
         &self.0.made_on.machine
     }
 
-    /// Returns the tensor's slot, for prepared calls. A tensor whose call was held by automatic
-    /// capture, and then failed, has the slot of a released one.
+    /// Returns the tensor's slot, for prepared calls. A tensor of a function that is being recorded
+    /// has the slot of a released one.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -280,22 +244,7 @@ impl Tensor {
         if capture::is_active() {
             capture::refuse(machine, "it releases a tensor by hand", &origin);
         }
-        if capture::is_active() || section.is_some() {
-            machine.end_sequence().map_err(|e| e.at(&origin))?;
-            return machine.release_now(self, section, &origin);
-        }
-        let step = Step::Release { tensor: self };
-        let making = match machine.begin_step(&step, &origin)? {
-            Begun::Known(_) => return Ok(()),
-            Begun::Make(making) => making,
-        };
-        // Before the release, as a tensor that was released lies nowhere.
-        machine.end_step(making, &step, &[], &origin);
-        let released = machine.release_now(self, None, &origin);
-        if released.is_err() {
-            machine.end_sequence()?;
-        }
-        released
+        machine.release_now(self, section, &origin)
     }
 
     /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
@@ -324,13 +273,12 @@ impl Tensor {
             return made.inspect(|made| gradient::note_view(self, made, &origin));
         }
         let step = Step::View { of: self, spec: &spec };
-        let making = match machine.begin_one(&step, &origin)? {
-            BegunOne::Known(tensor) => return Ok(tensor),
-            BegunOne::Make(making) => making,
-        };
+        if let Some(known) = capture::replayed_one(machine, &step, &origin)? {
+            return Ok(known);
+        }
         let made = machine.view_now(self, &spec, &origin)?;
         gradient::note_view(self, &made, &origin);
-        machine.end_step(making, &step, std::slice::from_ref(&made), &origin);
+        capture::note(machine, &step, std::slice::from_ref(&made), &origin);
         Ok(made)
     }
 
@@ -393,7 +341,7 @@ impl Tensor {
         let at = |e: millstream_types::Error| e.at(&origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
         let tensor = self.resolved().map_err(at)?;
-        let mut emission = machine.lock().map_err(at)?;
+        let mut emission = machine.shared.lock().map_err(at)?;
         let last = emission.builder.last_write(tensor).map_err(at)?;
         emission.builder.watch(tensor).map_err(at)?;
         let storage = emission.router.slot(tensor.id).map(|slot| slot.storage);
@@ -471,7 +419,7 @@ impl Tensor {
         if !machine.shared.protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
             let tensor = self.resolved().map_err(|e| e.at(origin))?;
-            let last = machine.lock()?.builder.last_write(tensor);
+            let last = machine.shared.lock()?.builder.last_write(tensor);
             let last = last.map_err(|e| e.at(origin))?;
             machine.wait_for_all(&[last], None).map_err(|e| e.at(origin))?;
         }
@@ -488,7 +436,7 @@ impl Tensor {
         let host = &machine.shared.tables.host;
         let tensor = self.resolved().map_err(|e| e.at(origin))?;
         let read = host.add_read();
-        let emitted = machine.emit(origin, |e| {
+        let emitted = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let at = builder.sync_read(router, stream.id, tensor, read, section, origin);

@@ -149,7 +149,7 @@ impl Tensor {
     /// Refuses a tensor that was released or is held, before the first of several calls. A tensor
     /// that is not made yet is left to its calls.
     fn check_usable(&self) -> Result<()> {
-        if self.recorded().is_some() || self.deferred().is_some() {
+        if self.recorded().is_some() {
             return Ok(());
         }
         let tensor = self.resolved()?;

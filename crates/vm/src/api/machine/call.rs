@@ -21,7 +21,6 @@ use crate::lowering;
 use crate::tensor::{check_devices, stream_of};
 
 use super::Machine;
-use super::auto_capture::{Begun, Making};
 
 /// The tensors of a call. Most have few.
 pub(crate) type Inputs<'a> = SmallVec<[&'a Tensor; 4]>;
@@ -305,21 +304,12 @@ impl<'a> CallBuilder<'a> {
         if section.is_some() && capture::is_active() {
             capture::refuse(machine, "it makes a call within a critical section", origin);
         }
-        let making = if section.is_some() && !capture::is_active() {
-            // Held, it would be made once the section has ended.
-            machine.end_sequence().map_err(at)?;
-            Making::Plain
-        } else {
-            match machine.begin_step(&step, origin)? {
-                Begun::Known(results) => {
-                    if let Some(taped) = taped {
-                        taped.end(name, inputs, &results, origin);
-                    }
-                    return Ok(Results::from_vec(results));
-                }
-                Begun::Make(making) => making,
+        if let Some(results) = capture::replayed(machine, &step, origin)? {
+            if let Some(taped) = taped {
+                taped.end(name, inputs, &results, origin);
             }
-        };
+            return Ok(Results::from_vec(results));
+        }
         let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
             // A loop, as collecting results costs more.
@@ -346,7 +336,7 @@ impl<'a> CallBuilder<'a> {
         let new = out.is_none();
         // Set in place, as results of a call are large to move.
         let mut outputs: SmallVec<[CallResult; 1]> = SmallVec::new();
-        machine.emit_step(origin, |e| {
+        machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = &mut *e;
             match builder.call(router, &call)? {
@@ -364,14 +354,13 @@ impl<'a> CallBuilder<'a> {
                     let [data, count] = *made;
                     let reason = format!("the size of a result of {name} depends on data");
                     capture::refuse(machine, &reason, origin);
-                    machine.end_sequence().map_err(at)?;
                     let data = machine.tensor(data, stream, origin);
                     let count = machine.tensor(count, stream, origin);
                     machine.fix_bound(&data, &count, stream, origin)?
                 }
             });
         }
-        machine.end_step(making, &step, &results, origin);
+        capture::note(machine, &step, &results, origin);
         if let Some(taped) = taped {
             taped.end(name, inputs, &results, origin);
         }
@@ -458,7 +447,7 @@ impl Machine {
             .try_into()
             .map(i64::from_ne_bytes)
             .map_err(|_| Error::Internal { message: "a count is not one number".to_owned() })?;
-        let view = self.emit(origin, |e| {
+        let view = self.shared.emit(origin, |e| {
             let Emission { builder, router, .. } = e;
             let view = builder.fix_bound(router, data.tensor_ref(), rows, origin)?;
             e.made(view).map(Outcome::Done)

@@ -15,7 +15,6 @@ use millstream_ops::{Op, OpRegistry};
 use millstream_stream_policy::StreamPolicy;
 use millstream_types::DeviceId;
 
-use crate::capture::CaptureLimits;
 use crate::driver::Simulation;
 
 /// The driver that runs a machine's instructions.
@@ -80,12 +79,6 @@ pub struct MachineConfig {
     /// depend on it, get [`Error::Overdue`](millstream_types::Error::Overdue). Only worker threads
     /// are watched; the other drivers run everything on the thread that waits.
     pub watchdog: Option<Duration>,
-    /// Whether repeated sequences of calls are found and replayed as executables. The calls of
-    /// such a sequence are held until it is complete, or until something could see whether they
-    /// were made. See [`Machine::auto_capture_report`](crate::Machine::auto_capture_report).
-    pub auto_capture: bool,
-    /// The bounds of automatic captures.
-    pub capture_limits: CaptureLimits,
     /// The ops.
     pub ops: OpRegistry,
     /// Their kernels.
@@ -150,8 +143,6 @@ impl MachineConfig {
             memory_limits: HashMap::new(),
             check_memory: false,
             watchdog: None,
-            auto_capture: false,
-            capture_limits: CaptureLimits::default(),
             ops,
             kernels,
             devices,
@@ -333,35 +324,6 @@ impl MachineConfig {
     #[must_use]
     pub fn watchdog(mut self, watchdog: Option<Duration>) -> MachineConfig {
         self.watchdog = watchdog;
-        self
-    }
-
-    /// Sets [`MachineConfig::auto_capture`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let machine = Machine::new(MachineConfig::default().auto_capture(true))?;
-    /// assert!(machine.auto_capture_report().is_some());
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
-    #[must_use]
-    pub fn auto_capture(mut self, auto_capture: bool) -> MachineConfig {
-        self.auto_capture = auto_capture;
-        self
-    }
-
-    /// Sets [`MachineConfig::capture_limits`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let limits = CaptureLimits { entries: 4, ..CaptureLimits::default() };
-    /// let config = MachineConfig::default().auto_capture(true).capture_limits(limits);
-    /// let machine = Machine::new(config)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
-    #[must_use]
-    pub fn capture_limits(mut self, limits: CaptureLimits) -> MachineConfig {
-        self.capture_limits = limits;
         self
     }
 

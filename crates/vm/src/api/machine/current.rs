@@ -30,7 +30,7 @@ impl Machine {
     fn default_stream(&self) -> Result<Stream> {
         let key = StreamKey::compute(self.shared.default_device.clone(), 0);
         if let Some(&id) = self.shared.default_stream.get() {
-            return Ok(Stream { machine: self.of_handle(), id, key, lease: None });
+            return Ok(Stream { machine: self.clone(), id, key, lease: None });
         }
         let stream = self.stream(&key)?;
         // Another thread may have set the same id meanwhile.
@@ -111,7 +111,7 @@ impl Machine {
     pub(crate) fn handle(&self, emission: &mut Emission, id: StreamId) -> Option<Stream> {
         let key = emission.builder.streams().nth(id.index())?.key.clone();
         let lease = emission.leases.of(&self.shared, id);
-        Some(Stream { machine: self.of_handle(), id, key, lease })
+        Some(Stream { machine: self.clone(), id, key, lease })
     }
 
     fn check_options(&self, device: &DeviceId, options: &StreamOptions) -> Result<()> {

@@ -16,7 +16,7 @@ impl Machine {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn event(&self) -> Event {
-        Event::new(self.of_handle(), false)
+        Event::new(self.clone(), false)
     }
 
     /// Creates an event that notes when its records complete, for [`Event::elapsed_time`].
@@ -34,6 +34,6 @@ impl Machine {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn timed_event(&self) -> Event {
-        Event::new(self.of_handle(), true)
+        Event::new(self.clone(), true)
     }
 }

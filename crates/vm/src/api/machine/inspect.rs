@@ -29,7 +29,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn stats(&self) -> Result<Stats> {
-        Ok(self.lock()?.builder.stats().clone())
+        Ok(self.shared.lock()?.builder.stats().clone())
     }
 
     /// Returns how many calls were emitted without asking their schema, because an equal call had
@@ -48,7 +48,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn inference_stats(&self) -> Result<InferenceStats> {
-        Ok(self.lock()?.builder.inference_stats())
+        Ok(self.shared.lock()?.builder.inference_stats())
     }
 
     /// Returns the use of each device's memory: how much, by which tensors, and how it was found.
@@ -65,7 +65,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn memory(&self) -> Result<Vec<ArenaUse>> {
-        Ok(self.lock()?.builder.memory())
+        Ok(self.shared.lock()?.builder.memory())
     }
 
     /// Returns the error with which a device was lost, once a worker has found it; none for a
@@ -105,7 +105,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn stream_keys(&self) -> Result<Vec<StreamKey>> {
-        Ok(self.lock()?.builder.streams().map(|s| s.key.clone()).collect())
+        Ok(self.shared.lock()?.builder.streams().map(|s| s.key.clone()).collect())
     }
 
     /// Returns the keys of the streams with instructions.
@@ -121,7 +121,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn streams_used(&self) -> Result<Vec<StreamKey>> {
-        let emission = self.lock()?;
+        let emission = self.shared.lock()?;
         let used = emission.router.tails();
         let keys = emission.builder.streams().enumerate();
         let is_used = |k: usize| used.iter().any(|p| p.stream.index() == k);
@@ -143,7 +143,7 @@ impl Machine {
     /// An earlier emission panicked.
     pub fn progress(&self) -> Result<Vec<StreamProgress>> {
         let loads = self.stream_loads()?;
-        let ids: Vec<_> = self.lock()?.router.tails().iter().map(|p| p.stream).collect();
+        let ids: Vec<_> = self.shared.lock()?.router.tails().iter().map(|p| p.stream).collect();
         let of = |(id, (key, given)): (_, (StreamKey, u64))| {
             let state = self.shared.tables.points.stream(id);
             let completed = state.completed();
@@ -167,7 +167,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn stream_loads(&self) -> Result<Vec<(StreamKey, u64)>> {
-        let emission = self.lock()?;
+        let emission = self.shared.lock()?;
         let keys: Vec<&StreamKey> = emission.builder.streams().map(|s| &s.key).collect();
         let tails = emission.router.tails();
         Ok(tails.iter().map(|p| (keys[p.stream.index()].clone(), p.seq)).collect())
@@ -188,7 +188,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn emission_entries(&self) -> Result<u64> {
-        Ok(self.lock()?.entries - 1)
+        Ok(self.shared.lock()?.entries - 1)
     }
 
     /// Returns how many worker threads have been started, without the threads of host functions and
@@ -204,7 +204,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn worker_threads(&self) -> Result<usize> {
-        Ok(self.lock()?.router.driver.threads())
+        Ok(self.shared.lock()?.router.driver.threads())
     }
 
     /// Returns the steps of the simulated driver so far; none with another driver.
@@ -219,7 +219,7 @@ impl Machine {
     /// # Errors
     /// An earlier emission panicked.
     pub fn schedule(&self) -> Result<Option<Schedule>> {
-        let mut emission = self.lock()?;
+        let mut emission = self.shared.lock()?;
         Ok(emission.router.driver.simulated_mut().map(|simulated| simulated.schedule()))
     }
 

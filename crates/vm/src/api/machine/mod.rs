@@ -5,7 +5,6 @@
 //! | module | holds |
 //! |---|---|
 //! | `config` | the configuration |
-//! | `auto_capture` | how calls reach automatic capture |
 //! | `call` | calls of ops |
 //! | `tensors` | new tensors, and the streams that serve them |
 //! | `current` | the current stream, and new streams |
@@ -18,7 +17,6 @@
 //! | `settle` | the wait of measurements |
 //! | `shutdown` | shutdown |
 
-mod auto_capture;
 mod call;
 mod config;
 mod current;
@@ -72,9 +70,6 @@ use crate::tables::poison::{FailureLog, Poison};
 use crate::tables::slots::Slots;
 use crate::tables::timed_records::TimedRecords;
 use crate::tables::{Backlog, Tables};
-
-use auto_capture::AutoCapture;
-pub(crate) use auto_capture::{Begun, BegunOne};
 
 pub use call::CallBuilder;
 pub(crate) use call::Inputs;
@@ -136,7 +131,6 @@ static MACHINES: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone)]
 pub struct Machine {
     pub(crate) shared: Arc<MachineShared>,
-    pub(super) capture: AutoCapture,
 }
 
 impl Machine {
@@ -254,11 +248,7 @@ impl Machine {
             recording: ActiveRecording::default(),
             abandoned: AtomicBool::new(false),
         };
-        let machine = Machine { shared: Arc::new(shared), capture: AutoCapture::Off };
-        Ok(match config.auto_capture {
-            true => machine.with_auto_capture(config.capture_limits),
-            false => machine,
-        })
+        Ok(Machine { shared: Arc::new(shared) })
     }
 
     /// Returns the stream of this key: in the mode in which it is known, or a new in-order one. A
@@ -281,7 +271,7 @@ impl Machine {
             None => emission.builder.stream(key)?,
         };
         let lease = emission.leases.of(&self.shared, id);
-        Ok(Stream { machine: self.of_handle(), id, key: key.clone(), lease })
+        Ok(Stream { machine: self.clone(), id, key: key.clone(), lease })
     }
 
     /// Returns the stream of this key in the given mode: in-order or a pool.
@@ -303,7 +293,7 @@ impl Machine {
         let mut emission = self.shared.lock()?;
         let id = emission.builder.stream_with_mode(key, mode)?;
         let lease = emission.leases.of(&self.shared, id);
-        Ok(Stream { machine: self.of_handle(), id, key: key.clone(), lease })
+        Ok(Stream { machine: self.clone(), id, key: key.clone(), lease })
     }
 
     /// Returns the compute stream `index` of `device`: [`Machine::stream`] of the usual key.
@@ -391,7 +381,7 @@ impl Machine {
         if capture::is_active() {
             capture::order(self, &Step::Barrier { global }, &origin)?;
         }
-        let point = self.emit(&origin, |e| {
+        let point = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             builder.barrier(router, stream.id, global, &origin).map(Outcome::Done)
@@ -400,7 +390,7 @@ impl Machine {
     }
 
     pub(crate) fn completion_of(&self, point: Point) -> Completion {
-        Completion::new(self.of_handle(), [point])
+        Completion::new(self.clone(), [point])
     }
 
     /// Begins a critical section, an exclusive hold of tensors: until the section ends, only calls
@@ -454,13 +444,13 @@ impl Machine {
         }
         let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();
         let held = held.map_err(|e| e.at(&origin))?;
-        let id = self.emit(&origin, |e| {
+        let id = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let begun = builder.begin_nested_section(router, stream.id, &held, outer, &origin);
             begun.map(Outcome::Done)
         })?;
-        Ok(Section::new(self.of_handle(), id, origin))
+        Ok(Section::new(self.clone(), id, origin))
     }
 }
 

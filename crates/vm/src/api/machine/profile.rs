@@ -116,7 +116,7 @@ impl Machine {
     #[track_caller]
     pub fn profile_times(&self) -> Result<Profiling> {
         self.synchronize()?;
-        if self.lock()?.router.recorder.is_some() {
+        if self.shared.lock()?.router.recorder.is_some() {
             let message = "a recording is under way; finish it first".to_owned();
             return Err(Error::Invalid { what: "profile", message });
         }
@@ -129,12 +129,12 @@ impl Machine {
             return Err(Error::Invalid { what: "profile", message });
         }
         let recording = Arc::new(Recording::start());
-        let mut emission = self.lock()?;
+        let mut emission = self.shared.lock()?;
         emission.router.start_times(&recording);
         let inference = emission.builder.inference_stats();
         drop(emission);
         self.shared.recording.set(Some(recording.clone()));
-        Ok(Profiling { machine: self.of_handle(), recording, inference, is_finished: false })
+        Ok(Profiling { machine: self.clone(), recording, inference, is_finished: false })
     }
 
     /// Begins a range of the program on the timeline: it ends when the guard is dropped. Without a

@@ -30,7 +30,7 @@ impl Machine {
     #[track_caller]
     pub fn start_recording(&self, externals: &[(&str, &Tensor)]) -> Result<()> {
         self.synchronize()?;
-        let mut emission = self.lock()?;
+        let mut emission = self.shared.lock()?;
         if emission.router.recorder.is_some() {
             let message = "a recording is under way; finish it first".to_owned();
             return Err(Error::Invalid { what: "list", message }.at(&origin::caller()));
@@ -62,7 +62,7 @@ impl Machine {
     /// # Errors
     /// No recording is under way, or a critical section is still open.
     pub fn finish_recording(&self) -> Result<InstructionList> {
-        let mut emission = self.lock()?;
+        let mut emission = self.shared.lock()?;
         let Emission { builder, router, .. } = &mut *emission;
         // A recording that cannot end here goes on.
         builder.all_sections_ended()?;

@@ -25,7 +25,7 @@ impl Machine {
     /// instructions are no errors of this wait.
     pub fn settle(&self) -> Result<()> {
         reentrancy::check(self.shared.tables.machine, "waiting")?;
-        let tails = self.lock()?.router.tails();
+        let tails = self.shared.lock()?.router.tails();
         self.wait_for_all(&tails, None)
     }
 }

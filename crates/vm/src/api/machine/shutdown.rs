@@ -43,7 +43,6 @@ impl Machine {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn shutdown(self, timeout: Duration) -> ShutdownReport {
-        self.end_auto_capture();
         self.shared.shutdown(timeout)
     }
 }

@@ -11,7 +11,6 @@ use crate::host::Blob;
 use crate::lowering;
 
 use super::Machine;
-use super::auto_capture::BegunOne;
 
 impl Machine {
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
@@ -23,7 +22,7 @@ impl Machine {
         Tensor::new(made, made_on.clone(), origin.clone())
     }
 
-    /// Ends a tensor, whatever automatic capture holds.
+    /// Ends a tensor; no capture notes it.
     ///
     /// # Errors
     /// As [`Tensor::release`].
@@ -42,7 +41,7 @@ impl Machine {
         })
     }
 
-    /// Makes a view, whatever automatic capture holds.
+    /// Makes a view; no capture notes it.
     ///
     /// # Errors
     /// As [`Tensor::view`].
@@ -53,7 +52,7 @@ impl Machine {
         origin: &Origin,
     ) -> Result<Tensor> {
         let whole = tensor.resolved().map_err(|e| e.at(origin))?;
-        let made = self.emit_step(origin, |e| {
+        let made = self.shared.emit(origin, |e| {
             let Emission { builder, router, .. } = e;
             let made = builder.view(router, whole, spec.clone(), origin)?;
             e.made(made).map(Outcome::Done)
@@ -112,11 +111,10 @@ impl Machine {
             return made;
         }
         let step = Step::Empty { spec: &spec, bytes, stream };
-        let making = match self.begin_one(&step, &origin)? {
-            BegunOne::Known(tensor) => return Ok(tensor),
-            BegunOne::Make(making) => making,
-        };
-        let made = self.emit_step(&origin, |e| {
+        if let Some(known) = capture::replayed_one(self, &step, &origin)? {
+            return Ok(known);
+        }
+        let made = self.shared.emit(&origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = &mut *e;
             match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
@@ -125,7 +123,7 @@ impl Machine {
             }
         })?;
         let made = self.tensor(made, stream, &origin);
-        self.end_step(making, &step, std::slice::from_ref(&made), &origin);
+        capture::note(self, &step, std::slice::from_ref(&made), &origin);
         Ok(made)
     }
 
@@ -172,9 +170,7 @@ impl Machine {
         }
         let elements = bytes.clone();
         let step = Step::Upload { spec: &spec, bytes: &elements, stream };
-        if let Some(mut known) = capture::replayed(self, &step, &origin)?
-            && let Some(known) = known.pop()
-        {
+        if let Some(known) = capture::replayed_one(self, &step, &origin)? {
             return Ok(known);
         }
         let made = {

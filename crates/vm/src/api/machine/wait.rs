@@ -64,7 +64,7 @@ impl Machine {
         let nested = || self.shared.nested_pushes.load(Ordering::Acquire);
         let tails = loop {
             let pushed = nested();
-            let tails = self.lock()?.router.tails();
+            let tails = self.shared.lock()?.router.tails();
             let left = timeout.map(|all| all.saturating_sub(start.elapsed()));
             self.wait_for_all(&tails, left)?;
             // What functions have pushed meanwhile belongs to them.
@@ -102,8 +102,8 @@ impl Machine {
     /// Asked from within the machine's own work, or an earlier emission panicked.
     pub fn completion(&self) -> Result<Completion> {
         reentrancy::check(self.shared.tables.machine, "waiting")?;
-        let tails = self.lock()?.router.tails();
-        Ok(Completion::new(self.of_handle(), tails))
+        let tails = self.shared.lock()?.router.tails();
+        Ok(Completion::new(self.clone(), tails))
     }
 
     pub(crate) fn wait_for_all(&self, points: &[Point], timeout: Option<Duration>) -> Result<()> {
@@ -151,7 +151,6 @@ impl Machine {
         let origin = origin::caller();
         let at = |e: Error| e.at(&origin);
         reentrancy::check(self.shared.tables.machine, "waiting").map_err(at)?;
-        self.end_sequence().map_err(at)?;
         self.shared.return_free_memory(&origin).map_err(at)
     }
 

@@ -294,7 +294,7 @@ fn lend(
     let machine = &stream.machine;
     let base = NonNull::new(first).ok_or_else(|| invalid("its elements have no address"))?;
     let mut loan = Some(loan);
-    let made = machine.emit(origin, |e| {
+    let made = machine.shared.emit(origin, |e| {
         e.open(stream.id)?;
         let Emission { builder, router, .. } = &mut *e;
         let bytes = spec.span_bytes() as u64;
