@@ -189,8 +189,9 @@ impl Builder {
             track.fence_epoch == self.fence_epoch && self.policy == SyncPolicy::Frontier;
         let mut classes = Classes::default();
         for (class, &input) in classes.iter_mut().zip(call.inputs) {
-            *class = self.slots.class_if_free(input, memory)?.number();
-            ordered &= self.slots.is_ordered_by(input.id, call.stream, true);
+            let (known, is_ordered) = self.slots.class_if_free(input, memory, call.stream)?;
+            *class = known.number();
+            ordered &= is_ordered;
         }
         Some((classes, ordered))
     }

@@ -210,34 +210,30 @@ impl SlotTable {
             && self.storages[hot.storage.index()].held.is_none()
     }
 
-    /// Whether all earlier uses that a use of a live tensor on `stream` must come after are on
-    /// `stream` itself.
-    #[inline]
-    pub(super) fn is_ordered_by(&self, tensor: TensorId, stream: StreamId, writes: bool) -> bool {
-        let storage = self.hot[tensor.index()].storage;
-        self.storages[storage.index()].is_ordered_by(stream, writes)
-    }
-
-    /// Returns the class of a tensor that is live, in `memory`, and not held by a critical section.
-    /// Returns none if it is not, or if there are too many classes.
+    /// Returns the class of a tensor that is live, in `memory`, and not held by a critical section,
+    /// and whether all its earlier uses are on `stream`. Returns none if it is not, or if there are
+    /// too many classes.
     #[inline]
     pub(super) fn class_if_free(
         &mut self,
         tensor: TensorRef,
         memory: ArenaId,
-    ) -> Option<SpecClass> {
+        stream: StreamId,
+    ) -> Option<(SpecClass, bool)> {
         let hot = self.hot.get(tensor.id.index())?;
-        let is_free = hot.generation == tensor.generation
-            && hot.arena == memory
-            && self.storages[hot.storage.index()].held.is_none();
+        let storage = &self.storages[hot.storage.index()];
+        let is_free = (hot.generation == tensor.generation)
+            & (hot.arena == memory)
+            & storage.held.is_none();
         if !is_free {
             return None;
         }
-        if hot.class != SpecClass::UNKNOWN {
-            Some(hot.class)
-        } else {
-            self.class_if_known(tensor.id)
-        }
+        let ordered = storage.is_ordered_by(stream, true);
+        let class = match hot.class {
+            SpecClass::UNKNOWN => self.class_if_known(tensor.id)?,
+            class => class,
+        };
+        Some((class, ordered))
     }
 
     /// Returns the class of a live tensor; none if there are too many classes.

@@ -113,11 +113,17 @@ impl Arena {
     }
 
     /// Returns the free blocks of a stream. The first call for a stream adds an empty set.
+    #[inline]
     pub(super) fn free_of(&mut self, stream: StreamId) -> &mut FreeBlocks {
         if self.free_blocks.len() <= stream.index() {
-            self.free_blocks.resize_with(stream.index() + 1, FreeBlocks::default);
+            self.add_streams(stream);
         }
         &mut self.free_blocks[stream.index()]
+    }
+
+    #[cold]
+    fn add_streams(&mut self, last: StreamId) {
+        self.free_blocks.resize_with(last.index() + 1, FreeBlocks::default);
     }
 
     /// Moves a stream's pending blocks whose last uses the stream knows by now to its idle ones.

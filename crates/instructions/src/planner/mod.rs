@@ -287,6 +287,7 @@ impl Planner {
 
     /// Finds `bytes` bytes among the blocks of `stream` that are idle, or have become idle since it
     /// last asked: the first two steps of [`Planner::place`].
+    #[inline]
     pub fn place_idle(
         &mut self,
         arena: ArenaId,
@@ -301,11 +302,7 @@ impl Planner {
         if let Some((at, placement)) = a.take_exact(want, bytes, stream) {
             return Some((placement, BlockId { arena, block: at }));
         }
-        let idle = a.own_idle(stream, want, Search::Bounded);
-        let at = idle.or_else(|| {
-            let merged = a.merge_resting(stream);
-            if merged { a.own_idle(stream, want, Search::Bounded) } else { None }
-        })?;
+        let at = a.own_idle_merged(stream, want)?;
         Some((a.take(at, want, bytes, stream), BlockId { arena, block: at }))
     }
 

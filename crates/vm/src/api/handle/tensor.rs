@@ -12,7 +12,7 @@ use millstream_types::{DeviceId, Error, Origin, Result, TensorId, TensorSpec};
 use crate::api::machine::Machine;
 use crate::capture::{self, Step};
 use crate::emission::origin;
-use crate::emission::{Emission, MadeTensor, Release};
+use crate::emission::{Emission, MadeTensor};
 use crate::executable::function::{self, OfFunction};
 use crate::gradient::{self, LeafSlot};
 use crate::lowering;
@@ -42,11 +42,10 @@ impl Drop for TensorInner {
             Slot::Made(tensor) => *tensor,
             Slot::Recorded(tensor) => return function::ended(&self.made_on.machine, *tensor),
         };
-        let origin = std::mem::take(&mut self.origin);
         if capture::is_active() {
             capture::ended(&self.made_on.machine, tensor);
         }
-        self.made_on.machine.shared.release(Release::Tensor(tensor, origin));
+        self.made_on.machine.shared.release_tensor(tensor, &self.origin);
     }
 }
 

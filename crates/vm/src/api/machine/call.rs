@@ -271,14 +271,22 @@ impl<'a> CallBuilder<'a> {
     /// # Errors
     /// As [`CallBuilder::on`], or the op has no results.
     pub fn one(mut self, stream: &Stream) -> Result<Tensor> {
-        let name = self.name;
-        self.make(stream)?.into_iter().next().ok_or_else(|| {
+        self.make_one(stream)
+    }
+
+    /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
+    pub(crate) fn make_one(&mut self, stream: &Stream) -> Result<Tensor> {
+        let mut results = self.make(stream)?;
+        if results.len() > 1 {
+            results.truncate(1);
+        }
+        results.pop().ok_or_else(|| {
             let message = "expected a result, and the op has none".to_owned();
-            Error::Op { op: name.to_owned(), message }
+            Error::Op { op: self.name.to_owned(), message }
         })
     }
 
-    /// Makes the call. Not by value: a builder is large to move.
+    /// Makes the call.
     fn make(&mut self, stream: &Stream) -> Result<Results> {
         if function::is_running() {
             return self.record(stream).map(Results::from_vec);
@@ -291,25 +299,48 @@ impl<'a> CallBuilder<'a> {
                 &own
             }
         };
-        // A captured function's notes name the draws; its calls are made with their numbers.
-        let (noted, drawn) = (attrs, capture::numbers(attrs).map(Arc::new));
-        let attrs = drawn.as_ref().unwrap_or(attrs);
-        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = &*self;
-        let (name, priority, section, out) = (*name, *priority, *section, out.as_deref());
+        if capture::is_active() || gradient::is_taped() {
+            return self.make_noted(attrs, stream);
+        }
+        self.emit(attrs, stream)
+    }
+
+    /// Makes the call while a tape or a captured function notes what this thread does.
+    #[cold]
+    fn make_noted(&self, noted: &Arc<Attrs>, stream: &Stream) -> Result<Results> {
+        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
+        let (name, priority, out) = (*name, *priority, out.as_deref());
         let at = |e: Error| e.at(origin);
         machine.own_stream(stream).map_err(at)?;
+        // A captured function's notes name the draws; its calls are made with their numbers.
+        let drawn = capture::numbers(noted).map(Arc::new);
+        let attrs = drawn.as_ref().unwrap_or(noted);
         let taped = gradient::begin_call(machine, name, inputs, attrs, out, origin);
         let taped = taped.map_err(at)?;
         let step = Step::Call { name, inputs, out, attrs: noted, stream, priority };
         if section.is_some() && capture::is_active() {
             capture::refuse(machine, "it makes a call within a critical section", origin);
         }
-        if let Some(results) = capture::replayed(machine, &step, origin)? {
-            if let Some(taped) = taped {
-                taped.end(name, inputs, &results, origin);
+        let results = match capture::replayed(machine, &step, origin)? {
+            Some(results) => Results::from_vec(results),
+            None => {
+                let results = self.emit(attrs, stream)?;
+                capture::note(machine, &step, &results, origin);
+                results
             }
-            return Ok(Results::from_vec(results));
+        };
+        if let Some(taped) = taped {
+            taped.end(name, inputs, &results, origin);
         }
+        Ok(results)
+    }
+
+    /// Emits the call.
+    fn emit(&self, attrs: &Arc<Attrs>, stream: &Stream) -> Result<Results> {
+        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
+        let (name, out) = (*name, out.as_deref());
+        let at = |e: Error| e.at(origin);
+        machine.own_stream(stream).map_err(at)?;
         let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
             // A loop, as collecting results costs more.
@@ -329,8 +360,8 @@ impl<'a> CallBuilder<'a> {
             into: targets.as_deref(),
             attrs,
             stream: stream.id,
-            priority,
-            section: machine.own_section(section).map_err(at)?,
+            priority: *priority,
+            section: machine.own_section(*section).map_err(at)?,
             origin,
         };
         let new = out.is_none();
@@ -359,10 +390,6 @@ impl<'a> CallBuilder<'a> {
                     machine.fix_bound(&data, &count, stream, origin)?
                 }
             });
-        }
-        capture::note(machine, &step, &results, origin);
-        if let Some(taped) = taped {
-            taped.end(name, inputs, &results, origin);
         }
         Ok(results)
     }
