@@ -122,7 +122,7 @@ pub(super) fn begin<'a>(
 /// Makes a call and returns its first result.
 #[track_caller]
 pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
-    let (mut call, stream) = begin(op, inputs, attrs)?;
+    let (call, stream) = begin(op, inputs, attrs)?;
     call.make_one(&stream)
 }
 
