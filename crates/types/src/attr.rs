@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use smallvec::SmallVec;
+
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::id::ScalarId;
@@ -170,7 +172,7 @@ impl fmt::Display for AttrValue {
 /// assert_eq!(attrs.to_string(), "{dim=1, keepdim=true}");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Attrs(Vec<(Cow<'static, str>, AttrValue)>);
+pub struct Attrs(SmallVec<[(Cow<'static, str>, AttrValue); 1]>);
 
 impl Attrs {
     /// Returns the empty set of attributes.
@@ -180,7 +182,7 @@ impl Attrs {
     /// assert!(Attrs::new().is_empty());
     /// ```
     pub const fn new() -> Attrs {
-        Attrs(Vec::new())
+        Attrs(SmallVec::new_const())
     }
 
     /// Returns these attributes with `name` set to `value`; replaces an earlier value.

@@ -1,8 +1,10 @@
 //! Device ids.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
@@ -17,8 +19,59 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceId {
-    kind: Cow<'static, str>,
+    kind: Kind,
     index: u32,
+}
+
+/// The name of a backend. Each call compares devices and copies one, so the usual names are no
+/// strings.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Kind {
+    Cpu,
+    Pinned,
+    Sim,
+    Cuda,
+    Other(Arc<str>),
+}
+
+impl Kind {
+    fn name(&self) -> &str {
+        match self {
+            Kind::Cpu => "cpu",
+            Kind::Pinned => "pinned",
+            Kind::Sim => "sim",
+            Kind::Cuda => "cuda",
+            Kind::Other(name) => name,
+        }
+    }
+
+    fn of(name: &str) -> Kind {
+        match name {
+            "cpu" => Kind::Cpu,
+            "pinned" => Kind::Pinned,
+            "sim" => Kind::Sim,
+            "cuda" => Kind::Cuda,
+            other => Kind::Other(other.into()),
+        }
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.name(), f)
+    }
+}
+
+impl PartialOrd for Kind {
+    fn partial_cmp(&self, other: &Kind) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Kind {
+    fn cmp(&self, other: &Kind) -> Ordering {
+        self.name().cmp(other.name())
+    }
 }
 
 impl DeviceId {
@@ -44,7 +97,7 @@ impl DeviceId {
                 ),
             });
         }
-        Ok(DeviceId { kind, index })
+        Ok(DeviceId { kind: Kind::of(&kind), index })
     }
 
     /// Returns the id of the host's device `index`.
@@ -54,7 +107,7 @@ impl DeviceId {
     /// assert_eq!(DeviceId::cpu(0).to_string(), "cpu:0");
     /// ```
     pub const fn cpu(index: u32) -> DeviceId {
-        DeviceId { kind: Cow::Borrowed("cpu"), index }
+        DeviceId { kind: Kind::Cpu, index }
     }
 
     /// Returns the id of pinned host memory `index`. The host computes in pinned memory, and
@@ -65,7 +118,7 @@ impl DeviceId {
     /// assert!(DeviceId::pinned(0).is_host());
     /// ```
     pub const fn pinned(index: u32) -> DeviceId {
-        DeviceId { kind: Cow::Borrowed("pinned"), index }
+        DeviceId { kind: Kind::Pinned, index }
     }
 
     /// Returns whether this is host memory, pinned or not. Streams of the host work on both kinds.
@@ -75,7 +128,7 @@ impl DeviceId {
     /// assert!(DeviceId::cpu(1).is_host() && !DeviceId::cuda(0).is_host());
     /// ```
     pub fn is_host(&self) -> bool {
-        self.kind == "cpu" || self.kind == "pinned"
+        matches!(self.kind, Kind::Cpu | Kind::Pinned)
     }
 
     /// Returns the id of the simulated device `index`.
@@ -85,7 +138,7 @@ impl DeviceId {
     /// assert_eq!(DeviceId::sim(0).to_string(), "sim:0");
     /// ```
     pub const fn sim(index: u32) -> DeviceId {
-        DeviceId { kind: Cow::Borrowed("sim"), index }
+        DeviceId { kind: Kind::Sim, index }
     }
 
     /// Returns the id of the NVIDIA device `index`.
@@ -95,7 +148,7 @@ impl DeviceId {
     /// assert_eq!(DeviceId::cuda(1).to_string(), "cuda:1");
     /// ```
     pub const fn cuda(index: u32) -> DeviceId {
-        DeviceId { kind: Cow::Borrowed("cuda"), index }
+        DeviceId { kind: Kind::Cuda, index }
     }
 
     /// Returns the backend's name.
@@ -105,7 +158,7 @@ impl DeviceId {
     /// assert_eq!(DeviceId::cuda(1).kind(), "cuda");
     /// ```
     pub fn kind(&self) -> &str {
-        &self.kind
+        self.kind.name()
     }
 
     /// Returns the index among the backend's devices.
@@ -121,7 +174,7 @@ impl DeviceId {
 
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind, self.index)
+        write!(f, "{}:{}", self.kind.name(), self.index)
     }
 }
 

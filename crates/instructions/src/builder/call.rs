@@ -30,7 +30,7 @@ pub struct Call<'a> {
     /// The tensors to write the results to, one for each result; new ones if not given.
     pub into: Option<&'a [TensorRef]>,
     /// Its named arguments.
-    pub attrs: &'a Arc<Attrs>,
+    pub attrs: &'a Attrs,
     /// The stream to run on.
     pub stream: StreamId,
     /// How urgent it is, on a pool.
@@ -122,6 +122,7 @@ impl Builder {
                 message: format!("the schema of {} names other operands than it takes", op.name()),
             });
         }
+        let attrs = (!call.attrs.is_empty()).then(|| Arc::new(call.attrs.clone()));
         if let Some(into) = call.into {
             self.check_into(call, &signature, into).map_err(fits)?;
         } else if signature.is_view() {
@@ -129,7 +130,7 @@ impl Builder {
             if let Some(missed) = missed {
                 let made = views.iter().filter_map(Output::tensor);
                 let made: SmallVec<[TensorRef; 2]> = made.collect();
-                self.keep_inferred(sink, missed, call, &signature, &made);
+                self.keep_inferred(sink, missed, call, attrs, &signature, &made);
             }
             return Ok(Outcome::Done(views));
         }
@@ -180,8 +181,7 @@ impl Builder {
             operands.push(Operand { tensor: tensor.id, access: Access::Write });
             made.push(tensor);
         }
-        let attrs = (!call.attrs.is_empty()).then(|| call.attrs.clone());
-        self.emit_call(sink, call, operands, attrs, workspace);
+        self.emit_call(sink, call, operands, attrs.clone(), workspace);
 
         let outputs = if into.is_empty() {
             self.outputs(sink, call, &specs, &signature, &made)?
@@ -189,7 +189,7 @@ impl Builder {
             into.iter().map(|&t| Output::Tensor(t)).collect()
         };
         if let Some(missed) = missed {
-            self.keep_inferred(sink, missed, call, &signature, &made);
+            self.keep_inferred(sink, missed, call, attrs, &signature, &made);
         }
         Ok(Outcome::Done(outputs))
     }

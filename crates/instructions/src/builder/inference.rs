@@ -66,7 +66,7 @@ struct Key<'a> {
     hash: u64,
     op: OpId,
     classes: Classes,
-    attrs: &'a Arc<Attrs>,
+    attrs: &'a Attrs,
     priority: Priority,
 }
 
@@ -81,7 +81,7 @@ impl Key<'_> {
             && entry.call.op() == self.op
             && entry.call.priority == self.priority
             && match entry.call.attrs() {
-                Some(attrs) => Arc::ptr_eq(attrs, self.attrs) || **attrs == **self.attrs,
+                Some(attrs) => **attrs == *self.attrs,
                 None => self.attrs.is_empty(),
             }
     }
@@ -162,7 +162,7 @@ impl Builder {
         if !call.attrs.is_empty() {
             // Not by `FxHasher`, which multiplies and adds: floats with few digits differ in their
             // upper bits alone, and so would sums of their products.
-            FixedState::default().hash_one(&**call.attrs).hash(&mut hasher);
+            FixedState::default().hash_one(call.attrs).hash(&mut hasher);
         }
         let Call { op, attrs, priority, .. } = *call;
         let key = Key { hash: hasher.finish(), op, classes, attrs, priority };
@@ -189,8 +189,9 @@ impl Builder {
             track.fence_epoch == self.fence_epoch && self.policy == SyncPolicy::Frontier;
         let mut classes = Classes::default();
         for (class, &input) in classes.iter_mut().zip(call.inputs) {
-            *class = self.slots.class_if_free(input, memory)?.number();
-            ordered &= self.slots.is_ordered_by(input.id, call.stream, true);
+            let (known, is_ordered) = self.slots.class_if_free(input, memory, call.stream)?;
+            *class = known.number();
+            ordered &= is_ordered;
         }
         Some((classes, ordered))
     }
@@ -201,6 +202,7 @@ impl Builder {
         sink: &mut dyn Sink,
         (hash, classes): (u64, Classes),
         call: &Call<'_>,
+        attrs: Option<Arc<Attrs>>,
         signature: &Signature,
         made: &[TensorRef],
     ) {
@@ -239,7 +241,6 @@ impl Builder {
                 OutputSpec::View { .. } | OutputSpec::Bounded(_) => return,
             });
         }
-        let attrs = (!call.attrs.is_empty()).then(|| call.attrs.clone());
         let (workspace, inputs) = (signature.workspace as u64, call.inputs.len());
         let call = PreparedCall::new(call.op, operands, attrs, call.priority);
         let is_stored = is_view || workspace > 0;

@@ -13,7 +13,7 @@ use crate::builder::region::SectionId;
 use crate::builder::slot::SpecClass;
 use crate::builder::storage::Storage;
 use crate::builder::stream::Known;
-use crate::builder::{Builder, Need, Outcome, Sink, TensorRef};
+use crate::builder::{Builder, Need, Outcome, Sink, SyncPolicy, TensorRef};
 use crate::frontier::Frontier;
 use crate::instruction::{Operands, Placement, Priority};
 use crate::planner::{Answer, ArenaId, BlockId, Knowledge, Placed, Planner, Points};
@@ -251,10 +251,22 @@ impl Builder {
     ) -> TensorRef {
         // The memory is free from the stream's tail on. Uses on other streams come after the tail.
         let Allocation { placement, block } = memory;
-        let storage = Storage::new(self.tail(stream), placement.size, placement.arena, block);
-        let storage = self.slots.new_storage(storage, sink);
+        let tail = self.tail(stream);
         self.stats.count(Kind::AllocateTensor);
+        if let Some(record) = block.and_then(|block| self.records.take(block)) {
+            let bytes = self.slots.storage(record.storage).bytes;
+            if record.class == class && record.offset == placement.offset && bytes == placement.size
+            {
+                let tensor = self.slots.renew(&record, tail, origin);
+                sink.renew_tensor(stream, tensor.id, spec, placement, origin);
+                return tensor;
+            }
+            self.slots.retire(&record);
+        }
+        let storage = Storage::new(tail, placement.size, placement.arena, block);
+        let storage = self.slots.new_storage(storage, sink);
         let tensor = self.slots.new_tensor(spec, class, storage, sink, origin);
+        self.slots.storage_mut(storage).root = tensor.id;
         sink.begin_tensor(stream, tensor.id, spec, placement, origin);
         tensor
     }
@@ -351,6 +363,9 @@ impl Builder {
         self.usable(tensor, section)?;
         self.stats.count(Kind::ReleaseTensor);
         sink.end_tensor(tensor.id, origin);
+        if sink.renews_tensors() && self.release_recorded(tensor.id, origin) {
+            return Ok(());
+        }
         if let Some((block, last_uses)) = self.slots.end(tensor.id, origin) {
             if block.is_none() {
                 sink.end_import(tensor.id, &last_uses);
@@ -358,6 +373,26 @@ impl Builder {
             self.release_block(sink, block, last_uses, origin);
         }
         Ok(())
+    }
+
+    /// Ends a tensor whose slots are kept as a record. Returns whether they are.
+    #[inline]
+    fn release_recorded(&mut self, tensor: TensorId, origin: &Origin) -> bool {
+        if self.scrub.is_some() || self.policy != SyncPolicy::Frontier {
+            return false;
+        }
+        let Builder { slots, planner, streams, .. } = self;
+        let ended = slots.end_recorded(tensor, origin, |block, stream| {
+            let suits = planner.stream_of(block) == stream && !streams[stream.index()].is_pool();
+            suits.then(|| planner.offset_of(block))
+        });
+        let Some((block, record)) = ended else { return false };
+        if let Some(left) = self.records.keep(block, record) {
+            self.slots.retire(&left);
+        }
+        let (planner, known) = self.memory_and_known();
+        planner.release(block, Frontier::of(record.last_use), &known);
+        true
     }
 
     /// Checks that a tensor is live, and that no critical section but those of `section` holds it.

@@ -24,6 +24,7 @@
 //! | `region` | critical sections, reads, callbacks |
 //! | `stream`, `clock` | a stream's tail and clock |
 //! | `slot`, `storage`, `event` | slots of tensors, storages, events |
+//! | `record` | slots that are taken over with their memory |
 //! | `protection` | protections that a program can take over |
 //! | `offline` | a builder without a machine |
 //! | `restated` | instructions of a list, emitted again |
@@ -41,6 +42,7 @@ mod offline;
 mod order;
 mod prepared;
 mod protection;
+mod record;
 mod region;
 mod restated;
 mod slot;
@@ -82,6 +84,7 @@ pub use stats::{InferenceStats, Stats, Waits};
 use clock::Clock;
 use event::EventTable;
 use inference::InferenceCache;
+use record::Records;
 use region::Section;
 use slot::SlotTable;
 use stream::StreamTrack;
@@ -158,6 +161,24 @@ pub trait Sink {
     ) {
         let body = Body::ViewTensor { tensor, of, spec: Box::new((**spec).clone()) };
         self.emit(Instruction { body, origin: origin.clone() });
+    }
+
+    /// Whether tensors may take over the slots of others that lay in the same memory, while
+    /// instructions that name them are pending.
+    fn renews_tensors(&self) -> bool {
+        false
+    }
+
+    /// Takes the beginning of a tensor that takes over the slot of a like one, in the same memory.
+    fn renew_tensor(
+        &mut self,
+        on: StreamId,
+        tensor: TensorId,
+        spec: &Arc<TensorSpec>,
+        placement: Placement,
+        origin: &Origin,
+    ) {
+        self.begin_tensor(on, tensor, spec, placement, origin);
     }
 
     /// Takes the end of a tensor as the next instruction.
@@ -258,6 +279,7 @@ pub struct Builder {
     /// For each device and type, the first index after those of the known streams.
     next_index: HashMap<(DeviceId, StreamType), u32>,
     slots: SlotTable,
+    records: Records,
     inference: InferenceCache,
     events: EventTable,
     sections: Vec<Section>,
@@ -303,6 +325,7 @@ impl Builder {
             ids: HashMap::new(),
             next_index: HashMap::new(),
             slots: SlotTable::new(config.sync == SyncPolicy::LastUsedStream),
+            records: Records::default(),
             inference: InferenceCache::default(),
             events: EventTable::default(),
             sections: Vec::new(),
@@ -363,7 +386,14 @@ impl Builder {
     /// not observed.
     pub fn give_back(&mut self, arena: ArenaId, start: u64) -> bool {
         let (planner, known) = self.memory_and_known();
-        planner.give_back(arena, start, &known)
+        let given = planner.give_back(arena, start, &known);
+        if given {
+            // The chunk that is taken next may lie elsewhere.
+            for record in self.records.take_all(arena) {
+                self.slots.retire(&record);
+            }
+        }
+        given
     }
 
     /// Returns the points to wait for before emitting more, if too much is in flight: more than
@@ -520,6 +550,32 @@ impl Builder {
     /// It has been released.
     pub fn storage_of(&self, tensor: TensorRef) -> Result<StorageId> {
         self.slots.live(tensor)
+    }
+
+    /// Returns a number of the storage that a tensor is a view of, which no other storage of the
+    /// builder ever has.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn storage_number(&self, tensor: TensorRef) -> Result<u64> {
+        let storage = self.slots.live(tensor)?;
+        Ok(self.slots.storage(storage).number)
+    }
+
+    /// Returns the number of the newest storage: those of later ones are greater.
+    pub const fn last_storage_number(&self) -> u64 {
+        self.slots.last_storage_number()
+    }
+
+    /// Notes that somebody will ask for the failure of a tensor's storage after the tensor has
+    /// ended: no later tensor takes over its slots.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn watch(&mut self, tensor: TensorRef) -> Result<()> {
+        let storage = self.slots.live(tensor)?;
+        self.slots.storage_mut(storage).is_watched = true;
+        Ok(())
     }
 
     /// Returns the tensors that have not been released.

@@ -13,6 +13,7 @@ use millstream_types::{
     Access, Error, Origin, Point, Result, StorageId, StreamId, TensorId, TensorSpec,
 };
 
+use crate::builder::record::Record;
 use crate::builder::storage::Storage;
 use crate::builder::{Sink, TensorRef};
 use crate::frontier::Frontier;
@@ -72,6 +73,8 @@ pub(super) struct SlotTable {
     free_storages: VecDeque<((StorageId, u64), Frontier)>,
     /// Ended storages whose last uses have completed.
     idle_storages: Vec<StorageId>,
+    /// The number of the newest storage.
+    last_storage: u64,
     /// The sum of the bytes of `free_storages`.
     busy_bytes: u64,
     /// Whether the sync policy needs the last use of any kind.
@@ -104,9 +107,11 @@ impl SlotTable {
 
     pub(super) fn new_storage(
         &mut self,
-        storage: Storage,
+        mut storage: Storage,
         sink: &(impl Sink + ?Sized),
     ) -> StorageId {
+        self.last_storage += 1;
+        storage.number = self.last_storage;
         let found = self.idle_storages.pop().or_else(|| {
             let (id, bytes) = reuse(&mut self.free_storages, sink)?;
             self.busy_bytes -= bytes;
@@ -205,34 +210,30 @@ impl SlotTable {
             && self.storages[hot.storage.index()].held.is_none()
     }
 
-    /// Whether all earlier uses that a use of a live tensor on `stream` must come after are on
-    /// `stream` itself.
-    #[inline]
-    pub(super) fn is_ordered_by(&self, tensor: TensorId, stream: StreamId, writes: bool) -> bool {
-        let storage = self.hot[tensor.index()].storage;
-        self.storages[storage.index()].is_ordered_by(stream, writes)
-    }
-
-    /// Returns the class of a tensor that is live, in `memory`, and not held by a critical section.
-    /// Returns none if it is not, or if there are too many classes.
+    /// Returns the class of a tensor that is live, in `memory`, and not held by a critical section,
+    /// and whether all its earlier uses are on `stream`. Returns none if it is not, or if there are
+    /// too many classes.
     #[inline]
     pub(super) fn class_if_free(
         &mut self,
         tensor: TensorRef,
         memory: ArenaId,
-    ) -> Option<SpecClass> {
+        stream: StreamId,
+    ) -> Option<(SpecClass, bool)> {
         let hot = self.hot.get(tensor.id.index())?;
-        let is_free = hot.generation == tensor.generation
-            && hot.arena == memory
-            && self.storages[hot.storage.index()].held.is_none();
+        let storage = &self.storages[hot.storage.index()];
+        let is_free = (hot.generation == tensor.generation)
+            & (hot.arena == memory)
+            & storage.held.is_none();
         if !is_free {
             return None;
         }
-        if hot.class != SpecClass::UNKNOWN {
-            Some(hot.class)
-        } else {
-            self.class_if_known(tensor.id)
-        }
+        let ordered = storage.is_ordered_by(stream, true);
+        let class = match hot.class {
+            SpecClass::UNKNOWN => self.class_if_known(tensor.id)?,
+            class => class,
+        };
+        Some((class, ordered))
     }
 
     /// Returns the class of a live tensor; none if there are too many classes.
@@ -330,6 +331,53 @@ impl SlotTable {
         let block = storage.block;
         self.free_storages.push_back(((id, bytes), last_uses.clone()));
         Some((block, last_uses))
+    }
+
+    pub(super) const fn last_storage_number(&self) -> u64 {
+        self.last_storage
+    }
+
+    /// Ends a live tensor as [`SlotTable::end`] does, if its slots can be kept as a record. Returns
+    /// the record, without its place in memory, and the block.
+    #[inline]
+    pub(super) fn end_recorded(
+        &mut self,
+        tensor: TensorId,
+        origin: &Origin,
+        suits: impl FnOnce(BlockId, StreamId) -> Option<u64>,
+    ) -> Option<(BlockId, Record)> {
+        let hot = &mut self.hot[tensor.index()];
+        let storage = &mut self.storages[hot.storage.index()];
+        let alone = storage.tensors == 1 && storage.root == tensor;
+        if !alone || storage.is_watched || hot.class == SpecClass::UNKNOWN {
+            return None;
+        }
+        let (block, last_use) = (storage.block?, storage.last_use_on_one_stream()?);
+        let offset = suits(block, last_use.stream)?;
+        storage.tensors = 0;
+        storage.held = None;
+        hot.generation = hot.generation.wrapping_add(1);
+        self.origins[tensor.index()].clone_from(origin);
+        let (storage, class) = (hot.storage, hot.class);
+        Some((block, Record { tensor, storage, class, offset, last_use }))
+    }
+
+    /// Begins a tensor in the slots of a record.
+    #[inline]
+    pub(super) fn renew(&mut self, record: &Record, tail: Point, origin: &Origin) -> TensorRef {
+        self.last_storage += 1;
+        self.storages[record.storage.index()].renew(tail, self.last_storage);
+        let hot = &mut self.hot[record.tensor.index()];
+        hot.generation = hot.generation.wrapping_add(1);
+        self.origins[record.tensor.index()].clone_from(origin);
+        TensorRef { id: record.tensor, generation: hot.generation }
+    }
+
+    /// Gives the slots of a record back.
+    pub(super) fn retire(&mut self, record: &Record) {
+        let Record { tensor, storage, last_use, .. } = *record;
+        self.free_tensors.push_back((tensor, Frontier::of(last_use)));
+        self.free_storages.push_back(((storage, 0), Frontier::of(last_use)));
     }
 
     /// Returns the bytes of ended storages that were still in use when it was last looked.

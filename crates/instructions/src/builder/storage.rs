@@ -1,6 +1,6 @@
 //! Storages: the memory behind tensors, and its last uses.
 
-use millstream_types::{Access, Point, StreamId};
+use millstream_types::{Access, Point, StreamId, TensorId};
 
 use crate::builder::region::SectionId;
 use crate::frontier::Frontier;
@@ -22,8 +22,14 @@ pub(super) struct Storage {
     pub(super) last_use: Point,
     /// The number of live tensors that are views of it.
     pub(super) tensors: u32,
+    /// The tensor that it was made with.
+    pub(super) root: TensorId,
     pub(super) bytes: u64,
+    /// A number that no other storage of the builder ever has.
+    pub(super) number: u64,
     pub(super) arena: ArenaId,
+    /// Whether somebody will ask for its failure after its last tensor has ended.
+    pub(super) is_watched: bool,
     /// None if the planner does not manage the memory, or the storage has no bytes.
     pub(super) block: Option<BlockId>,
 }
@@ -49,7 +55,31 @@ impl Storage {
             bytes,
             arena,
             block,
+            root: TensorId(u32::MAX),
+            number: 0,
+            is_watched: false,
         }
+    }
+
+    /// Begins it again at the point `allocated`, in the same memory and with one tensor.
+    #[inline]
+    pub(super) fn renew(&mut self, allocated: Point, number: u64) {
+        self.last_write = allocated;
+        self.first_read = Point::new(allocated.stream, 0);
+        self.last_use = allocated;
+        self.tensors = 1;
+        self.number = number;
+    }
+
+    /// Returns the point of the last use if all uses since its allocation were on one stream.
+    #[inline]
+    pub(super) fn last_use_on_one_stream(&self) -> Option<Point> {
+        let reads = self.first_read.seq == 0 || self.first_read.stream == self.last_write.stream;
+        if !reads || !self.further_reads.is_empty() {
+            return None;
+        }
+        let read_last = self.first_read.seq > self.last_write.seq;
+        Some(if read_last { self.first_read } else { self.last_write })
     }
 
     /// Returns the newest read of each stream since the last write.
@@ -68,13 +98,10 @@ impl Storage {
 
     /// Returns the points of all last uses.
     pub(super) fn last_use_frontier(&self) -> Frontier {
-        let one_stream = self.further_reads.is_empty()
-            && (self.first_read.seq == 0 || self.first_read.stream == self.last_write.stream);
-        if !one_stream {
-            return self.reads().chain([self.last_write]).collect();
+        match self.last_use_on_one_stream() {
+            Some(last) => Frontier::of(last),
+            None => self.reads().chain([self.last_write]).collect(),
         }
-        let read_last = self.first_read.seq > self.last_write.seq;
-        Frontier::of(if read_last { self.first_read } else { self.last_write })
     }
 
     /// Whether all earlier uses that a use on `stream` must come after are on `stream` itself, so

@@ -4,8 +4,10 @@
 //! 1. The blocks of a chunk fill it without gaps and are linked in the order of their offsets.
 //!    Nothing merges across chunks.
 //! 2. A used block is in no list. A free block is in its stream's [`FreeBlocks`], idle or pending.
-//! 3. Neighbouring idle blocks of one stream are merged. Pending ones stay apart, so that one slow
-//!    use does not delay its neighbours.
+//! 3. Neighbouring idle blocks of one stream are merged, but for *resting* ones: those were released
+//!    a moment ago, and most programs ask for the same sizes again. They are merged when a request
+//!    finds no block of its size, or when a stream has many. Pending ones stay apart, so that one
+//!    slow use does not delay its neighbours.
 
 use millstream_types::{DeviceId, Point, StreamId};
 
@@ -25,6 +27,8 @@ pub(super) enum State {
     Used,
     /// Free, and its stream knows its last uses.
     Idle,
+    /// As idle, and not merged with its neighbours yet.
+    Resting,
     /// Free once its stream knows its last uses.
     Pending,
     /// No memory: a free entry of the table.
@@ -109,11 +113,17 @@ impl Arena {
     }
 
     /// Returns the free blocks of a stream. The first call for a stream adds an empty set.
+    #[inline]
     pub(super) fn free_of(&mut self, stream: StreamId) -> &mut FreeBlocks {
         if self.free_blocks.len() <= stream.index() {
-            self.free_blocks.resize_with(stream.index() + 1, FreeBlocks::default);
+            self.add_streams(stream);
         }
         &mut self.free_blocks[stream.index()]
+    }
+
+    #[cold]
+    fn add_streams(&mut self, last: StreamId) {
+        self.free_blocks.resize_with(last.index() + 1, FreeBlocks::default);
     }
 
     /// Moves a stream's pending blocks whose last uses the stream knows by now to its idle ones.
@@ -161,8 +171,10 @@ impl Arena {
         bytes: u64,
         stream: StreamId,
     ) -> Option<(u32, Placement)> {
-        let idle = &mut self.free_blocks[stream.index()].idle[usize::from(want >= LARGE)];
-        let at = idle.take_exact(&mut self.blocks, want)?;
+        let free = &mut self.free_blocks[stream.index()];
+        let rested = free.take_resting(&mut self.blocks, want);
+        let idle = &mut free.idle[usize::from(want >= LARGE)];
+        let at = rested.or_else(|| idle.take_exact(&mut self.blocks, want))?;
         self.count_idle(at);
         Some((at, self.placed(at, want, bytes, stream)))
     }
@@ -227,8 +239,32 @@ impl Arena {
         block.age = self.released;
         let (size, stream) = (block.size, block.stream);
         self.in_use -= size;
-        self.free_blocks[stream.index()].in_use -= size;
-        self.free(at, known);
+        let free = &mut self.free_blocks[stream.index()];
+        free.in_use -= size;
+        match known.open(stream, &block.last_uses) {
+            Some(open) => self.pend(at, open),
+            None if free.add_resting(&mut self.blocks, at) => {}
+            None => {
+                self.merge_resting(stream);
+            }
+        }
+    }
+
+    /// Merges the resting blocks of a stream with their neighbours. Returns whether there were any.
+    pub(super) fn merge_resting(&mut self, stream: StreamId) -> bool {
+        let mut found = false;
+        while let Some(at) = self.free_blocks[stream.index()].resting.first() {
+            self.remove(at);
+            self.idle(at);
+            found = true;
+        }
+        found
+    }
+
+    /// Merges the resting blocks of all streams. Returns whether there were any.
+    pub(super) fn merge_all_resting(&mut self) -> bool {
+        let streams = 0..self.free_blocks.len();
+        streams.fold(false, |found, k| self.merge_resting(StreamId(k as u16)) | found)
     }
 
     /// Adds a block that is in no list to its stream's free blocks. Returns the block that it is

@@ -68,6 +68,11 @@ impl Bins {
         self.bytes -= size;
     }
 
+    /// Returns the first block of the first bin that has one.
+    pub(super) fn first(&self) -> Option<u32> {
+        self.occupied_from(0).map(|bin| self.heads[bin])
+    }
+
     /// Takes out the first block of the bin of `want` bytes, if it is of that size: what
     /// [`Bins::fit`] would find.
     #[inline]

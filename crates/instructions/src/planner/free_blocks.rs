@@ -19,6 +19,9 @@ use super::arena::{Block, State};
 use super::bins::Bins;
 use super::{Knowledge, Search};
 
+/// The most resting blocks of a stream, so that the memory between them is found again.
+const RESTING: usize = 64;
+
 /// A queue has at most this many entries for each pending block, and a few more.
 const STALE: usize = 2;
 
@@ -27,6 +30,10 @@ const STALE: usize = 2;
 pub(super) struct FreeBlocks {
     /// Blocks of chunks for small requests, and of chunks for large ones.
     pub(super) idle: [Bins; 2],
+    /// Blocks that were released a moment ago: idle, and not merged with their neighbours yet.
+    pub(super) resting: Bins,
+    /// The number of resting blocks.
+    rested: usize,
     pub(super) pending: Bins,
     /// The number of pending blocks.
     waiting: usize,
@@ -77,6 +84,23 @@ impl FreeBlocks {
         self.idle[usize::from(large)].insert(blocks, at);
     }
 
+    /// Adds an idle block whose neighbours stay as they are. Returns whether there may be more.
+    #[inline]
+    pub(super) fn add_resting(&mut self, blocks: &mut [Block], at: u32) -> bool {
+        blocks[at as usize].state = State::Resting;
+        self.resting.insert(blocks, at);
+        self.rested += 1;
+        self.rested < RESTING
+    }
+
+    /// Takes out a resting block of this size, the one that was released last.
+    #[inline]
+    pub(super) fn take_resting(&mut self, blocks: &mut [Block], want: u64) -> Option<u32> {
+        let at = self.resting.take_exact(blocks, want)?;
+        self.rested -= 1;
+        Some(at)
+    }
+
     /// Adds a block that is pending until at least `open` is known to have completed.
     pub(super) fn add_pending(&mut self, blocks: &mut [Block], at: u32, open: Point, stamp: u64) {
         let block = &mut blocks[at as usize];
@@ -113,6 +137,10 @@ impl FreeBlocks {
             State::Idle => {
                 let large = block.large;
                 self.idle[usize::from(large)].remove(blocks, at);
+            }
+            State::Resting => {
+                self.resting.remove(blocks, at);
+                self.rested -= 1;
             }
             State::Pending => {
                 block.stamp = 0;

@@ -70,6 +70,18 @@ pub struct BlockId {
     block: u32,
 }
 
+impl BlockId {
+    /// Returns the arena.
+    pub(crate) const fn arena(self) -> ArenaId {
+        self.arena
+    }
+
+    /// Returns the number of the block in its arena, as an index into a dense table.
+    pub(crate) const fn index(self) -> usize {
+        self.block as usize
+    }
+}
+
 /// Memory for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
@@ -231,7 +243,15 @@ impl Planner {
         // The caller asks for an unknown limit when the arena first grows.
         let room =
             a.limit.map_or(u64::MAX, |l| l / GRANULARITY * GRANULARITY).saturating_sub(a.reserved);
-        if let Some(at) = a.known_free(stream, want, Search::Bounded, known) {
+        if let Some((at, placement)) = a.take_exact(want, bytes, stream) {
+            let block = BlockId { arena, block: at };
+            return Answer::Placed(Placed { placement, block, after: Points::new() });
+        }
+        let idle = a.own_idle(stream, want, Search::Bounded);
+        if let Some(at) = idle.or_else(|| {
+            a.merge_all_resting();
+            a.known_free(stream, want, Search::Bounded, known)
+        }) {
             return placed(a, at, Points::new());
         }
         if want <= room {
@@ -267,6 +287,7 @@ impl Planner {
 
     /// Finds `bytes` bytes among the blocks of `stream` that are idle, or have become idle since it
     /// last asked: the first two steps of [`Planner::place`].
+    #[inline]
     pub fn place_idle(
         &mut self,
         arena: ArenaId,
@@ -281,7 +302,7 @@ impl Planner {
         if let Some((at, placement)) = a.take_exact(want, bytes, stream) {
             return Some((placement, BlockId { arena, block: at }));
         }
-        let at = a.own_idle(stream, want, Search::Bounded)?;
+        let at = a.own_idle_merged(stream, want)?;
         Some((a.take(at, want, bytes, stream), BlockId { arena, block: at }))
     }
 
@@ -320,6 +341,11 @@ impl Planner {
     /// Returns the stream that a block was placed for.
     pub fn stream_of(&self, block: BlockId) -> StreamId {
         self.arenas[block.arena.index()].blocks[block.block as usize].stream
+    }
+
+    /// Returns the offset of a block within its arena.
+    pub(crate) fn offset_of(&self, block: BlockId) -> u64 {
+        self.arenas[block.arena.index()].blocks[block.block as usize].offset
     }
 
     /// Returns the placement of a used block's next owner, which takes the whole block without a

@@ -54,6 +54,18 @@ impl Arena {
         Some(at)
     }
 
+    /// Finds the best idle block of the stream itself. Merges its resting ones if there is none.
+    #[cold]
+    pub(super) fn own_idle_merged(&mut self, stream: StreamId, want: u64) -> Option<u32> {
+        if let Some(at) = self.own_idle(stream, want, Search::Bounded) {
+            return Some(at);
+        }
+        if !self.merge_resting(stream) {
+            return None;
+        }
+        self.own_idle(stream, want, Search::Bounded)
+    }
+
     /// Finds the best block of another stream whose last uses `stream` knows.
     fn fit_elsewhere(
         &self,

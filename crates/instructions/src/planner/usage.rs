@@ -133,7 +133,7 @@ impl Arena {
                 stream: StreamId(k as u16),
                 in_use: free.in_use,
                 peak: free.peak,
-                cached: free.idle.iter().map(|b| b.bytes).sum(),
+                cached: free.idle.iter().chain([&free.resting]).map(|b| b.bytes).sum(),
                 pending: free.pending.bytes,
             });
         }

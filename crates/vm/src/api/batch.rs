@@ -185,10 +185,10 @@ impl Batch<'_> {
         origin: &Origin,
     ) -> Result<()> {
         let storage = |tensor: &TensorRef| match &self.entry {
-            Some(entry) => entry.emission.router.slot(tensor.id).map(|slot| slot.storage),
+            Some(entry) => entry.emission.builder.storage_number(*tensor).ok(),
             None => {
                 let emission = self.machine.shared.lock().ok()?;
-                emission.router.slot(tensor.id).map(|slot| slot.storage)
+                emission.builder.storage_number(*tensor).ok()
             }
         };
         let accesses = call.parts().0.accesses();

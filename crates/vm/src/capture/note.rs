@@ -77,7 +77,7 @@ impl Place {
     ) -> Result<Place> {
         let bytes = emission.builder.storage_bytes(tensor)?;
         let device = emission.builder.device(tensor)?.clone();
-        let storage = emission.router.slot(tensor.id).map_or(0, |slot| slot.storage);
+        let storage = emission.builder.storage_number(tensor)?;
         Ok(Place { spec: spec.clone(), device, storage, bytes, is_leaf: false })
     }
 }

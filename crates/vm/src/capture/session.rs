@@ -144,7 +144,7 @@ impl Session {
         for (k, (tensor, _)) in outside.iter().enumerate() {
             names.entry(tensor.tensor_ref()).or_insert(Value::Outside(k as u32));
         }
-        let last_storage = machine.shared.lock()?.router.last_storage();
+        let last_storage = machine.shared.lock()?.builder.last_storage_number();
         let draws = prefix.as_mut().map(|prefix| std::mem::take(&mut prefix.draws));
         Ok(Session {
             machine: machine.clone(),

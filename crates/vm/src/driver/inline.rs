@@ -37,9 +37,8 @@ impl Inline {
                 moved = true;
             }
             worker.flush();
-            let polled = worker.poll_inbox() | worker.poll_devices();
-            worker.flush();
-            if polled {
+            if worker.poll_inbox() | worker.poll_devices() {
+                worker.flush();
                 moved = true;
                 continue;
             }

@@ -26,6 +26,7 @@ impl<'a> EmissionGuard<'a> {
     ///
     /// # Errors
     /// A panic interrupted an earlier emission.
+    #[inline]
     pub(crate) fn enter(emission: &'a Mutex<Emission>) -> Result<EmissionGuard<'a>> {
         EmissionGuard::from_lock(emission.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -34,9 +35,10 @@ impl<'a> EmissionGuard<'a> {
     ///
     /// # Errors
     /// As [`EmissionGuard::enter`].
+    #[inline]
     pub(crate) fn from_lock(mut emission: MutexGuard<'a, Emission>) -> Result<EmissionGuard<'a>> {
         if emission.is_broken {
-            return Err(Error::Internal { message: "an earlier emission panicked".to_owned() });
+            return Err(broken());
         }
         emission.entries += 1;
         let panicking = std::thread::panicking();
@@ -44,7 +46,13 @@ impl<'a> EmissionGuard<'a> {
     }
 }
 
+#[cold]
+fn broken() -> Error {
+    Error::Internal { message: "an earlier emission panicked".to_owned() }
+}
+
 impl Drop for EmissionGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         let panicked = !self.panicking && std::thread::panicking();
         self.emission.is_broken |= panicked && !self.between_calls;

@@ -105,10 +105,30 @@ impl MachineShared {
         mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
     ) -> Result<T> {
         let at = |error: Error| error.at(origin);
-        let mut tries = 0;
         let mut emission = self.enter().map_err(at)?;
+        let outcome = emit(&mut emission);
+        match outcome {
+            Ok(Outcome::Done(value)) => {
+                self.leave(emission);
+                Ok(value)
+            }
+            outcome => self.emit_after(outcome, emission, origin, emit),
+        }
+    }
+
+    /// Provides for what an emission needs, and runs it again.
+    #[cold]
+    fn emit_after<'a, T>(
+        self: &'a Arc<MachineShared>,
+        first: Result<Outcome<T>>,
+        mut emission: EmissionGuard<'a>,
+        origin: &Origin,
+        mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
+    ) -> Result<T> {
+        let at = |error: Error| error.at(origin);
+        let (mut tries, mut first) = (0, Some(first));
         loop {
-            let outcome = emit(&mut emission).map_err(at);
+            let outcome = first.take().unwrap_or_else(|| emit(&mut emission)).map_err(at);
             let growth = match &outcome {
                 Ok(Outcome::Need(Need::Grow { arena, bytes, least, stream })) => {
                     Growth::plan(self, &emission, *arena, [*bytes, *least], *stream)
@@ -133,6 +153,7 @@ impl MachineShared {
     }
 
     /// Enters the critical section to emit, once there is room for more instructions.
+    #[inline]
     pub(crate) fn enter(&self) -> Result<EmissionGuard<'_>> {
         reentrancy::check(self.tables.machine, "submitting")?;
         loop {
@@ -169,6 +190,7 @@ impl MachineShared {
     }
 
     /// Begins an emission under the held lock.
+    #[inline]
     fn begin<'a>(&self, mut emission: EmissionGuard<'a>) -> Result<EmissionGuard<'a>> {
         // Under the lock: `shutdown` stops the workers under it, and they handle nothing submitted
         // later.
@@ -181,6 +203,7 @@ impl MachineShared {
     }
 
     /// Leaves the critical section after an emission.
+    #[inline]
     pub(crate) fn leave(&self, mut emission: EmissionGuard<'_>) {
         emission.router.cancel_scope = None;
         self.advance_driver(&mut emission);

@@ -15,6 +15,7 @@ thread_local! {
 }
 
 /// Runs `work` as a part of `machine`'s work.
+#[inline]
 pub(crate) fn enter<T>(machine: u64, work: impl FnOnce() -> T) -> T {
     struct Restore(u64);
     impl Drop for Restore {
@@ -98,6 +99,7 @@ pub(crate) fn is_within(machine: u64) -> bool {
 ///
 /// # Errors
 /// [`Error::Reentrant`].
+#[inline]
 pub(crate) fn check(machine: u64, what: &'static str) -> Result<()> {
     if WITHIN.with(Cell::get) == machine { Err(Error::Reentrant { what }) } else { Ok(()) }
 }

@@ -82,6 +82,23 @@ impl MachineShared {
         }
     }
 
+    /// Emits the release of a tensor, as [`MachineShared::release`] does.
+    pub(crate) fn release_tensor(&self, tensor: TensorRef, origin: &Origin) {
+        if self.releases.is_empty()
+            && let Some(mut emission) = self.try_enter()
+        {
+            let Emission { builder, router, .. } = &mut *emission;
+            // As in `Emission::release`.
+            if let Err(Error::Held { .. }) = builder.release(router, tensor, None, origin) {
+                self.releases.push(Release::Tensor(tensor, origin.clone()));
+            }
+            drop(emission);
+        } else {
+            self.releases.push(Release::Tensor(tensor, origin.clone()));
+        }
+        self.drain_late();
+    }
+
     /// Emits a release, or queues it. Never blocks: the emission under way, or the next one, emits
     /// what is queued.
     #[inline]
@@ -115,6 +132,7 @@ impl MachineShared {
     }
 
     /// Enters the critical section to release what was dropped, if no other thread is in it.
+    #[inline]
     fn try_enter(&self) -> Option<EmissionGuard<'_>> {
         if self.is_closed() {
             return None;

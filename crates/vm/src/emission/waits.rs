@@ -60,10 +60,13 @@ fn poll(is_over: impl Fn() -> bool) -> bool {
 
 impl MachineShared {
     /// Waits until there is room for more instructions. Called outside the critical section.
+    #[inline]
     pub(crate) fn wait_for_room(&self) -> Result<()> {
-        if self.tables.backlog.has_room(self.watermark) {
-            return Ok(());
-        }
+        if self.tables.backlog.has_room(self.watermark) { Ok(()) } else { self.wait_until_room() }
+    }
+
+    #[cold]
+    fn wait_until_room(&self) -> Result<()> {
         self.push_bulks_before_wait()?;
         self.recording.pause("too many instructions pending", None, || self.wait_for_less())
     }

@@ -155,12 +155,15 @@ pub trait Submitter {
 /// # Errors
 /// The tensor was released.
 pub fn compute_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Stream> {
-    let device = compute_device(&s.device(tensor)?);
+    let memory = s.device(tensor)?;
     match s.made_on(tensor) {
-        Some((key, stream)) if computes_on(&key, &device) => Ok(stream),
-        _ => s.stream(&StreamKey::compute(device, 0)),
+        Some((key, stream)) if computes_in(&key, &memory) => Ok(stream),
+        _ => s.stream(&StreamKey::compute(compute_device(&memory), 0)),
     }
 }
+
+/// The device that computes on host memory.
+const HOST: DeviceId = DeviceId::cpu(0);
 
 /// Returns the device that computes on this memory.
 ///
@@ -171,12 +174,14 @@ pub fn compute_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::
 /// assert_eq!(compute_device(&DeviceId::cuda(1)), DeviceId::cuda(1));
 /// ```
 pub fn compute_device(memory: &DeviceId) -> DeviceId {
-    if memory.is_host() { DeviceId::cpu(0) } else { memory.clone() }
+    if memory.is_host() { HOST } else { memory.clone() }
 }
 
-/// Returns whether a stream runs ops on a device.
-pub(crate) fn computes_on(stream: &StreamKey, device: &DeviceId) -> bool {
-    stream.ty == StreamType::COMPUTE && stream.device == *device
+/// Returns whether a stream is one of those that run the ops of tensors in `memory`.
+#[inline]
+pub(crate) fn computes_in(stream: &StreamKey, memory: &DeviceId) -> bool {
+    let device = if memory.is_host() { &HOST } else { memory };
+    stream.device == *device && stream.ty == StreamType::COMPUTE
 }
 
 /// Returns a stream that makes tensors in host memory for copies from `device`, in pinned memory

@@ -180,6 +180,7 @@ impl Backlog {
     }
 
     /// Returns whether fewer than `watermark` instructions are pending.
+    #[inline]
     pub(crate) fn has_room(&self, watermark: u64) -> bool {
         let Emitted { emitted, room } = &self.emission;
         // Relaxed: `finished` only grows, so an old bound is safe.

@@ -2,7 +2,9 @@
 //!
 //! # Rules
 //! 1. Only the emission writes a slot, under its lock, and only while no instruction that names the
-//!    slot is pending: a slot is reused only after every instruction that named it has completed.
+//!    slot is pending: a slot is written again only after every instruction that named it has
+//!    completed. A tensor that takes over the slot of a like one, in the same memory, leaves the
+//!    slot as it is.
 //! 2. A worker reads a slot only while it runs an instruction that names it, or while it puts such
 //!    an instruction of a pool into the graph. The instruction came through a queue after the slot
 //!    was written, so the worker sees the write.
@@ -25,7 +27,8 @@ pub(crate) struct TensorSlot {
     /// The storage's first byte.
     pub(crate) base: NonNull<u8>,
     pub(crate) spec: Arc<TensorSpec>,
-    /// A number that no other storage of the machine ever has.
+    /// The number by which the storage is poisoned. Only a storage that takes over its memory and
+    /// slots, and is overwritten first, has the same.
     pub(crate) storage: u64,
     /// Whether the host can use the memory through its address.
     pub(crate) on_host: bool,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use millstream_ops::args::{ABSENT, Scalar};
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
-use crate::api::handle::{Stream, Tensor, innermost_on};
+use crate::api::handle::{Stream, Tensor, has_current, innermost_on};
 use crate::api::machine::CallBuilder;
 pub(super) use crate::api::machine::Inputs;
 use crate::emission::origin;
@@ -62,11 +62,12 @@ pub(crate) fn optional<'a>(
 /// [`with_stream`](crate::with_stream) scope on the tensor's device, or else the tensor's.
 pub(crate) fn stream_of(first: &Tensor) -> Result<Cow<'_, Stream>> {
     let (machine, own) = (first.machine(), first.made_on());
-    let device = lowering::compute_device(first.device());
-    if let Some(stream) = innermost_on(machine, &device) {
+    if has_current()
+        && let Some(stream) = innermost_on(machine, &lowering::compute_device(first.device()))
+    {
         return Ok(Cow::Owned(stream));
     }
-    if lowering::computes_on(own.key(), &device) {
+    if lowering::computes_in(own.key(), first.device()) {
         return Ok(Cow::Borrowed(own));
     }
     lowering::compute_stream(&mut machine.submitter(origin::caller()), first).map(Cow::Owned)
@@ -100,6 +101,7 @@ pub(crate) fn all(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tens
 }
 
 /// Begins a call on the stream of its first operand.
+#[inline]
 #[track_caller]
 pub(super) fn begin<'a>(
     op: &'a str,
@@ -121,7 +123,7 @@ pub(super) fn begin<'a>(
 #[track_caller]
 pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
     let (call, stream) = begin(op, inputs, attrs)?;
-    call.one(&stream)
+    call.make_one(&stream)
 }
 
 /// Makes a call and returns its first `N` results.

@@ -7,7 +7,7 @@
 //!    scope, so the list stays short.
 //! 3. The list holds no machine: one whose handles are gone shuts down, whatever is set.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
 use millstream_types::{DeviceId, StreamId, StreamKey};
@@ -42,6 +42,17 @@ struct Scopes {
 
 thread_local! {
     static SCOPES: RefCell<Scopes> = RefCell::default();
+}
+
+thread_local! {
+    /// Whether this thread has ever had a current stream. Every method's call reads it.
+    static HAS_CURRENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether this thread may have a current stream.
+#[inline]
+pub(crate) fn has_current() -> bool {
+    HAS_CURRENT.with(Cell::get)
 }
 
 /// Runs `work` with `stream` as the current stream of its machine, on this thread. Afterwards, also
@@ -90,6 +101,7 @@ pub fn with_stream<'a, T>(stream: impl Into<Option<&'a Stream>>, work: impl FnOn
 
 impl Stream {
     fn entry(&self) -> Entry {
+        HAS_CURRENT.with(|has| has.set(true));
         let machine = Arc::downgrade(&self.machine.shared);
         Entry { machine, id: self.id, key: self.key.clone(), lease: self.lease.clone() }
     }

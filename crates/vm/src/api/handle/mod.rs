@@ -11,7 +11,7 @@ mod transfer;
 
 pub use completion::Completion;
 pub use current::with_stream;
-pub(crate) use current::{innermost, innermost_on};
+pub(crate) use current::{has_current, innermost, innermost_on};
 pub use event::Event;
 pub use section::Section;
 pub use stream::Stream;

@@ -12,7 +12,7 @@ use millstream_types::{DeviceId, Error, Origin, Result, TensorId, TensorSpec};
 use crate::api::machine::Machine;
 use crate::capture::{self, Step};
 use crate::emission::origin;
-use crate::emission::{Emission, MadeTensor, Release};
+use crate::emission::{Emission, MadeTensor};
 use crate::executable::function::{self, OfFunction};
 use crate::gradient::{self, LeafSlot};
 use crate::lowering;
@@ -42,11 +42,10 @@ impl Drop for TensorInner {
             Slot::Made(tensor) => *tensor,
             Slot::Recorded(tensor) => return function::ended(&self.made_on.machine, *tensor),
         };
-        let origin = std::mem::take(&mut self.origin);
         if capture::is_active() {
             capture::ended(&self.made_on.machine, tensor);
         }
-        self.made_on.machine.shared.release(Release::Tensor(tensor, origin));
+        self.made_on.machine.shared.release_tensor(tensor, &self.origin);
     }
 }
 
@@ -143,7 +142,7 @@ impl Tensor {
     pub(crate) fn storage_number(&self) -> Option<u64> {
         let tensor = self.resolved().ok()?;
         let emission = self.0.made_on.machine.shared.lock().ok()?;
-        emission.router.slot(tensor.id).map(|slot| slot.storage)
+        emission.builder.storage_number(tensor).ok()
     }
 
     pub(crate) fn made_on(&self) -> &Stream {
@@ -341,8 +340,9 @@ impl Tensor {
         let at = |e: millstream_types::Error| e.at(&origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
         let tensor = self.resolved().map_err(at)?;
-        let emission = machine.shared.lock().map_err(at)?;
+        let mut emission = machine.shared.lock().map_err(at)?;
         let last = emission.builder.last_write(tensor).map_err(at)?;
+        emission.builder.watch(tensor).map_err(at)?;
         let storage = emission.router.slot(tensor.id).map(|slot| slot.storage);
         drop(emission);
         Ok(Completion::of_storage(machine.clone(), last, storage))

@@ -3,7 +3,7 @@
 //! Long because its items have examples.
 
 use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -27,9 +27,6 @@ pub(crate) type Inputs<'a> = SmallVec<[&'a Tensor; 4]>;
 
 /// The results of a call. Most have one.
 type Results = SmallVec<[Tensor; 1]>;
-
-/// The arguments of a call without any.
-static NO_ATTRS: LazyLock<Arc<Attrs>> = LazyLock::new(Arc::default);
 
 /// A call of an op, under construction.
 ///
@@ -252,7 +249,7 @@ impl<'a> CallBuilder<'a> {
     /// # Errors
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of the call that makes it.
-    pub fn on(mut self, stream: &Stream) -> Result<Vec<Tensor>> {
+    pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
         self.make(stream).map(SmallVec::into_vec)
     }
 
@@ -270,46 +267,69 @@ impl<'a> CallBuilder<'a> {
     ///
     /// # Errors
     /// As [`CallBuilder::on`], or the op has no results.
-    pub fn one(mut self, stream: &Stream) -> Result<Tensor> {
-        let name = self.name;
-        self.make(stream)?.into_iter().next().ok_or_else(|| {
+    pub fn one(self, stream: &Stream) -> Result<Tensor> {
+        self.make_one(stream)
+    }
+
+    /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
+    pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
+        let mut results = self.make(stream)?;
+        if results.len() > 1 {
+            results.truncate(1);
+        }
+        results.pop().ok_or_else(|| {
             let message = "expected a result, and the op has none".to_owned();
-            Error::Op { op: name.to_owned(), message }
+            Error::Op { op: self.name.to_owned(), message }
         })
     }
 
-    /// Makes the call. Not by value: a builder is large to move.
-    fn make(&mut self, stream: &Stream) -> Result<Results> {
+    /// Makes the call.
+    fn make(&self, stream: &Stream) -> Result<Results> {
         if function::is_running() {
             return self.record(stream).map(Results::from_vec);
         }
-        let own;
-        let attrs = match self.attrs.is_empty() {
-            true => &*NO_ATTRS,
-            false => {
-                own = Arc::new(std::mem::take(&mut self.attrs));
-                &own
-            }
-        };
-        // A captured function's notes name the draws; its calls are made with their numbers.
-        let (noted, drawn) = (attrs, capture::numbers(attrs).map(Arc::new));
-        let attrs = drawn.as_ref().unwrap_or(attrs);
-        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = &*self;
-        let (name, priority, section, out) = (*name, *priority, *section, out.as_deref());
+        if capture::is_active() || gradient::is_taped() {
+            return self.make_noted(stream);
+        }
+        self.emit(&self.attrs, stream)
+    }
+
+    /// Makes the call while a tape or a captured function notes what this thread does.
+    #[cold]
+    fn make_noted(&self, stream: &Stream) -> Result<Results> {
+        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
+        let (name, priority, out) = (*name, *priority, out.as_deref());
         let at = |e: Error| e.at(origin);
         machine.own_stream(stream).map_err(at)?;
-        let taped = gradient::begin_call(machine, name, inputs, attrs, out, origin);
+        // A captured function's notes name the draws; its calls are made with their numbers.
+        let noted = &self.attrs;
+        let attrs = Arc::new(capture::numbers(noted).unwrap_or_else(|| noted.clone()));
+        let taped = gradient::begin_call(machine, name, inputs, &attrs, out, origin);
         let taped = taped.map_err(at)?;
         let step = Step::Call { name, inputs, out, attrs: noted, stream, priority };
         if section.is_some() && capture::is_active() {
             capture::refuse(machine, "it makes a call within a critical section", origin);
         }
-        if let Some(results) = capture::replayed(machine, &step, origin)? {
-            if let Some(taped) = taped {
-                taped.end(name, inputs, &results, origin);
+        let results = match capture::replayed(machine, &step, origin)? {
+            Some(results) => Results::from_vec(results),
+            None => {
+                let results = self.emit(&attrs, stream)?;
+                capture::note(machine, &step, &results, origin);
+                results
             }
-            return Ok(Results::from_vec(results));
+        };
+        if let Some(taped) = taped {
+            taped.end(name, inputs, &results, origin);
         }
+        Ok(results)
+    }
+
+    /// Emits the call.
+    fn emit(&self, attrs: &Attrs, stream: &Stream) -> Result<Results> {
+        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
+        let (name, out) = (*name, out.as_deref());
+        let at = |e: Error| e.at(origin);
+        machine.own_stream(stream).map_err(at)?;
         let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
             // A loop, as collecting results costs more.
@@ -329,8 +349,8 @@ impl<'a> CallBuilder<'a> {
             into: targets.as_deref(),
             attrs,
             stream: stream.id,
-            priority,
-            section: machine.own_section(section).map_err(at)?,
+            priority: *priority,
+            section: machine.own_section(*section).map_err(at)?,
             origin,
         };
         let new = out.is_none();
@@ -359,10 +379,6 @@ impl<'a> CallBuilder<'a> {
                     machine.fix_bound(&data, &count, stream, origin)?
                 }
             });
-        }
-        capture::note(machine, &step, &results, origin);
-        if let Some(taped) = taped {
-            taped.end(name, inputs, &results, origin);
         }
         Ok(results)
     }

@@ -220,11 +220,6 @@ impl Router {
         }
     }
 
-    /// Returns the number of the newest storage.
-    pub(crate) const fn last_storage(&self) -> u64 {
-        self.next_storage
-    }
-
     /// Returns a number that no other storage has.
     pub(crate) fn new_storage(&mut self) -> u64 {
         self.next_storage += 1;
@@ -527,6 +522,26 @@ impl Sink for Router {
             Body::AllocateTensor { on, tensor, spec, placement }
         });
         self.publish_tensor(tensor, spec, &placement);
+    }
+
+    fn renews_tensors(&self) -> bool {
+        true
+    }
+
+    /// Publishes nothing: the slot stays as the workers know it.
+    #[inline]
+    fn renew_tensor(
+        &mut self,
+        on: StreamId,
+        tensor: TensorId,
+        spec: &Arc<TensorSpec>,
+        placement: Placement,
+        origin: &Origin,
+    ) {
+        self.record(origin, || {
+            let (spec, placement) = (Box::new((**spec).clone()), Box::new(placement));
+            Body::AllocateTensor { on, tensor, spec, placement }
+        });
     }
 
     #[inline]
