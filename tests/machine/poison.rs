@@ -185,6 +185,30 @@ fn storages_are_poisoned_and_their_memory_is_not() {
     }
 }
 
+/// A result that lies where a failed one lay, in its slots, has its own outcome. Whoever waits for
+/// the failed one still learns of its failure.
+#[test]
+fn a_failure_stays_with_the_result_that_was_dropped() {
+    for driver in ALL_DRIVERS {
+        let m = failing(driver);
+        let s = cpu(&m, 0);
+        let x = upload(&s, &m, &[-1.0, 2.0]);
+        drop(call(&m, "relu", &[&x], &s));
+        for _ in 0..3 {
+            drop(call(&m, "fail", &[&x], &s));
+            let y = call(&m, "relu", &[&x], &s);
+            assert_eq!(read(&y), [0.0, 2.0]);
+            drop(y);
+            let failed = call(&m, "fail", &[&x], &s);
+            let done = failed.completion().unwrap();
+            drop(failed);
+            let y = call(&m, "relu", &[&x], &s);
+            assert_eq!(read(&y), [0.0, 2.0]);
+            assert_eq!(failure(done.wait().unwrap_err()).op.as_deref(), Some("fail"));
+        }
+    }
+}
+
 /// The readers of a failed tensor are skipped even if its handle is dropped while another thread
 /// synchronizes.
 #[test]

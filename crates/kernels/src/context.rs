@@ -35,6 +35,17 @@ impl RawTensor<'_> {
     pub fn numel(&self) -> usize {
         millstream_types::layout::numel(self.shape)
     }
+
+    /// Returns whether the elements follow one another in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        let mut step = 1usize;
+        let mut dims = self.shape.iter().zip(self.strides).rev();
+        dims.all(|(&length, &stride)| {
+            let fits = length == 1 || stride == step;
+            step = step.wrapping_mul(length);
+            fits
+        })
+    }
 }
 
 /// The operands of a call. Each is resolved when a kernel asks for it.

@@ -7,5 +7,6 @@ mod nested_sections;
 mod pass_errors;
 mod planner;
 mod recorder;
+mod records;
 mod sync_rules;
 mod text;

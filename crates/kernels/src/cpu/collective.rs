@@ -16,7 +16,6 @@ use millstream_types::{DType, Dims};
 
 use super::copy::convert;
 use super::element::{Element, dispatch};
-use super::memory::is_contiguous;
 use super::strided::{CHUNK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 use crate::registry::{Kernel, KernelRegistry};
@@ -185,7 +184,7 @@ fn unpack(from: &Buffer, out: &RawTensor<'_>) -> Result<()> {
         "expected elements for {out:?}, received {from:?}"
     );
     let bytes = from.bytes();
-    if is_contiguous(out) {
+    if out.is_contiguous() {
         // SAFETY: the operand's elements lie without gaps and are as many bytes; the call, which
         // has not completed, writes them.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.data, bytes.len()) };

@@ -12,7 +12,7 @@ use super::copy::convert;
 use super::elementwise::{Bind, Bound, BoundInput, CallArgs};
 use super::elementwise_tiles::Tiles;
 use super::function::MAX_INPUTS;
-use super::memory::{Extent, Temporary, byte_count, is_contiguous, overlaps_itself};
+use super::memory::{Extent, Temporary, byte_count, overlaps_itself};
 use super::row_plan::{OPERANDS, OUT, RowPlan};
 use super::strided::{Address, BLOCK, broadcast_step, broadcasts};
 use super::traversal::{Order, Traversal};
@@ -144,13 +144,13 @@ impl Plan {
         let mut dtypes = [to.dtype; OPERANDS];
         let mut steps = [0; OPERANDS];
         let mut extents = [Extent::default(); MAX_INPUTS];
-        let mut one_row = is_contiguous(to);
+        let mut one_row = to.is_contiguous();
         ensure!(!overlaps_itself(to), "{to:?} names elements twice: schema and kernel disagree");
         steps[OUT] = to.dtype.size();
         for (k, x) in operands[..inputs].iter().enumerate() {
             dtypes[k] = x.dtype;
             extents[k] = Extent::of(x, to);
-            if x.shape == to.shape && is_contiguous(x) {
+            if x.shape == to.shape && x.is_contiguous() {
                 steps[k] = x.dtype.size();
             } else {
                 one_row &= x.numel() == 1;

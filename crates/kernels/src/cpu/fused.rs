@@ -16,7 +16,7 @@ use super::call_layouts::{CallLayouts, unlocated};
 use super::copy::{convert, convert_row};
 use super::elementwise::{BoundInput, CallArgs};
 use super::function;
-use super::memory::{Extent, Temporary, byte_count, is_contiguous, overlaps_itself};
+use super::memory::{Extent, Temporary, byte_count, overlaps_itself};
 use super::row_plan::{OPERANDS, OUT, RowPlan};
 use super::strided::{Address, BLOCK, StridedRow, broadcast_step, broadcasts};
 use super::traversal::{Order, Traversal};
@@ -315,7 +315,7 @@ fn spec(x: &RawTensor<'_>) -> Result<TensorSpec> {
 }
 
 fn traversal(inputs: &[RawTensor<'_>], out: &RawTensor<'_>) -> Traversal<ALL> {
-    let dense = |x: &RawTensor<'_>| x.shape == out.shape && is_contiguous(x);
+    let dense = |x: &RawTensor<'_>| x.shape == out.shape && x.is_contiguous();
     if dense(out) && inputs.iter().all(|x| dense(x) || x.numel() == 1) {
         let mut steps = [0; ALL];
         steps[LAST] = out.dtype.size();

@@ -4,7 +4,6 @@ use anyhow::{Result, ensure};
 use millstream_types::DType;
 use millstream_types::layout::numel;
 
-use super::memory::is_contiguous;
 use super::strided::{Address, StridedRow, broadcast_step, broadcasts};
 use super::traversal::{Order, Traversal};
 use crate::context::{KernelCtx, RawTensor, Threads};
@@ -30,7 +29,7 @@ impl<const N: usize> LoopPlan<N> {
             );
         }
         let dtypes = operands.each_ref().map(|o| o.dtype);
-        let traversal = if operands.iter().all(|o| o.shape == shape && is_contiguous(o)) {
+        let traversal = if operands.iter().all(|o| o.shape == shape && o.is_contiguous()) {
             Traversal::one_row(numel(shape), dtypes.map(DType::size))
         } else {
             let step = |k| std::array::from_fn(|i| broadcast_step(&operands[i], shape.len(), k));

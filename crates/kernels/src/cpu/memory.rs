@@ -271,22 +271,11 @@ fn is_like(a: &RawTensor<'_>, b: &RawTensor<'_>) -> bool {
     a.dtype == b.dtype && a.shape == b.shape && dims.all(|(&d, (a, b))| d == 1 || a == b)
 }
 
-/// Returns whether the elements follow one another in row-major order.
-pub(crate) fn is_contiguous(tensor: &RawTensor<'_>) -> bool {
-    let mut step = 1;
-    let mut dims = tensor.shape.iter().zip(tensor.strides).rev();
-    dims.all(|(&length, &stride)| {
-        let fits = length == 1 || stride == step;
-        step *= length;
-        fits
-    })
-}
-
 /// Returns whether two indices may name the same element.
 pub(crate) fn overlaps_itself(tensor: &RawTensor<'_>) -> bool {
     // An operand has a valid layout; for any other, the answer is the safe one.
     let overlaps = || layout(tensor).map_or(true, |l| l.may_overlap_itself());
-    !is_contiguous(tensor) && overlaps()
+    !tensor.is_contiguous() && overlaps()
 }
 
 /// The layout of an input beside the output of its call, as far as an overlap depends on it.

@@ -272,13 +272,7 @@ pub(crate) fn broadcast_step(tensor: &RawTensor<'_>, rank: usize, k: usize) -> u
 
 /// Returns whether a tensor has elements that follow one another in row-major order.
 pub(crate) fn is_dense(tensor: &RawTensor<'_>) -> bool {
-    let mut step = 1usize;
-    tensor.numel() > 0
-        && tensor.shape.iter().zip(tensor.strides).rev().all(|(&length, &stride)| {
-            let follows = length == 1 || stride == step;
-            step = step.wrapping_mul(length);
-            follows
-        })
+    tensor.numel() > 0 && tensor.is_contiguous()
 }
 
 /// One operand, accessed by element number in row-major order.

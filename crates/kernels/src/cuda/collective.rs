@@ -14,7 +14,7 @@ use millstream_types::DType;
 use super::native;
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::collective::{KERNELS, Planner, planned};
-use crate::cpu::memory::{byte_count, is_contiguous};
+use crate::cpu::memory::byte_count;
 use crate::registry::{Kernel, KernelRegistry};
 
 struct CollectiveKernel {
@@ -31,7 +31,7 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
 
 /// Returns the memory of an operand.
 fn memory(x: &RawTensor<'_>) -> Result<(Elements, NcclMemory)> {
-    ensure!(is_contiguous(x), "NCCL moves dense tensors, got {x:?}: make it contiguous first");
+    ensure!(x.is_contiguous(), "NCCL moves dense tensors, got {x:?}: make it contiguous first");
     let elements = Elements { dtype: x.dtype, numel: x.numel() };
     // SAFETY: `KernelCtx::new` promises a valid operand. The call's completion token is held until
     // the collective is on the operand's stream; its later commands, and those that wait for it,

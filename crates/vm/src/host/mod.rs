@@ -1,10 +1,11 @@
 //! Host functions: callbacks on tensors' memory, reads, and the threads that run them.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use millstream_kernels::{Kernel, KernelCtx, RawTensor};
 use millstream_types::{Access, Attrs, CallbackId, Error, ReadId, Result, TensorSpec};
@@ -192,13 +193,22 @@ impl millstream_kernels::Operands for Pair<'_> {
 /// As [`KernelCtx::new`] asks for `from`, which is read.
 pub(crate) unsafe fn copy_out(from: RawTensor, copy: &Arc<dyn Kernel>) -> anyhow::Result<Vec<u8>> {
     let bytes = from.numel() * from.dtype.size();
+    let mut out = Vec::new();
+    out.try_reserve_exact(bytes)?;
+    if bytes == 0 || from.is_contiguous() {
+        // SAFETY: the caller's promise: the tensor's elements are these bytes. There may be none,
+        // and then no address.
+        out.extend_from_slice(match bytes {
+            0 => &[],
+            _ => unsafe { std::slice::from_raw_parts(from.data, bytes) },
+        });
+        return Ok(out);
+    }
     let mut memory = aligned(bytes)?;
     let strides = millstream_types::layout::contiguous_strides(from.shape)?;
     let dense = RawTensor { data: memory.as_mut_ptr().cast(), strides: &strides, ..from };
     // SAFETY: the caller's promise for `from`; `dense` is new memory of the same shape.
     unsafe { run_copy(copy, from, dense)? };
-    let mut out = Vec::new();
-    out.try_reserve_exact(bytes)?;
     // SAFETY: the memory holds at least `bytes` bytes, all of them written.
     out.extend_from_slice(unsafe { std::slice::from_raw_parts(memory.as_ptr().cast(), bytes) });
     Ok(out)
@@ -213,8 +223,8 @@ pub(crate) type SharedCallback = Arc<dyn Fn(&mut Blob<'_>) -> anyhow::Result<()>
 /// Pending callbacks and reads, by id.
 #[derive(Default)]
 pub(crate) struct HostTable {
-    callbacks: Mutex<HashMap<CallbackId, Callback>>,
-    reads: Mutex<HashMap<ReadId, Option<Result<Vec<u8>>>>>,
+    callbacks: Mutex<FxHashMap<CallbackId, Callback>>,
+    reads: Mutex<FxHashMap<ReadId, Option<Result<Vec<u8>>>>>,
     next: AtomicU32,
 }
 

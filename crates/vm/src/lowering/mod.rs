@@ -443,11 +443,14 @@ pub fn read_stream<S: Submitter>(s: &mut S, tensor: &S::Tensor) -> Result<S::Str
         return s.stream(&StreamKey::new(device, StreamType::DEVICE2HOST, 0));
     }
     match s.written_on(tensor)? {
-        Some((key, stream)) if key.ty == StreamType::COMPUTE && key.device.kind() == "cpu" => {
-            Ok(stream)
-        }
+        Some((key, stream)) if reads_host(&key) => Ok(stream),
         _ => s.stream(&StreamKey::compute(DeviceId::cpu(0), 0)),
     }
+}
+
+/// Returns whether a stream reads host memory for the host.
+pub(crate) fn reads_host(stream: &StreamKey) -> bool {
+    stream.ty == StreamType::COMPUTE && stream.device.kind() == "cpu"
 }
 
 /// Returns whether a collective on a stream of `device` has to run on the host, since neither the

@@ -7,7 +7,7 @@ pub(crate) mod slots;
 pub(crate) mod timed_records;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use dashmap::DashMap;
@@ -54,6 +54,8 @@ pub(crate) struct Tables {
     pub(crate) memory: Arc<ArenaMemory>,
     pub(crate) ops: Arc<OpRegistry>,
     pub(crate) kernels: KernelRegistry,
+    /// The host's kernel of `copy`, once it was looked up.
+    pub(crate) host_copy: OnceLock<Option<Arc<dyn Kernel>>>,
     /// The kernels of each kind of device with an open stream.
     pub(crate) kernels_by_op: DashMap<String, KernelsByOp>,
     /// The native events of event slots, set by records.

@@ -13,6 +13,7 @@ use crate::engine::CallSite;
 use crate::engine::apart::Apart;
 use crate::host::Callback;
 use crate::profile::Outcome;
+use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::inbox::Message;
 use crate::worker::outcome::cause_of;
@@ -110,8 +111,9 @@ impl Worker {
     /// streams of any device.
     fn host_copy(&mut self, at: usize) -> anyhow::Result<Arc<dyn Kernel>> {
         self.native_stream(at)?;
-        let kernel = self.tables.kernels.get("cpu", "copy").cloned();
-        kernel.ok_or_else(|| anyhow::anyhow!("the host has no kernel of copy"))
+        let Tables { host_copy, kernels, .. } = &*self.tables;
+        let kernel = host_copy.get_or_init(|| kernels.get("cpu", "copy").cloned());
+        kernel.clone().ok_or_else(|| anyhow::anyhow!("the host has no kernel of copy"))
     }
 
     /// Reads a tensor. Returns false if the stream is blocked before the read.

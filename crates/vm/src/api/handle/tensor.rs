@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
-use millstream_types::{DeviceId, Error, Origin, Result, TensorId, TensorSpec};
+use millstream_types::{
+    DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
+};
 
 use crate::api::machine::Machine;
 use crate::capture::{self, Step};
+use crate::emission::leases::Lease;
 use crate::emission::origin;
 use crate::emission::{Emission, MadeTensor};
 use crate::executable::function::{self, OfFunction};
@@ -405,43 +408,50 @@ impl Tensor {
 
     fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
+        let at = |e: Error| e.at(origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
-        let section = machine.own_section(section).map_err(|e| e.at(origin))?;
+        let section = machine.own_section(section).map_err(at)?;
+        let protection = machine.shared.protection;
+        if protection == Protection::default() && self.0.device.is_host() {
+            return self.read_by(section, origin, |e, tensor| e.read_stream(machine, tensor));
+        }
         let mut submitter = MachineSubmitter { machine, section: held, origin: origin.clone() };
-        if machine.shared.protection == Protection::default()
+        if protection == Protection::default()
             && let Some((staged, stream)) = lowering::stage_read(&mut submitter, self)?
         {
-            return staged.read_on(&stream, None, origin);
+            return staged.read_by(None, origin, |_, _| Ok((stream.id, None)));
         }
-        let stream = lowering::read_stream(&mut submitter, self).map_err(|e| e.at(origin))?;
-        if !machine.shared.protection.waits() {
+        let stream = lowering::read_stream(&mut submitter, self).map_err(at)?;
+        if !protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
-            let tensor = self.resolved().map_err(|e| e.at(origin))?;
+            let tensor = self.resolved().map_err(at)?;
             let last = machine.shared.lock()?.builder.last_write(tensor);
-            let last = last.map_err(|e| e.at(origin))?;
-            machine.wait_for_all(&[last], None).map_err(|e| e.at(origin))?;
+            machine.wait_for_all(&[last.map_err(at)?], None).map_err(at)?;
         }
-        self.read_on(&stream, section, origin)
+        self.read_by(section, origin, |_, _| Ok((stream.id, None)))
     }
 
-    fn read_on(
+    /// Reads the tensor on the stream that `choose` names under the lock. Its lease, if it has one,
+    /// is kept until the read is over.
+    fn read_by(
         &self,
-        stream: &Stream,
         section: Option<SectionId>,
         origin: &Origin,
+        choose: impl Fn(&mut Emission, TensorRef) -> Result<(StreamId, Option<Arc<Lease>>)>,
     ) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
         let host = &machine.shared.tables.host;
         let tensor = self.resolved().map_err(|e| e.at(origin))?;
         let read = host.add_read();
         let emitted = machine.shared.emit(origin, |e| {
-            e.open(stream.id)?;
+            let (stream, lease) = choose(e, tensor)?;
+            e.open(stream)?;
             let Emission { builder, router, .. } = e;
-            let at = builder.sync_read(router, stream.id, tensor, read, section, origin);
-            at.map(Outcome::Done)
+            let at = builder.sync_read(router, stream, tensor, read, section, origin)?;
+            Ok(Outcome::Done((at, lease)))
         });
-        let waited = emitted.and_then(|point| {
+        let waited = emitted.and_then(|(point, _lease)| {
             machine.shared.wait_point(point, None)?;
             Ok(point)
         });
@@ -453,5 +463,27 @@ impl Tensor {
         result.unwrap_or_else(|| {
             Err(Error::Internal { message: "a read completed without a result".to_owned() })
         })
+    }
+}
+
+impl Emission {
+    /// Returns the stream that reads a tensor in host memory, as [`lowering::read_stream`] does,
+    /// and its lease.
+    fn read_stream(
+        &mut self,
+        machine: &Machine,
+        tensor: TensorRef,
+    ) -> Result<(StreamId, Option<Arc<Lease>>)> {
+        let Emission { builder, leases, .. } = self;
+        let last = builder.last_write(tensor)?;
+        let decl = builder.streams().nth(last.stream.index()).filter(|_| last.seq > 0);
+        let id = match decl.filter(|decl| lowering::reads_host(&decl.key)) {
+            Some(_) => last.stream,
+            None => {
+                let key = StreamKey::compute(DeviceId::cpu(0), 0);
+                builder.known_id(&key).map_or_else(|| builder.stream(&key), Ok)?
+            }
+        };
+        Ok((id, leases.of(&machine.shared, id)))
     }
 }

@@ -171,6 +171,7 @@ impl Machine {
             memory: Arc::new(memory),
             ops: ops.clone(),
             kernels: config.kernels,
+            host_copy: std::sync::OnceLock::new(),
             kernels_by_op: DashMap::new(),
             events: DashMap::new(),
             timed_records: TimedRecords::default(),
