@@ -1,15 +1,13 @@
 //! From a list of instructions to a profile.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use millstream_instructions::{
     Body, InstructionList, Operand as Used, Resolution as Resolved, Via,
 };
-use millstream_ops::random::{OFFSET, SEED};
-use millstream_types::text::print_attrs;
-use millstream_types::{Attrs, Origin, Point, StreamMode, TensorId, TensorSpec};
+use millstream_types::{Origin, Point, StreamMode, TensorId, TensorSpec};
 
+use crate::describe::{arguments, describe};
 use crate::interned::Interned;
 use crate::model::{
     Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Stream,
@@ -114,27 +112,6 @@ impl Building {
         let place = self.places.number(origin.to_string(), &mut self.profile.places);
         self.by_origin.extend(key.map(|key| (key, place)));
         place
-    }
-
-    /// Returns the number of the arguments of an op's call.
-    fn arguments(&mut self, body: &Body) -> Option<u32> {
-        let Body::OpCall { attrs, .. } = body else { return None };
-        if body.function_name().is_some() {
-            return None;
-        }
-        let mut text = String::new();
-        if let Some(attrs) = attrs {
-            let mut told = Cow::Borrowed(&**attrs);
-            if attrs.get(SEED).is_some() {
-                let rest = attrs.iter().filter(|(name, _)| ![SEED, OFFSET].contains(name));
-                let rest = rest.fold(Attrs::new(), |all, (name, value)| {
-                    all.with(name.to_owned(), value.clone())
-                });
-                told = Cow::Owned(rest);
-            }
-            print_attrs(&told, ", ", &mut text);
-        }
-        Some(self.arguments.number_of(&text, &mut self.profile.arguments))
     }
 
     /// Begins a tensor with a storage of its own.
@@ -255,7 +232,8 @@ impl Building {
         let is_use = matches!(role, Role::Work | Role::Launch | Role::Order | Role::Fence);
         let operands = self.operands(&used, is_use.then_some(own));
         let (name, place) = (self.name(&name), self.place(origin));
-        let arguments = self.arguments(body);
+        let arguments = arguments(body)
+            .map(|text| self.arguments.number_of(&text, &mut self.profile.arguments));
         let at = body.at();
         let timed = at.and_then(|at| times.at(index, at));
         self.profile.instructions.push(Instruction {
@@ -387,29 +365,5 @@ fn via(body: &Body) -> Option<Via> {
     match body {
         Body::StreamWaitEvent { via, .. } | Body::StreamWait { via, .. } => Some(*via),
         _ => None,
-    }
-}
-
-/// Returns the name and the role of an instruction.
-pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
-    let kind = || body.kind().name().to_owned();
-    match body {
-        Body::OpCall { op, .. } => {
-            let name = body.function_name().unwrap_or_else(|| list.ops.name(*op));
-            (name.to_owned(), Role::Work)
-        }
-        Body::AccessBlobByCallback { .. } | Body::SyncRead { .. } => (kind(), Role::Work),
-        Body::AllocateTensor { .. } => (kind(), Role::Allocate),
-        Body::ViewTensor { .. } => (kind(), Role::View),
-        Body::ReleaseTensor { .. } => (kind(), Role::Release),
-        Body::TouchTensors { .. }
-        | Body::CriticalSectionBegin { .. }
-        | Body::CriticalSectionEnd { .. }
-        | Body::SoftSyncStream { .. } => (kind(), Role::Order),
-        Body::RecordEvent { .. } => (kind(), Role::Record),
-        Body::StreamWaitEvent { .. } | Body::StreamWait { .. } => (kind(), Role::Wait),
-        Body::Barrier { .. } | Body::GlobalSync { .. } => (kind(), Role::Fence),
-        Body::HostObserved { .. } => (kind(), Role::Observe),
-        Body::LazyJobLauncher { .. } => (kind(), Role::Launch),
     }
 }
