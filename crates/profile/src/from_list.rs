@@ -1,15 +1,13 @@
 //! From a list of instructions to a profile.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use millstream_instructions::{
     Body, Class, InstructionList, Operand as Used, Placement, Resolution as Resolved, Via,
 };
-use millstream_ops::random::{OFFSET, SEED};
-use millstream_types::text::print_attrs;
-use millstream_types::{Access, Attrs, Origin, Point, StreamMode, TensorId, TensorSpec};
+use millstream_types::{Access, Origin, Point, StreamMode, TensorId, TensorSpec};
 
+use crate::describe::{arguments, describe};
 use crate::interned::Interned;
 use crate::model::{
     Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Stream,
@@ -116,27 +114,6 @@ impl Building {
         place
     }
 
-    /// Returns the number of the arguments of an op's call.
-    fn arguments(&mut self, body: &Body) -> Option<u32> {
-        let Body::OpCall { attrs, .. } = body else { return None };
-        if body.function_name().is_some() {
-            return None;
-        }
-        let mut text = String::new();
-        if let Some(attrs) = attrs {
-            let mut told = Cow::Borrowed(&**attrs);
-            if attrs.get(SEED).is_some() {
-                let rest = attrs.iter().filter(|(name, _)| ![SEED, OFFSET].contains(name));
-                let rest = rest.fold(Attrs::new(), |all, (name, value)| {
-                    all.with(name.to_owned(), value.clone())
-                });
-                told = Cow::Owned(rest);
-            }
-            print_attrs(&told, ", ", &mut text);
-        }
-        Some(self.arguments.number_of(&text, &mut self.profile.arguments))
-    }
-
     /// Begins a tensor with a storage of its own.
     fn begin(&mut self, id: TensorId, name: &str, spec: &TensorSpec, storage: Storage) {
         let number = self.profile.storages.len() as u32;
@@ -217,7 +194,8 @@ impl Building {
         let is_use = matches!(role, Role::Work | Role::Launch | Role::Order | Role::Fence);
         let operands = self.operands(&used, is_use.then_some(own));
         let (name, place) = (self.name(&name), self.place(origin));
-        let arguments = self.arguments(body);
+        let arguments = arguments(body)
+            .map(|text| self.arguments.number_of(&text, &mut self.profile.arguments));
         let at = body.at();
         let timed = at.and_then(|at| times.at(index, at));
         self.profile.instructions.push(Instruction {
@@ -349,25 +327,4 @@ fn storage(of: &Placement) -> Storage {
 
 fn no_wait() -> Wait {
     Wait { waiter: NONE, until: NONE, user: NONE, covered_by: NONE, ..Wait::default() }
-}
-
-/// Returns the name and the role of an instruction.
-pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
-    let name = match body.op() {
-        Some(op) => body.function_name().unwrap_or_else(|| list.ops.name(op)),
-        None => body.kind().name(),
-    };
-    let role = match body.class() {
-        Class::Computes if body.list().is_some() => Role::Launch,
-        Class::Computes => Role::Work,
-        Class::Begins if body.view_of().is_some() => Role::View,
-        Class::Begins => Role::Allocate,
-        Class::Ends => Role::Release,
-        Class::Orders | Class::Annotates => Role::Order,
-        Class::Records => Role::Record,
-        Class::Waits => Role::Wait,
-        Class::Fences => Role::Fence,
-        Class::Observes => Role::Observe,
-    };
-    (name.to_owned(), role)
 }

@@ -9,7 +9,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`model`] | the data |
-//! | `from_list`, `measured` | from a list, and from the times of a run, to a profile |
+//! | `from_list`, `measured`, `describe` | from a list, and from the times of a run, to a profile |
 //! | `merged` | several ranks in one profile |
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
@@ -27,6 +27,7 @@
 pub mod chrome;
 pub mod columns;
 pub mod compare;
+mod describe;
 pub mod dot;
 pub mod file;
 mod from_list;

@@ -6,7 +6,8 @@ use millstream_instructions::builder::InferenceStats;
 use millstream_types::{Origin, Point};
 use millstream_vm::{Outcome as Ended, RunTimes, StepTimes};
 
-use crate::from_list::{ListTimes, describe, of_list};
+use crate::describe::describe;
+use crate::from_list::{ListTimes, of_list};
 use crate::model::{
     Instruction, NONE, Outcome, Pause, Profile, Range, Role, Source, Stream, Times,
 };

@@ -40,6 +40,7 @@ pub(crate) struct Repeat {
     from: String,
     to: String,
     depth: usize,
+    around: usize,
     differing: Vec<Differing>,
 }
 
@@ -62,13 +63,14 @@ pub(crate) fn repeats(profile: &Profile) -> Vec<Repeat> {
         at: place(one),
         arguments: [one, other].map(arguments),
     };
-    let all = repeats::of(profile).all.into_iter().map(|repeat| Repeat {
+    let all = repeats::of(profile).into_iter().map(|repeat| Repeat {
         calls: repeat.calls,
         rounds: repeat.rounds,
         first: repeat.first,
         from: place(repeat.first[0]),
         to: place(repeat.first[1]),
         depth: repeat.depth,
+        around: repeat.around,
         differing: repeat.differing.into_iter().map(differing).collect(),
     });
     all.collect()

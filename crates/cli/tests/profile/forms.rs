@@ -1,6 +1,6 @@
 //! The forms of a profile: summary, graph, Chrome's JSON, comparison.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{examples, millstream, succeeds, transformer};
 
@@ -103,4 +103,50 @@ fn damaged_profiles_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{cut} bytes");
         assert!(String::from_utf8_lossy(&output.stderr).contains("cut: "));
     }
+}
+
+#[test]
+fn calls_that_repeat_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let step = |k: usize| {
+        let [x, a, b, next] =
+            [format!("x{k}"), format!("a{k}"), format!("b{k}"), format!("x{}", k + 1)];
+        [
+            json!({"op": "relu", "in": x, "out": a, "stream": "s"}),
+            json!({"op": "mul", "in": [a, "w"], "out": b, "stream": "s"}),
+            json!({"op": "sub", "in": [b, "w"], "out": next, "stream": "s", "attrs": {"alpha": k}}),
+        ]
+    };
+    let tensor = json!({"dtype": "f32", "values": [1, -2]});
+    let program = json!({
+        "millstream": 1,
+        "streams": {"s": {}},
+        "tensors": {"x0": tensor, "w": tensor},
+        "program": (0..20).flat_map(step).collect::<Vec<Value>>(),
+        "outputs": {"x20": {}},
+    });
+    let program = serde_json::to_string_pretty(&program).unwrap();
+    std::fs::write(folder.path().join("steps.json"), program).unwrap();
+    let all =
+        ["run", "steps.json", "--summary", "--report", "report.json", "--profile", "run.pftrace"];
+    let text = succeeds(folder.path(), &all);
+    let later = succeeds(folder.path(), &["profile", "run.pftrace", "--summary"]);
+    for text in [text, later] {
+        for part in ["calls that repeat", "100.0 %", "other arguments", "alpha=0", "alpha=1"] {
+            assert!(text.contains(part), "no {part}:\n{text}");
+        }
+    }
+    let report = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let repeats = report["repeats"].as_array().unwrap();
+    assert_eq!(repeats.len(), 1, "{repeats:?}");
+    let number = |key: &str| repeats[0][key].as_u64().unwrap();
+    assert_eq!(["calls", "rounds", "depth", "around"].map(number), [3, 20, 0, 60]);
+    assert!(repeats[0]["from"].as_str().unwrap().starts_with("steps.json:"), "{repeats:?}");
+    let differing = &repeats[0]["differing"];
+    assert_eq!(differing[0]["arguments"], json!(["alpha=0", "alpha=1"]), "{differing}");
+    // A run that was not recorded says nothing.
+    succeeds(folder.path(), &["run", "steps.json", "--report", "report.json"]);
+    let report = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
+    assert!(!report.contains("repeats"), "{report}");
 }

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Pause, Range, Source, Stream, Tensor};
-use crate::repeats::Repeats;
+use crate::repeats::Repeat;
 
 pub use read::{ReadError, read, read_pieces};
 pub use write::{PART, write, write_for_page};
@@ -55,7 +55,7 @@ struct Header {
     parts: Vec<Part>,
     /// What repeats, for the scripts of a page.
     #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
-    repeats: Option<Repeats>,
+    repeats: Option<Vec<Repeat>>,
     columns: BTreeMap<String, Place>,
 }
 

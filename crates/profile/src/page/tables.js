@@ -166,9 +166,9 @@ class Tables {
     const { numbering, repeats } = profile;
     const text = (k) => (numbering.local(k) === NONE ? formatCount(k)
       : shortPlace(profile.placeOf(numbering.local(k))) || formatCount(k));
-    const rows = repeats.all.map(({ calls, rounds, first, depth, differing }) => [[
+    const rows = repeats.map(({ calls, rounds, first, depth, around, differing }) => [[
       `${'· '.repeat(depth)}${text(first[0])}`, text(first[1]), formatCount(calls),
-      formatCount(rounds), formatShare(calls * rounds, repeats.calls),
+      formatCount(rounds), formatShare(calls * rounds, around),
       differing.map(([k]) => text(k)).join(', '),
     ], () => this.view.select(numbering.local(first[0]), true)]);
     const advice = 'Machine::traced replays such calls, and --replay a whole trace. A round '

@@ -44,58 +44,59 @@ pub struct Repeat {
     /// How many repeats lie around it. Its rounds are parts of the first round of the last repeat
     /// before it that has a smaller depth.
     pub depth: usize,
+    /// How many calls there are around it: those of the run, or of a round of the repeat around it.
+    pub around: usize,
     /// The calls whose arguments differ between rounds: each call of the first round, and that of
     /// the first round that differs.
     pub differing: Vec<[u32; 2]>,
 }
 
-/// What a run repeats.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Repeats {
-    /// The number of calls of the run.
-    pub calls: usize,
-    /// The repeats, those with the most calls first; behind each those within its first round.
-    pub all: Vec<Repeat>,
-}
-
-/// Returns what a run repeats. That of another program is not asked: its calls are not ours to
-/// replay.
-pub fn of(profile: &Profile) -> Repeats {
+/// Returns what a run repeats, those repeats first that have the most calls, and behind each those
+/// within its first round. The run of another program has none: its calls are not ours to replay.
+pub fn of(profile: &Profile) -> Vec<Repeat> {
     if profile.source == Source::Imported {
-        return Repeats::default();
+        return Vec::new();
     }
     let (tokens, at) = tokens(profile);
     let calls = at.iter().filter(|k| **k != NONE).count();
     let mut found = search::rounds(&tokens);
     found.retain(|round| round.starts.len() >= LEAST_ROUNDS);
     found.sort_by_key(|round| std::cmp::Reverse(round.length * round.starts.len()));
-    let all = nested(found, calls).into_iter().map(|(round, depth)| Repeat {
+    let all = nested(found, calls).into_iter().map(|Nested { round, depth, around }| Repeat {
         calls: round.length,
         rounds: round.starts.len(),
         first: [at[round.starts[0]], at[round.starts[0] + round.length - 1]],
         depth,
+        around,
         differing: differing(profile, &round, &at),
     });
-    Repeats { calls, all: all.collect() }
+    all.collect()
+}
+
+/// A round with what lies around it.
+struct Nested {
+    round: Round,
+    depth: usize,
+    around: usize,
 }
 
 /// Puts each repeat behind the one within whose first round it lies, with its depth. `found` has
 /// those with the most calls first. Leaves out small ones, and pieces of longer rounds.
-fn nested(found: Vec<Round>, calls: usize) -> Vec<(Round, usize)> {
-    let mut kept: Vec<(Round, usize)> = Vec::new();
+fn nested(found: Vec<Round>, calls: usize) -> Vec<Nested> {
+    let mut kept: Vec<Nested> = Vec::new();
     for round in found {
         let has = |outer: &Round, start: usize| {
             let begin = outer.starts[0];
             begin <= start && start + round.length <= begin + outer.length
         };
         // The innermost one around its first round.
-        let around = kept.iter().rposition(|(outer, _)| has(outer, round.starts[0]));
-        let (at, depth, calls) = match around {
+        let outer = kept.iter().rposition(|outer| has(&outer.round, round.starts[0]));
+        let (at, depth, around) = match outer {
             None => (kept.len(), 0, calls),
             Some(k) => {
-                let (outer, depth) = &kept[k];
+                let Nested { round: outer, depth, .. } = &kept[k];
                 if round.starts.iter().all(|start| has(outer, *start)) {
-                    let rest = kept[k + 1..].iter().take_while(|(_, other)| other > depth);
+                    let rest = kept[k + 1..].iter().take_while(|other| other.depth > *depth);
                     (k + 1 + rest.count(), depth + 1, outer.length)
                 } else if round.starts.len() > outer.starts.len() {
                     (kept.len(), 0, calls)
@@ -105,8 +106,8 @@ fn nested(found: Vec<Round>, calls: usize) -> Vec<(Round, usize)> {
                 }
             }
         };
-        if round.length * round.starts.len() * LEAST_SHARE >= calls {
-            kept.insert(at, (round, depth));
+        if round.length * round.starts.len() * LEAST_SHARE >= around {
+            kept.insert(at, Nested { round, depth, around });
         }
         if kept.len() == MOST {
             break;

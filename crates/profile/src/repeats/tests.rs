@@ -1,10 +1,13 @@
 //! Tests of what repeats.
 
+use millstream_vm::{Generator, Machine, MachineConfig, Tensor};
+
 use super::search::{Round, rounds};
-use super::{Repeat, Repeats, of};
-use crate::columns;
+use super::{Repeat, of};
 use crate::interned::Interned;
-use crate::model::{Instruction, NONE, Operand, Profile, Role, Source, Stream, Tensor};
+use crate::model::{self, Instruction, NONE, Operand, Profile, Role, Source, Stream};
+use crate::summary::{self, Show};
+use crate::{columns, measured, page};
 
 /// A profile under construction, on two streams of two ranks.
 struct Run {
@@ -33,7 +36,7 @@ impl Run {
     /// Makes a call of an op with one operand of a shape.
     fn call(&mut self, name: &str, place: &str, shape: &str, arguments: &str) {
         let tensor = self.profile.tensors.len() as u32;
-        self.profile.tensors.push(Tensor { spec: shape.to_owned(), ..Tensor::default() });
+        self.profile.tensors.push(model::Tensor { spec: shape.to_owned(), ..Default::default() });
         let from = self.profile.operands.len() as u32;
         self.profile.operands.push(Operand { tensor, reads: true, writes: false });
         let arguments = self.arguments.number_of(arguments, &mut self.profile.arguments);
@@ -43,7 +46,9 @@ impl Run {
 
     /// Makes `count` different calls, whose places begin with a text.
     fn calls(&mut self, part: &str, count: usize) {
-        (0..count).for_each(|k| self.call("add", &format!("{part}.rs:{k}"), "f32[4]", ""));
+        for k in 0..count {
+            self.call("add", &format!("{part}.rs:{k}"), &format!("f32[{k}]"), "");
+        }
     }
 
     /// Reads a tensor.
@@ -51,14 +56,14 @@ impl Run {
         self.instruction("SyncRead", "read.rs:1", Role::Work);
     }
 
-    fn repeats(&self) -> Repeats {
+    fn repeats(&self) -> Vec<Repeat> {
         of(&self.profile)
     }
 
     /// Returns the calls, rounds and depth of each repeat.
     fn found(&self) -> Vec<(usize, usize, usize)> {
         let repeats = self.repeats();
-        repeats.all.iter().map(|repeat| (repeat.calls, repeat.rounds, repeat.depth)).collect()
+        repeats.iter().map(|repeat| (repeat.calls, repeat.rounds, repeat.depth)).collect()
     }
 }
 
@@ -70,14 +75,14 @@ fn a_loop_repeats() {
         run.calls("train", 100);
     }
     run.calls("behind", 3);
-    let expected =
-        Repeat { calls: 100, rounds: 19, first: [5, 104], depth: 0, differing: Vec::new() };
-    assert_eq!(run.repeats(), Repeats { calls: 1908, all: vec![expected] });
+    let (first, differing) = ([5, 104], Vec::new());
+    let expected = Repeat { calls: 100, rounds: 19, first, depth: 0, around: 1908, differing };
+    assert_eq!(run.repeats(), [expected]);
 }
 
 #[test]
 fn a_run_that_does_not_repeat_has_no_repeats() {
-    assert_eq!(Run::new().repeats(), Repeats::default());
+    assert_eq!(Run::new().repeats(), []);
     let mut run = Run::new();
     run.calls("train", 3000);
     assert!(run.found().is_empty());
@@ -113,7 +118,8 @@ fn repeats_lie_within_repeats() {
     }
     let repeats = run.repeats();
     assert_eq!(run.found(), [(500, 10, 0), (40, 12, 1)]);
-    assert_eq!((repeats.all[0].first, repeats.all[1].first), ([0, 499], [8, 47]));
+    assert_eq!((repeats[0].first, repeats[1].first), ([0, 499], [8, 47]));
+    assert_eq!((repeats[0].around, repeats[1].around), (5000, 500));
     // Without a read between the rounds they are one loop.
     run.profile.instructions.retain(|i| i.arguments.is_some());
     assert_eq!(run.found(), [(500, 10, 0), (40, 12, 1)]);
@@ -130,7 +136,7 @@ fn a_call_with_other_arguments_is_named() {
     }
     let repeats = run.repeats();
     assert_eq!(run.found(), [(21, 5, 0)]);
-    assert_eq!(repeats.all[0].differing, [[10, 10 + 2 * 22]]);
+    assert_eq!(repeats[0].differing, [[10, 10 + 2 * 22]]);
 }
 
 #[test]
@@ -174,7 +180,7 @@ fn launches_and_other_programs_are_no_calls() {
     assert_eq!(run.found(), [(20, 10, 0)]);
     let mut other = run.profile.clone();
     other.source = Source::Imported;
-    assert!(of(&other).all.is_empty());
+    assert!(of(&other).is_empty());
     // Steps of a launch.
     run.profile.instructions.iter_mut().for_each(|i| i.parent = 0);
     assert!(run.found().is_empty());
@@ -200,7 +206,7 @@ fn files_keep_what_repeats_depends_on() {
     }
     run.profile.instructions.iter_mut().for_each(|i| i.stream = NONE);
     run.profile.tensors.iter_mut().for_each(|tensor| tensor.storage = 0);
-    run.profile.storages = vec![crate::model::Storage {
+    run.profile.storages = vec![model::Storage {
         tensor: NONE,
         allocated: NONE,
         released: NONE,
@@ -211,7 +217,7 @@ fn files_keep_what_repeats_depends_on() {
     let read = columns::read(&columns::write(&run.profile)).unwrap();
     assert_eq!(read, run.profile);
     assert_eq!(of(&read), run.repeats());
-    assert_eq!(run.repeats().all[0].differing.len(), 1);
+    assert_eq!(run.repeats()[0].differing.len(), 1);
 }
 
 /// Numbers that few programs would have in common.
@@ -252,4 +258,46 @@ fn long_runs_take_time_in_proportion_to_their_length() {
     rounds(&tokens);
     tokens.fill(7);
     assert_eq!(rounds(&tokens)[0].starts.len(), 300_000);
+}
+
+/// Runs steps on a machine, of which each draws numbers, multiplies by another number than the one
+/// before, and reads its result.
+fn steps(count: usize) -> millstream_types::Result<Profile> {
+    let machine = Machine::new(MachineConfig::default())?;
+    let random = Generator::new(1);
+    let profiling = machine.profile(&[])?;
+    for step in 0..count {
+        let mut x = Tensor::uniform(-1.0..1.0, (4, 4), &random, &machine)?;
+        for _ in 0..4 {
+            x = x.matmul(&x)?.tanh()?.i((0..4, ..))?.transpose(0, 1)?;
+        }
+        x.mul(0.5f64.powi(step as i32))?.sum(..)?.item::<f32>()?;
+    }
+    Ok(measured("steps", &profiling.finish()?))
+}
+
+#[test]
+fn the_steps_of_a_recorded_run_repeat() {
+    let profile = steps(12).unwrap();
+    let repeats = of(&profile);
+    let whole = &repeats[0];
+    assert_eq!((whole.rounds, whole.depth, whole.around), (12, 0, 12 * whole.calls), "{repeats:?}");
+    let place = |k: u32| profile.place_of(&profile.instructions[k as usize]);
+    assert!(whole.first.iter().all(|k| place(*k).contains("tests.rs:")), "{repeats:?}");
+    let [[one, then]] = whole.differing[..] else { panic!("{repeats:?}") };
+    let arguments = |k: u32| profile.arguments_of(&profile.instructions[k as usize]);
+    assert_eq!(profile.name_of(&profile.instructions[one as usize]), "mul");
+    assert_eq!([one, then].map(arguments), [Some("other=1.0"), Some("other=0.5")]);
+    // The loop within a step.
+    assert!(repeats[1].rounds == 4 && repeats[1].depth == 1, "{repeats:?}");
+
+    let mut text = Vec::new();
+    let show = Show { rows: Some(12), terminal: false };
+    summary::write(&profile, show, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for part in ["use `Machine::traced`", "other=1.0", "other=0.5", "100.0 %", "· "] {
+        assert!(text.contains(part), "no {part}:\n{text}");
+    }
+    let page = page::write(&profile);
+    assert_eq!(page::read(page.as_bytes()).unwrap(), profile);
 }

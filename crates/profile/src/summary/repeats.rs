@@ -12,7 +12,7 @@ use super::text::{ShortNames, Show, more, share};
 /// Prints what repeats, if anything does.
 pub(super) fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<()> {
     let repeats = of(profile);
-    if repeats.all.is_empty() {
+    if repeats.is_empty() {
         return Ok(());
     }
     let rows = show.rows.unwrap_or(usize::MAX);
@@ -23,14 +23,14 @@ pub(super) fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::R
     let header = ["repeats from", "to", "calls", "rounds", "share", "first instructions"];
     let mut table = new_table(show.terminal, &header);
     let (mut other, mut others) = (0, new_table(show.terminal, &OTHERS));
-    for repeat in repeats.all.iter().take(rows) {
-        let Repeat { calls, rounds, first: [from, to], depth, differing } = repeat;
+    for repeat in repeats.iter().take(rows) {
+        let Repeat { calls, rounds, first: [from, to], depth, around, differing } = repeat;
         table.add_row([
             format!("{}{}", "· ".repeat(*depth), place(*from)),
             place(*to),
             calls.to_string(),
             rounds.to_string(),
-            share((calls * rounds) as u64, repeats.calls as u64),
+            share((calls * rounds) as u64, *around as u64),
             format!("{from} to {to}"),
         ]);
         for &[one, then] in differing {
@@ -44,7 +44,7 @@ pub(super) fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::R
     }
     [2, 3, 4, 5].into_iter().for_each(|column| align_right(&mut table, column));
     writeln!(out, "{table}")?;
-    more(out, repeats.all.len(), rows)?;
+    more(out, repeats.len(), rows)?;
     if other > 0 {
         writeln!(out, "a replay has the arguments of the first round: pass these in tensors")?;
         writeln!(out, "{others}")?;
