@@ -68,6 +68,7 @@ mod traced;
 mod transfers;
 mod unprotected;
 mod user_waits;
+mod verbs;
 mod views;
 mod watchdog;
 mod watermark;

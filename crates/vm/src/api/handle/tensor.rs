@@ -456,23 +456,26 @@ impl Tensor {
     }
 
     fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
+        self.read_somewhere(section, origin).map_err(|e| e.at(origin))
+    }
+
+    fn read_somewhere(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
         crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
-        let section = machine.own_section(section).map_err(|e| e.at(origin))?;
+        let section = machine.own_section(section)?;
         let mut submitter = MachineSubmitter { machine, section: held, origin: origin.clone() };
         if machine.shared.protection == Protection::default()
             && let Some((staged, stream)) = lowering::stage_read(&mut submitter, self)?
         {
             return staged.read_on(&stream, None, origin);
         }
-        let stream = lowering::read_stream(&mut submitter, self).map_err(|e| e.at(origin))?;
+        let stream = lowering::read_stream(&mut submitter, self)?;
         if !machine.shared.protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
-            let tensor = self.resolved().map_err(|e| e.at(origin))?;
-            let last = machine.lock()?.builder.last_write(tensor);
-            let last = last.map_err(|e| e.at(origin))?;
-            machine.wait_for_all(&[last], None).map_err(|e| e.at(origin))?;
+            let tensor = self.resolved()?;
+            let last = machine.lock()?.builder.last_write(tensor)?;
+            machine.wait_for_all(&[last], None)?;
         }
         self.read_on(&stream, section, origin)
     }
@@ -485,7 +488,7 @@ impl Tensor {
     ) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
         let host = &machine.shared.tables.host;
-        let tensor = self.resolved().map_err(|e| e.at(origin))?;
+        let tensor = self.resolved()?;
         let read = host.add_read();
         let emitted = machine.emit(origin, |e| {
             e.open(stream.id)?;
