@@ -75,8 +75,10 @@ fn outcomes(device: &DeviceId) -> Vec<(&'static str, Vec<(&'static str, String)>
     let of = |verb| {
         let modes = MODES.iter().zip(&alone).filter_map(|((name, run), alone)| {
             let mut outcome = run(verb, device)?;
-            let own = alone.iter().flat_map(|alone| &alone.emitted.0);
-            outcome.emitted.0.iter_mut().zip(own).for_each(|(n, own)| *n = n.saturating_sub(*own));
+            if outcome.includes_mode {
+                let own = alone.iter().flat_map(|alone| &alone.emitted.0);
+                outcome.emitted.0.iter_mut().zip(own).for_each(|(n, own)| *n -= own);
+            }
             Some((*name, outcome.to_string()))
         });
         modes.collect()
@@ -108,13 +110,26 @@ struct Outcome {
     how: &'static str,
     result: Result<()>,
     emitted: Counts,
+    /// Whether `emitted` includes what the mode emits by itself.
+    includes_mode: bool,
     /// What the mode adds.
     then: String,
 }
 
+impl Outcome {
+    fn new(result: Result<()>, emitted: Counts) -> Outcome {
+        Outcome { how: "", result, emitted, includes_mode: false, then: String::new() }
+    }
+
+    /// Returns the outcome of a verb, with what the mode itself has emitted.
+    fn with_mode(made: table::Made, emitted: Counts) -> Outcome {
+        Outcome { includes_mode: true, ..Outcome::new(made.map(drop), emitted) }
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outcome { how, result, emitted, then } = self;
+        let Outcome { how, result, emitted, then, .. } = self;
         match result {
             Ok(()) => write!(f, "{how}emits {emitted}{then}"),
             Err(error) if emitted.0.iter().all(|n| *n == 0) => {
@@ -153,7 +168,7 @@ fn emitted_by<T>(m: &Machine, work: impl FnOnce() -> T) -> (T, Counts) {
 fn act(scene: &Scene, verb: &Verb) -> Outcome {
     // What it returns lives until the counts are taken.
     let (made, emitted) = emitted_by(&scene.m, || (verb.run)(scene));
-    Outcome { how: "", result: made.map(drop), emitted, then: String::new() }
+    Outcome::new(made.map(drop), emitted)
 }
 
 fn plain(device: &DeviceId) -> Scene {
@@ -237,24 +252,28 @@ fn captured(verb: &'static Verb, device: &DeviceId) -> Outcome {
 fn replayed(verb: &'static Verb, device: &DeviceId) -> Outcome {
     let function = Function::new(verb, device);
     function.call(0).unwrap();
+    function.runs.lock().unwrap().clear();
     let (called, emitted) = emitted_by(&function.scene.m, || function.call(0));
+    let is_replayed = function.f.report().replays > 0;
     match function.runs.lock().unwrap().pop() {
-        Some(again) if function.f.report().replays == 0 && called.is_ok() => {
-            Outcome { how: "runs again, ", ..again }
+        Some(again) => Outcome { how: "runs again, ", ..again },
+        None if is_replayed => {
+            let done = Outcome::new(called.map(drop), emitted);
+            Outcome { how: "replayed, ", includes_mode: true, ..done }
         }
-        _ => Outcome { how: "replayed, ", result: called.map(drop), emitted, then: String::new() },
+        None => Outcome { how: "does not run, ", ..Outcome::new(called.map(drop), emitted) },
     }
 }
 
 fn resumed(verb: &'static Verb, device: &DeviceId) -> Outcome {
     let function = Function::new(verb, device);
     function.call(0).unwrap();
-    let first = function.runs.lock().unwrap().remove(0);
-    let called = function.call(1);
+    function.runs.lock().unwrap().clear();
+    let (called, emitted) = emitted_by(&function.scene.m, || function.call(1));
     let how = if function.f.report().resumptions > 0 { "compared, " } else { "runs again, " };
     match function.runs.lock().unwrap().pop() {
         Some(again) => Outcome { how, result: again.result.and(called.map(drop)), ..again },
-        None => Outcome { how: "does not run, ", result: called.map(drop), ..first },
+        None => Outcome { how: "does not run, ", ..Outcome::new(called.map(drop), emitted) },
     }
 }
 
@@ -267,7 +286,7 @@ fn batched(verb: &Verb, device: &DeviceId) -> Outcome {
         batch.call(&prepared, &s).unwrap();
         (verb.run)(&scene)
     });
-    Outcome { how: "", result: made.map(drop), emitted, then: String::new() }
+    Outcome::with_mode(made, emitted)
 }
 
 fn held(verb: &Verb, device: &DeviceId) -> Outcome {
@@ -281,7 +300,7 @@ fn within(verb: &Verb, device: &DeviceId) -> Option<Outcome> {
     let section = scene.m.critical_section(&[&scene.x]).unwrap();
     let within = verb.within?;
     let (made, emitted) = emitted_by(&scene.m, || within(&scene, &section));
-    Some(Outcome { how: "", result: made.map(drop), emitted, then: String::new() })
+    Some(Outcome::new(made.map(drop), emitted))
 }
 
 fn ordered(verb: &Verb, device: &DeviceId) -> Option<Outcome> {
@@ -304,7 +323,7 @@ fn called_back(verb: &'static Verb, device: &DeviceId, driver: DriverKind) -> Ou
         z.access(Access::Read, work).unwrap().wait_for(LONG).unwrap();
     });
     let made = seen.lock().unwrap().take().unwrap();
-    Outcome { how: "", result: made.map(drop), emitted, then: String::new() }
+    Outcome::with_mode(made, emitted)
 }
 
 fn in_a_kernel(verb: &'static Verb, device: &DeviceId) -> Outcome {
@@ -325,7 +344,7 @@ fn in_a_kernel(verb: &'static Verb, device: &DeviceId) -> Outcome {
         result
     });
     let made = seen.lock().unwrap().take().unwrap();
-    Outcome { how: "", result: made.map(drop), emitted, then: String::new() }
+    Outcome::with_mode(made, emitted)
 }
 
 fn closed(verb: &Verb, device: &DeviceId) -> Outcome {

@@ -85,7 +85,7 @@ impl Scene {
 }
 
 /// What a verb returns, so that it lives until it has been looked at.
-type Made = Result<Box<dyn Any + Send>>;
+pub(super) type Made = Result<Box<dyn Any + Send>>;
 
 pub(super) struct Verb {
     pub(super) name: &'static str,

@@ -312,7 +312,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// The tensor was released or is held, or the view reaches past the storage.
+    /// The tensor was released, or the view reaches past the storage.
     #[track_caller]
     pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
         self.view_at(spec, origin::caller())
