@@ -68,6 +68,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("tests/machine/memory_checks.rs", "gives up waits, to test checked memory"),
     ("tests/faults/fixture.rs", "a kernel that copies half of its operand"),
     ("tests/machine/on_complete.rs", "a kernel that writes its result"),
+    ("tests/machine/verbs/table.rs", "takes a tensor as another library lends it"),
     ("tests/machine/pool_order.rs", "kernels that read their operands"),
     ("tests/machine/unprotected.rs", "gives up waits, to show the wrong results"),
     ("crates/gpu-check/src/launches.rs", "launches an empty kernel"),

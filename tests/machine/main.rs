@@ -67,6 +67,7 @@ mod traced;
 mod transfers;
 mod unprotected;
 mod user_waits;
+mod verbs;
 mod views;
 mod watchdog;
 mod watermark;

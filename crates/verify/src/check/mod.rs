@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use millstream_instructions::text::Named;
-use millstream_instructions::{Body, Instruction, InstructionList, Placement, Via};
+use millstream_instructions::{Body, Class, Instruction, InstructionList, Placement, Via};
 use millstream_types::{EventId, Point, TensorSpec};
 
 use crate::clock::Clock;
@@ -97,10 +97,7 @@ pub(crate) fn clocks(list: &InstructionList) -> HashMap<usize, Clock> {
 
 /// Returns whether an instruction is a wait, which a list could omit.
 pub(crate) const fn is_wait(body: &Body) -> bool {
-    matches!(
-        body,
-        Body::StreamWaitEvent { .. } | Body::StreamWait { .. } | Body::HostObserved { .. }
-    )
+    matches!(body.class(), Class::Waits | Class::Observes)
 }
 
 impl<'a> Walk<'a> {

@@ -143,7 +143,7 @@ impl CallBuilder<'_> {
         }
         let refs: SmallVec<[TensorRef; 4]> =
             inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
-        let mut emission = machine.shared.lock()?;
+        let mut emission = machine.shared.lock().map_err(at)?;
         let Emission { builder, router, .. } = &mut *emission;
         let mut call = builder.prepare(op, &refs, &Arc::new(attrs)).map_err(at)?;
         call.priority = priority;

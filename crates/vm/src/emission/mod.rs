@@ -95,6 +95,10 @@ impl MachineShared {
     #[inline]
     pub(crate) fn lock_beside_bulks(&self) -> Result<EmissionGuard<'_>> {
         reentrancy::check_batch(self.tables.machine)?;
+        if self.driver != DriverKind::Threaded {
+            // The drivers without threads run work under the lock.
+            reentrancy::check(self.tables.machine, "entering the machine")?;
+        }
         EmissionGuard::enter(&self.emission)
     }
 

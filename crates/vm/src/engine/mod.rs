@@ -220,10 +220,16 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// The tensor is another machine's, or a call that makes it failed.
+    /// The tensor is another machine's, or one without elements; or the machine cannot be entered
+    /// here, as in a batch.
+    #[track_caller]
     pub fn var_of(&self, tensor: &Tensor) -> Result<Var> {
-        let slot = self.machine.owns(tensor)?;
-        let storage = tensor.storage_number().unwrap_or(0);
+        let origin = origin::caller();
+        let at = |e: Error| e.at(&origin);
+        let slot = self.machine.owns(tensor).map_err(at)?;
+        let emission = self.machine.shared.lock().map_err(at)?;
+        let storage = emission.router.slot(slot.id).map_or(0, |slot| slot.storage);
+        drop(emission);
         Ok(Var::new(tensor.clone(), slot, storage, false))
     }
 

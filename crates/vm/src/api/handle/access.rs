@@ -57,6 +57,7 @@ impl Tensor {
         function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<Completion> {
         let machine = self.machine();
+        let at = |e: Error| e.at(&origin);
         if access.writes() {
             gradient::note_write(self, "a host function", &origin);
         }
@@ -67,9 +68,10 @@ impl Tensor {
             StreamType::COMPUTE | StreamType::DEVICE2HOST | StreamType::PINNED_COMPUTE => {
                 self.made_on().clone()
             }
-            _ => lowering::compute_stream(&mut machine.submitter(origin.clone()), self)?,
+            _ => lowering::compute_stream(&mut machine.submitter(origin.clone()), self)
+                .map_err(at)?,
         };
-        let tensor = self.resolved().map_err(|e| e.at(&origin))?;
+        let tensor = self.resolved().map_err(at)?;
         let host = &machine.shared.tables.host;
         let callback = host.add_callback(Box::new(function));
         let emitted = machine.shared.emit(&origin, |e| {

@@ -149,7 +149,7 @@ impl Completion {
 
     /// Notes that the host has waited, and returns the failure, if any.
     fn observe(&self, origin: &Origin) -> Result<()> {
-        let mut emission = self.machine.shared.lock()?;
+        let mut emission = self.machine.shared.lock().map_err(|e| e.at(origin))?;
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, &self.points, origin);
         drop(emission);

@@ -115,8 +115,9 @@ impl Event {
     /// The machine has been shut down.
     #[track_caller]
     pub fn record(&self) -> Result<()> {
-        let stream = self.inner.machine.current_stream()?;
-        self.record_at(&stream, origin::caller())
+        let origin = origin::caller();
+        let stream = self.inner.machine.current_stream().map_err(|e| e.at(&origin))?;
+        self.record_at(&stream, origin)
     }
 
     /// Records the event as [`Event::record`] does, on `stream`.
@@ -200,8 +201,9 @@ impl Event {
     /// The machine has been shut down.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
-        let stream = self.inner.machine.current_stream()?;
-        stream.wait_event_at(self, origin::caller())
+        let origin = origin::caller();
+        let stream = self.inner.machine.current_stream().map_err(|e| e.at(&origin))?;
+        stream.wait_event_at(self, origin)
     }
 
     /// Returns whether the newest record, and everything before it on its stream, has completed;

@@ -12,6 +12,7 @@ use crate::capture::{self, Step};
 use crate::emission::Emission;
 use crate::emission::leases::Lease;
 use crate::emission::origin;
+use crate::emission::reentrancy;
 
 use super::Completion;
 use super::Event;
@@ -241,8 +242,7 @@ impl Stream {
     }
 
     pub(crate) fn synchronize_at(&self, timeout: Option<Duration>, origin: Origin) -> Result<()> {
-        let all = self.completion().map_err(|e| e.at(&origin))?;
-        all.wait_at(timeout, origin)
+        self.completion_at(&origin)?.wait_at(timeout, origin)
     }
 
     /// Returns a completion of everything submitted to the stream so far, to be awaited as a future
@@ -258,9 +258,15 @@ impl Stream {
     ///
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
+    #[track_caller]
     pub fn completion(&self) -> Result<Completion> {
-        crate::emission::reentrancy::check(self.machine.shared.tables.machine, "waiting")?;
-        let tail = self.machine.shared.lock()?.builder.tail(self.id);
+        self.completion_at(&origin::caller())
+    }
+
+    fn completion_at(&self, origin: &Origin) -> Result<Completion> {
+        let at = |e: Error| e.at(origin);
+        reentrancy::check(self.machine.shared.tables.machine, "waiting").map_err(at)?;
+        let tail = self.machine.shared.lock().map_err(at)?.builder.tail(self.id);
         Ok(self.machine.completion_of(tail).keeping(self.lease.clone()))
     }
 
@@ -277,6 +283,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::completion`].
+    #[track_caller]
     pub fn query(&self) -> Result<bool> {
         Ok(self.completion()?.query())
     }

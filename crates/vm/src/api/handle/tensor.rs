@@ -263,7 +263,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// The tensor was released or is held, or the view reaches past the storage.
+    /// The tensor was released, or the view reaches past the storage.
     #[track_caller]
     pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
         self.view_at(spec, origin::caller())
@@ -407,11 +407,14 @@ impl Tensor {
     }
 
     fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
+        self.read_somewhere(section, origin).map_err(|e| e.at(origin))
+    }
+
+    fn read_somewhere(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
-        let at = |e: Error| e.at(origin);
         crate::emission::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
-        let section = machine.own_section(section).map_err(at)?;
+        let section = machine.own_section(section)?;
         let protection = machine.shared.protection;
         if protection == Protection::default() && self.0.device.is_host() {
             return self.read_by(section, origin, |e, tensor| e.read_stream(machine, tensor));
@@ -422,12 +425,12 @@ impl Tensor {
         {
             return staged.read_by(None, origin, |_, _| Ok((stream.id, None)));
         }
-        let stream = lowering::read_stream(&mut submitter, self).map_err(at)?;
+        let stream = lowering::read_stream(&mut submitter, self)?;
         if !protection.waits() {
             // The machine chose the reading stream, so it orders that stream as well.
-            let tensor = self.resolved().map_err(at)?;
-            let last = machine.shared.lock()?.builder.last_write(tensor);
-            machine.wait_for_all(&[last.map_err(at)?], None).map_err(at)?;
+            let tensor = self.resolved()?;
+            let last = machine.shared.lock()?.builder.last_write(tensor)?;
+            machine.wait_for_all(&[last], None)?;
         }
         self.read_by(section, origin, |_, _| Ok((stream.id, None)))
     }
@@ -442,7 +445,7 @@ impl Tensor {
     ) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
         let host = &machine.shared.tables.host;
-        let tensor = self.resolved().map_err(|e| e.at(origin))?;
+        let tensor = self.resolved()?;
         let read = host.add_read();
         let emitted = machine.shared.emit(origin, |e| {
             let (stream, lease) = choose(e, tensor)?;

@@ -118,6 +118,7 @@ impl Tensor {
         gradient::note_copy(self, &origin, || {
             lowering::copy_to(&mut self.machine().submitter(origin.clone()), self, stream)
         })
+        .map_err(|e| e.at(&origin))
     }
 
     /// Sets the elements of `target`, of the same dtype and shape, to this tensor's. Both may be

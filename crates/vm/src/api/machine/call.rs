@@ -190,8 +190,8 @@ impl<'a> CallBuilder<'a> {
         let communicator = machine.communicator().clone();
         let place = (stream, &stream.key().device);
         let mut submitter = machine.submitter(origin.clone());
-        let made =
-            lowering::collective(&mut submitter, &*communicator, place, name, inputs, attrs)?;
+        let made = lowering::collective(&mut submitter, &*communicator, place, name, inputs, attrs)
+            .map_err(|e| e.at(origin))?;
         match made {
             Some(results) => Ok(results),
             None => self.on(stream),

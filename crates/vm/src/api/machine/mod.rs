@@ -378,7 +378,7 @@ impl Machine {
     }
 
     pub(crate) fn barrier_at(&self, global: bool, origin: Origin) -> Result<Completion> {
-        let stream = self.host_stream(StreamType::BARRIER)?;
+        let stream = self.host_stream(StreamType::BARRIER).map_err(|e| e.at(&origin))?;
         if capture::is_active() {
             capture::order(self, &Step::Barrier { global }, &origin)?;
         }
@@ -439,7 +439,7 @@ impl Machine {
     ) -> Result<Section> {
         let origin = origin::caller();
         let outer = outer.map(Section::id);
-        let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
+        let stream = self.host_stream(StreamType::CRITICAL_SECTION).map_err(|e| e.at(&origin))?;
         if capture::is_active() {
             capture::refuse(self, "it begins a critical section", &origin);
         }

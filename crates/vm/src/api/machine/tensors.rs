@@ -229,13 +229,14 @@ impl Machine {
             stream.synchronize_at(None, origin.clone())?;
         }
         let submitter = &mut self.submitter(origin.clone());
-        let host = lowering::staging(submitter, target.device())?;
+        let host = lowering::staging(submitter, target.device()).map_err(|e| e.at(&origin))?;
         let staged = self.empty_at(&host, spec, bytes, origin.clone())?;
         let written = staged.access_at(Access::ReadWrite, origin.clone(), write)?;
         if is_unordered {
             written.wait_at(None, origin.clone())?;
         }
-        let copies = lowering::copy_to_device(submitter, &staged, &target)?;
+        let copies = lowering::copy_to_device(submitter, &staged, &target);
+        let copies = copies.map_err(|e| e.at(&origin))?;
         if is_unordered {
             copies.synchronize_at(None, origin)?;
         }

@@ -59,12 +59,13 @@ impl Machine {
         timeout: Option<Duration>,
         origin: Origin,
     ) -> Result<()> {
-        reentrancy::check(self.shared.tables.machine, "waiting").map_err(|e| e.at(&origin))?;
+        let at = |e: Error| e.at(&origin);
+        reentrancy::check(self.shared.tables.machine, "waiting").map_err(at)?;
         let start = Instant::now();
         let nested = || self.shared.nested_pushes.load(Ordering::Acquire);
         let tails = loop {
             let pushed = nested();
-            let tails = self.shared.lock()?.router.tails();
+            let tails = self.shared.lock().map_err(at)?.router.tails();
             let left = timeout.map(|all| all.saturating_sub(start.elapsed()));
             self.wait_for_all(&tails, left)?;
             // What functions have pushed meanwhile belongs to them.
@@ -72,7 +73,7 @@ impl Machine {
                 break tails;
             }
         };
-        let mut emission = self.shared.lock()?;
+        let mut emission = self.shared.lock().map_err(at)?;
         let Emission { builder, router, .. } = &mut *emission;
         builder.observe(router, &tails, &origin);
         let poison = &self.shared.tables.poison;
@@ -100,9 +101,12 @@ impl Machine {
     ///
     /// # Errors
     /// Asked from within the machine's own work, or an earlier emission panicked.
+    #[track_caller]
     pub fn completion(&self) -> Result<Completion> {
-        reentrancy::check(self.shared.tables.machine, "waiting")?;
-        let tails = self.shared.lock()?.router.tails();
+        let origin = origin::caller();
+        let at = |e: Error| e.at(&origin);
+        reentrancy::check(self.shared.tables.machine, "waiting").map_err(at)?;
+        let tails = self.shared.lock().map_err(at)?.router.tails();
         Ok(Completion::new(self.clone(), tails))
     }
 
