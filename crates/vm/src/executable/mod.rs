@@ -412,6 +412,7 @@ impl Machine {
             reads: compiled.reads,
             callbacks,
             channels: compiled.channels,
+            given: compiled.given,
         });
         let list = {
             let mut emission = self.shared.lock()?;
