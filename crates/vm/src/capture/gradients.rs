@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use millstream_types::Origin;
+
 use crate::api::handle::Tensor;
 use crate::gradient::Leaf;
 
@@ -55,20 +57,26 @@ struct Slot {
 #[derive(Default)]
 pub(super) struct Gradients {
     slots: Vec<Slot>,
-    /// The leaves of tensors that the run has made. They end with these.
-    own: Vec<Arc<Leaf>>,
+    /// The leaves of tensors that the run has made, with the places that made them leaves. They end
+    /// with these.
+    own: Vec<(Arc<Leaf>, Origin)>,
 }
 
 impl Gradients {
     /// Notes the leaf of a tensor that the run has made.
-    pub(super) fn note_own(&mut self, leaf: &Arc<Leaf>) {
-        self.own.push(leaf.clone());
+    pub(super) fn note_own(&mut self, leaf: &Arc<Leaf>, origin: &Origin) {
+        self.own.push((leaf.clone(), origin.clone()));
+    }
+
+    /// Returns the place that made a tensor of the run one with a gradient.
+    pub(super) fn own_origin(&self, leaf: &Arc<Leaf>) -> Option<&Origin> {
+        self.own.iter().find(|(own, _)| Arc::ptr_eq(own, leaf)).map(|(_, origin)| origin)
     }
 
     /// Returns whether the run has used the leaf before, or it is of a tensor that the run made.
     pub(super) fn is_known(&self, leaf: &Arc<Leaf>) -> bool {
         let is_same = |other: &Arc<Leaf>| Arc::ptr_eq(other, leaf);
-        self.own.iter().any(is_same) || self.slots.iter().any(|slot| is_same(&slot.leaf))
+        self.own_origin(leaf).is_some() || self.slots.iter().any(|slot| is_same(&slot.leaf))
     }
 
     /// Notes the first use of a leaf. Returns the name of the gradient in it.

@@ -11,6 +11,7 @@ use millstream_types::{Attrs, Error, Origin, Result, ScalarUse, StreamId, Stream
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
+use crate::emission::origin::with_origin;
 use crate::executable::scalars::uses;
 use crate::executable::{Executable, RecordedTensor, Recorder};
 
@@ -80,7 +81,7 @@ impl Draft<'_> {
         }
         let inputs = emitter.declare()?;
         for note in self.notes {
-            emitter.emit(note).map_err(|e| e.at(&note.origin))?;
+            with_origin(&note.origin, || emitter.emit(note)).map_err(|e| e.at(&note.origin))?;
         }
         let mut outputs = Vec::new();
         for value in self.after {

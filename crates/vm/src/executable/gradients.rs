@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use millstream_types::{Error, Result};
+use millstream_types::{Error, Origin, Result};
 
 use crate::api::handle::Tensor;
 use crate::gradient::Leaf;
@@ -31,6 +31,8 @@ struct UsedLeaf {
     /// The gradient that functions left; none if they only read.
     left: Option<Content>,
     is_set: bool,
+    /// The place of the last use.
+    origin: Origin,
     /// What the leaf holds outside of the function that runs; none if that does not use it.
     before: Option<Option<Tensor>>,
 }
@@ -59,7 +61,7 @@ enum LaunchedContent {
 
 /// How a function uses a leaf.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Use {
+pub(crate) enum Use {
     Read,
     Set,
 }
@@ -72,7 +74,12 @@ impl Recorder {
 
     /// Notes that a function uses a leaf. Returns the tensor of the list that stands for the
     /// gradient, if the leaf has to hold one from now on.
-    pub(super) fn use_leaf(&mut self, leaf: &Arc<Leaf>, how: Use) -> Option<RecordedTensor> {
+    pub(super) fn use_leaf(
+        &mut self,
+        leaf: &Arc<Leaf>,
+        how: Use,
+        origin: &Origin,
+    ) -> Option<RecordedTensor> {
         let is_same = |other: &Arc<Leaf>| Arc::ptr_eq(other, leaf);
         if self.gradients.own.iter().any(is_same) {
             return None;
@@ -82,6 +89,7 @@ impl Recorder {
         if let Some(known) = known {
             let used = &mut self.gradients.used[known];
             used.is_set |= how == Use::Set;
+            used.origin.clone_from(origin);
             if used.before.is_some() {
                 return None;
             }
@@ -98,7 +106,7 @@ impl Recorder {
             (Use::Read, Some(gradient)) => self.found(number, gradient).map(|f| Some(Some(f))),
         };
         let found = found.unwrap_or_else(|error| {
-            self.mistake.get_or_insert(error);
+            self.mistake.get_or_insert(error.at(origin));
             None
         });
         let stand_in = found.flatten().map(|(_, tensor)| tensor);
@@ -107,6 +115,7 @@ impl Recorder {
             found: found.map(|found| found.map(|(formal, _)| formal)),
             left: None,
             is_set: how == Use::Set,
+            origin: origin.clone(),
             before: Some(held),
         });
         stand_in
@@ -138,7 +147,7 @@ impl Recorder {
                     if of != function {
                         let message = "it is of another recording".to_owned();
                         let mistake = Error::Invalid { what: "gradient", message };
-                        self.mistake.get_or_insert(mistake);
+                        self.mistake.get_or_insert(mistake.at(&used.origin));
                     }
                     Content::OfList(tensor)
                 }
@@ -158,7 +167,7 @@ impl Recorder {
                 Some(Content::Nothing) => Some(LaunchedContent::Nothing),
                 Some(Content::Outside(tensor)) => Some(LaunchedContent::Outside(tensor)),
                 Some(Content::OfList(tensor)) => {
-                    self.output(&format!("gradient {number}"), &tensor)?;
+                    self.declare_output(&format!("gradient {number}"), &tensor)?;
                     Some(LaunchedContent::Output(self.outputs.len() - 1))
                 }
             };

@@ -331,15 +331,17 @@ impl<'a> LaunchBuilder<'a> {
                 }
             }
             let (builder, router) = (&mut e.builder, &mut e.router);
+            let scalars = scalars.get_or_insert_with(|| inner.draw());
+            let mut named = None;
             if let Some(recorder) = &mut router.recorder {
                 recorder.executable(inner.list, &inner.program.list);
+                named = inner.named(scalars);
             }
-            let scalars = scalars.get_or_insert_with(|| inner.draw());
             let launch = Launch {
                 stream: stream.id,
                 list: inner.list,
                 operands: &all,
-                attrs: scalars.attrs.as_ref(),
+                attrs: named.as_ref(),
                 section,
                 origin: &origin,
             };
@@ -361,7 +363,7 @@ impl<'a> LaunchBuilder<'a> {
                     &mut instances.all[new]
                 }
             };
-            let run = inner.run(router, point, &tensors, &scalars.values, instance, &origin);
+            let run = inner.run(router, point, &tensors, scalars, instance, &origin);
             router.launch(&run);
             instances.note_launch(chosen);
             let made = inner.results(e, &tensors[..formals], &given, &origin)?;

@@ -43,7 +43,7 @@ pub(crate) mod compile;
 mod foreign;
 mod formal;
 pub(crate) mod function;
-mod gradients;
+pub(crate) mod gradients;
 pub(crate) mod graph;
 mod instance;
 mod launch;

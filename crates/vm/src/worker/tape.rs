@@ -251,7 +251,8 @@ impl Worker {
                 Some(kernel) => {
                     let token = TokenSource::new(inbox, step.point());
                     let arguments = StepArguments::OfLaunch;
-                    let mut work = StepWork { tables, step, call, kernel: &kernel, arguments, token };
+                    let mut work =
+                        StepWork { tables, step, call, kernel: &kernel, arguments, token };
                     let submitted = match on_worker {
                         true => {
                             let native = native.stream.native();

@@ -182,6 +182,11 @@ impl Tensor {
         emission.router.slot(tensor.id).map(|slot| slot.storage)
     }
 
+    /// Returns the place that made the tensor.
+    pub(crate) fn made_at(&self) -> &Origin {
+        &self.0.origin
+    }
+
     pub(crate) fn made_on(&self) -> &Stream {
         &self.0.made_on
     }
