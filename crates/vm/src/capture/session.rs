@@ -207,9 +207,10 @@ impl Session {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
-        let left = self.gradients.left(&self.inputs).into_iter().map(|(owner, gradient)| {
+        let left = self.gradients.left(&self.inputs).into_iter();
+        let left = left.map(|(owner, gradient, set_in)| {
             let value = gradient.map(|tensor| self.given_back(&tensor)).transpose()?;
-            Ok(Left { owner, value })
+            Ok(Left { owner, value, set_in })
         });
         let left = left.collect::<std::result::Result<Vec<_>, Refusal>>()?;
         let mut names = Vec::with_capacity(results.len());
@@ -565,7 +566,7 @@ pub(crate) fn read_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
 pub(crate) fn set_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
     with_any(|session| {
         session.use_leaf(leaf, None, origin);
-        session.gradients.set(leaf);
+        session.gradients.set(leaf, session.guards.len());
         Some(())
     });
 }

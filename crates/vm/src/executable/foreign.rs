@@ -47,6 +47,7 @@ impl Machine {
             outputs: Vec::new(),
             callbacks: Vec::new(),
             gradients: Vec::new(),
+            kept: Vec::new(),
             generators: scalars::generators_of(&list),
         };
         at_caller(self.compile_sound(list, signature))

@@ -167,8 +167,8 @@ impl Recorder {
                 Some(Content::Nothing) => Some(LaunchedContent::Nothing),
                 Some(Content::Outside(tensor)) => Some(LaunchedContent::Outside(tensor)),
                 Some(Content::OfList(tensor)) => {
-                    self.declare_output(&format!("gradient {number}"), &tensor)?;
-                    Some(LaunchedContent::Output(self.outputs.len() - 1))
+                    let name = format!("gradient {number}");
+                    Some(LaunchedContent::Output(self.gradient(&name, &tensor)?))
                 }
             };
             Ok(LaunchedLeaf { leaf: used.leaf, found: used.found, left })
@@ -197,6 +197,15 @@ impl LaunchedLeaf {
             }
             (Some(Some(_)), None) => differs("a gradient", "none", "record another list for that"),
             (Some(None) | None, None) | (None, Some(_)) => Ok(None),
+        }
+    }
+
+    /// Returns the leaf, and the number of the output that it is given, if a launch sets its gradient
+    /// and takes none from it.
+    pub(super) fn replaced(&self) -> Option<(usize, Arc<Leaf>)> {
+        match (self.found, &self.left) {
+            (None, Some(LaunchedContent::Output(number))) => Some((*number, self.leaf.clone())),
+            _ => None,
         }
     }
 

@@ -72,6 +72,8 @@ pub struct Recorder {
     pub(super) executables: u32,
     pub(super) device: DeviceId,
     pub(super) gradients: RecordedGradients,
+    /// The numbers of the outputs that are gradients.
+    kept: Vec<usize>,
     /// The generators that the list draws from, by number.
     pub(super) generators: Vec<Generator>,
     /// The first mistake of a function that is being recorded.
@@ -129,6 +131,7 @@ impl Machine {
             executables: 0,
             device: self.shared.default_device.clone(),
             gradients: RecordedGradients::default(),
+            kept: Vec::new(),
             generators: Vec::new(),
             mistake: None,
         }
@@ -376,7 +379,15 @@ impl Recorder {
         at_caller(self.declare_output(name, tensor))
     }
 
-    pub(super) fn declare_output(&mut self, name: &str, tensor: &RecordedTensor) -> Result<()> {
+    /// Names a gradient as an output: later launches write its tensor again, where nobody else has
+    /// it. Returns its number.
+    pub(crate) fn gradient(&mut self, name: &str, tensor: &RecordedTensor) -> Result<usize> {
+        self.declare_output(name, tensor)?;
+        self.kept.push(self.outputs.len() - 1);
+        Ok(self.outputs.len() - 1)
+    }
+
+    fn declare_output(&mut self, name: &str, tensor: &RecordedTensor) -> Result<()> {
         self.builder.spec(tensor.0)?;
         if self.outputs.iter().any(|(other, _)| other == name) {
             return Err(invalid("list", format!("the output {name:?} is declared twice")));
@@ -787,7 +798,8 @@ impl Recorder {
 
     fn finished(mut self) -> Result<Recorded> {
         let gradients = self.finish_gradients()?;
-        let Recorder { machine, builder, sink, formals, outputs, callbacks, generators, .. } = self;
+        let Recorder { machine, builder, sink, formals, outputs, callbacks, .. } = self;
+        let Recorder { kept, generators, .. } = self;
         builder.all_sections_ended()?;
         let mut named = Vec::with_capacity(outputs.len());
         for (name, tensor) in outputs {
@@ -802,7 +814,8 @@ impl Recorder {
         let outputs = outputs_of(&mut list, named)?;
         kinds.resize(list.externals.len(), FormalKind::Output);
         bound.resize(list.externals.len(), None);
-        let signature = Signature { kinds, bound, outputs, callbacks, gradients, generators };
+        let signature =
+            Signature { kinds, bound, outputs, callbacks, gradients, kept, generators };
         Ok(Recorded { machine, list, signature, is_proven: false })
     }
 }

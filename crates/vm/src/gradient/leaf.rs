@@ -50,6 +50,18 @@ impl Leaf {
         self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Takes the gradient out of the leaf if it is this one, and nobody else has it but the caller.
+    pub(crate) fn take_from(&self, tensor: &Tensor) -> bool {
+        let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = own.as_ref().is_some_and(|own| own.is_same(tensor));
+        // The caller's, so that the tensor does not end here.
+        let is_taken = is_own && tensor.holders() == Some(2);
+        if is_taken {
+            *own = None;
+        }
+        is_taken
+    }
+
     /// Replaces the gradient.
     pub(crate) fn hold(&self, gradient: Option<Tensor>) {
         let former = {

@@ -213,7 +213,7 @@ impl Sequence {
             Value::Outside(_) | Value::Made(_) | Value::Gradient(_) => None,
         };
         let origin = self.notes.first().map_or(Origin::Unknown, |note| note.origin.clone());
-        self.segment.launch(outside, &origin).map(|left| left.outputs)
+        self.segment.launch(outside, &[], &origin).map(|left| left.outputs)
     }
 
     /// Makes the call of one note by itself.
@@ -303,6 +303,8 @@ fn compile(
         before,
         outside: &[],
         after: &after,
+        gradients: &[],
+        number: 0,
         // Its calls have the seeds as numbers.
         generators: &[],
         draws: [&[], &[]],
