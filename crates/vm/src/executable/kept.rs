@@ -57,8 +57,8 @@ impl KeptOutput {
     }
 
     /// Takes a tensor that a launch may write again. `replaced` are the leaves of which the launch
-    /// sets the gradients, with the numbers of the outputs. Tensors of which one is enough go to
-    /// `ended`, as no tensor may end under the emission's lock.
+    /// sets the gradients, with the numbers of the outputs. Those of which one is enough go to
+    /// `ended`, as no tensor may end under a lock.
     pub(super) fn take(
         &mut self,
         builder: &Builder,
@@ -85,13 +85,13 @@ impl KeptOutput {
         Some(WrittenAgain { formal: self.formal, tensor, leaf: Some(leaf) })
     }
 
-    /// Keeps the tensor that a launch has written.
-    pub(super) fn keep(&mut self, outputs: &[Tensor]) {
-        let Some(tensor) = outputs.get(self.output) else { return };
-        if self.tensors.len() == MAX_TENSORS {
-            self.tensors.remove(0);
-        }
-        self.tensors.push(tensor.clone());
+    /// Keeps the tensor that a launch has written. Returns one that is kept no longer.
+    pub(super) fn keep(&mut self, outputs: &[Tensor]) -> Option<Tensor> {
+        let tensor = outputs.get(self.output)?.clone();
+        let is_full = self.tensors.len() == MAX_TENSORS;
+        let oldest = is_full.then(|| self.tensors.remove(0));
+        self.tensors.push(tensor);
+        oldest
     }
 
     /// Whether the program has given a tensor for the output.

@@ -356,7 +356,7 @@ impl ExecutableInner {
         let free = kept.iter_mut().filter(|output| !output.is_given(given));
         let take = |output: &mut KeptOutput| output.take(&emission.builder, replaced, &mut ended);
         let again = free.filter_map(take).collect();
-        drop(emission);
+        drop((emission, kept));
         Ok(again)
     }
 
@@ -364,7 +364,10 @@ impl ExecutableInner {
     fn keep(&self, given: &[Option<&Tensor>], outputs: &[Tensor]) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let free = kept.iter_mut().filter(|output| !output.is_given(given));
-        free.for_each(|output| output.keep(outputs));
+        let ended: SmallVec<[Tensor; 4]> = free.filter_map(|output| output.keep(outputs)).collect();
+        // No tensor may end under a lock.
+        drop(kept);
+        drop(ended);
     }
 
     /// Launches the executable with tensors for formals. Returns the launch and its outputs.

@@ -814,8 +814,7 @@ impl Recorder {
         let outputs = outputs_of(&mut list, named)?;
         kinds.resize(list.externals.len(), FormalKind::Output);
         bound.resize(list.externals.len(), None);
-        let signature =
-            Signature { kinds, bound, outputs, callbacks, gradients, kept, generators };
+        let signature = Signature { kinds, bound, outputs, callbacks, gradients, kept, generators };
         Ok(Recorded { machine, list, signature, is_proven: false })
     }
 }
