@@ -132,7 +132,6 @@ fn recordings(refused: &mut Refused) {
     refused.is("unknown op", here!(r.call("rely", &[x]).run()));
     refused.is("known only by running it", here!(r.call("nonzero", &[x]).run()));
     refused.is("reaches", here!(r.view(&x, f32_spec(&[3]))));
-    refused.is("", here!(r.empty(&f32_spec(&[1 << 40, 1 << 20]), s)));
     let z = r.call("neg", &[x]).run().unwrap()[0];
     r.release(z).unwrap();
     refused.is("release", here!(r.release(z)));
@@ -374,7 +373,8 @@ fn changes_of_mind(refused: &mut Refused) {
             function(&inputs[0], has_run.swap(true, Ordering::Relaxed))
         });
         f.call(&[&x]).run().unwrap();
-        here!(f.call(&[&x.neg().unwrap()])).run()
+        let other = x.neg().unwrap();
+        here!(f.call(&[&other])).run()
     };
     refused.is(
         "with equal inputs and reads it made relu",

@@ -338,6 +338,25 @@ fn gradients_around_guards() {
     assert!(report.replays >= 6, "{report}");
 }
 
+/// The function makes a tensor one with a gradient, which ends with the tensor.
+#[test]
+fn gradients_of_own_tensors() {
+    let m = threaded();
+    let f = m.traced(|inputs, _| {
+        let own = inputs[0].copy()?.with_grad()?;
+        let tape = own.machine().tape();
+        tape.backward(&own.pow(2)?.sum(..)?)?;
+        Ok(vec![own.grad().unwrap().mul(2)?])
+    });
+    let f = f.strict();
+    for k in 0..4 {
+        let x = Tensor::from_slice(&[k as f32, 1.0], 2, &m).unwrap();
+        let doubled = f.call(&[&x]).run().unwrap()[0].to_vec::<f32>().unwrap();
+        assert_eq!(doubled, [4.0 * k as f32, 4.0]);
+    }
+    assert_eq!(f.report().replays, 3);
+}
+
 /// A tensor that the function keeps would stay that of the first call.
 #[test]
 fn a_tensor_that_outlives_the_call_is_refused() {

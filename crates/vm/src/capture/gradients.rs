@@ -5,7 +5,7 @@
 //! whether there is one, and on its layout. The gradient that the function leaves there is a
 //! result.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use millstream_types::Origin;
 
@@ -59,19 +59,20 @@ struct Slot {
 pub(super) struct Gradients {
     slots: Vec<Slot>,
     /// The leaves of tensors that the run has made, with the places that made them leaves. They end
-    /// with these.
-    own: Vec<(Arc<Leaf>, Origin)>,
+    /// with these, and their gradients too.
+    own: Vec<(Weak<Leaf>, Origin)>,
 }
 
 impl Gradients {
     /// Notes the leaf of a tensor that the run has made.
     pub(super) fn note_own(&mut self, leaf: &Arc<Leaf>, origin: &Origin) {
-        self.own.push((leaf.clone(), origin.clone()));
+        self.own.push((Arc::downgrade(leaf), origin.clone()));
     }
 
     /// Returns the place that made a tensor of the run one with a gradient.
     pub(super) fn own_origin(&self, leaf: &Arc<Leaf>) -> Option<&Origin> {
-        self.own.iter().find(|(own, _)| Arc::ptr_eq(own, leaf)).map(|(_, origin)| origin)
+        let own = self.own.iter().find(|(own, _)| std::ptr::eq(own.as_ptr(), Arc::as_ptr(leaf)));
+        own.map(|(_, origin)| origin)
     }
 
     /// Returns whether the run has used the leaf before, or it is of a tensor that the run made.

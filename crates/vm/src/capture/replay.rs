@@ -324,6 +324,9 @@ fn resume(
     guard: Option<(Arc<Node>, Vec<u8>)>,
 ) -> Outcome {
     let Trail { passed, reads, places, draws, gained } = trail;
+    // The function that repeats the calls ends the tensors.
+    let segments = passed.iter().filter_map(|node| node.segment.as_ref());
+    segments.for_each(|segment| segment.executable.end_kept());
     let last = passed.last();
     let (outside, values) =
         last.map(|node| (node.outside.clone(), node.after.clone())).unwrap_or_default();

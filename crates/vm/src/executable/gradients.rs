@@ -5,7 +5,7 @@
 //! its leaf. A list is made for one case, so a launch that finds a gradient where the recording
 //! found none, or the other way round, is refused.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use millstream_types::{Error, Origin, Result};
 
@@ -41,8 +41,8 @@ struct UsedLeaf {
 #[derive(Default)]
 pub(super) struct RecordedGradients {
     used: Vec<UsedLeaf>,
-    /// The leaves of tensors of the list.
-    own: Vec<Arc<Leaf>>,
+    /// The leaves of tensors of the list, which end with these.
+    own: Vec<Weak<Leaf>>,
 }
 
 /// A leaf, as launches read and set it.
@@ -69,7 +69,7 @@ pub(crate) enum Use {
 impl Recorder {
     /// Notes the leaf of a tensor of the list.
     pub(super) fn note_own_leaf(&mut self, leaf: &Arc<Leaf>) {
-        self.gradients.own.push(leaf.clone());
+        self.gradients.own.push(Arc::downgrade(leaf));
     }
 
     /// Notes that a function uses a leaf. Returns the tensor of the list that stands for the
@@ -81,7 +81,8 @@ impl Recorder {
         origin: &Origin,
     ) -> Option<RecordedTensor> {
         let is_same = |other: &Arc<Leaf>| Arc::ptr_eq(other, leaf);
-        if self.gradients.own.iter().any(is_same) {
+        let address = Arc::as_ptr(leaf);
+        if self.gradients.own.iter().any(|own| std::ptr::eq(own.as_ptr(), address)) {
             return None;
         }
         let known = self.gradients.used.iter().position(|used| is_same(&used.leaf));

@@ -94,6 +94,11 @@ impl KeptOutput {
         oldest
     }
 
+    /// Gives up all tensors.
+    pub(super) fn end(&mut self) -> SmallVec<[Tensor; MAX_TENSORS]> {
+        std::mem::take(&mut self.tensors)
+    }
+
     /// Whether the program has given a tensor for the output.
     pub(super) fn is_given(&self, given: &[Option<&Tensor>]) -> bool {
         given.get(self.formal).is_some_and(Option::is_some)

@@ -83,6 +83,16 @@ impl Executable {
         self.0.bound.iter().position(is_bound).is_some_and(|formal| self.writes(formal))
     }
 
+    /// Gives up the gradients that later launches would write again.
+    pub(crate) fn end_kept(&self) {
+        let ended: SmallVec<[Tensor; 4]> = {
+            let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter_mut().flat_map(KeptOutput::end).collect()
+        };
+        // No tensor may end under a lock.
+        drop(ended);
+    }
+
     /// Begins a launch.
     ///
     /// ```
