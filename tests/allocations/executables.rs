@@ -2,7 +2,7 @@
 
 use millstream::*;
 
-use crate::{alone, bytes_in_use, thread_time};
+use crate::{allocations, alone, bytes_in_use, thread_time};
 
 fn machine() -> Machine {
     let config = MachineConfig::default().driver(DriverKind::Inline).threads(1);
@@ -40,6 +40,82 @@ fn an_idle_executable_of_one_op_takes_little_memory() {
         let each = (bytes_in_use() - before) / all.len() as i64;
         assert!(each <= most, "{each} bytes for each after {launches} launches");
     }
+}
+
+/// The numbers that a launch draws are written where its calls read them: a launch allocates no more
+/// than one whose seeds are fixed.
+#[test]
+fn the_numbers_of_a_launch_allocate_nothing() {
+    let _alone = alone();
+    let (m, random) = (machine(), [Generator::new(7), Generator::new(8)]);
+    let [x, y] = [0.0f32, 1.0].map(|value| Tensor::full(4, value, &m).unwrap());
+    let list = |draws: bool| {
+        let recorded = m.record(|r| {
+            let x = r.input("x", x.spec().clone())?;
+            let mut last = x;
+            for (op, random) in ["uniform_", "native_dropout"].iter().zip(&random) {
+                let inputs = [last];
+                let call = r.call(op, &inputs);
+                let call = if *op == "native_dropout" { call.attr("p", 0.5) } else { call };
+                last = if draws { call.draw(random) } else { call.attr("seed", 7) }.run()?[0];
+            }
+            r.output("y", &last)
+        });
+        recorded.unwrap().compile().unwrap()
+    };
+    let of = |executable: &Executable| {
+        let round = || {
+            (0..100).for_each(|_| {
+                executable.launch().input("x", &x).output("y", &y).run().unwrap();
+            });
+            m.synchronize().unwrap();
+        };
+        round();
+        let before = allocations();
+        round();
+        allocations() - before
+    };
+    let [fixed, drawn] = [false, true].map(|draws| of(&list(draws)));
+    assert!(drawn < fixed + 50, "{drawn} allocations in 100 launches that draw, {fixed} without");
+}
+
+/// A launch that leaves a gradient writes it into a tensor of an earlier one, and allocates no more
+/// than one with a tensor of the program for it.
+#[test]
+fn the_gradients_of_a_launch_allocate_nothing() {
+    let _alone = alone();
+    let m = machine();
+    let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &m).unwrap();
+    let [w, y] = [(); 2].map(|()| Tensor::from_slice(&[1.0f32, 2.0], 2, &m).unwrap());
+    let w = w.with_grad().unwrap();
+    let recorded = m.record(|r| {
+        let x = r.input("x", x.spec().clone())?;
+        let function = |inputs: &[Tensor]| {
+            let tape = inputs[0].machine().tape();
+            tape.backward(&(&w * &inputs[0])?.tanh()?.sum(..)?)?;
+            Ok(Vec::new())
+        };
+        r.function(&[x], function).map(drop)
+    });
+    let step = recorded.unwrap().compile().unwrap();
+    let of = |is_given: bool| {
+        let round = || {
+            (0..100).for_each(|_| {
+                w.zero_grad();
+                let launch = step.launch().input("x", &x);
+                let launch = if is_given { launch.output("gradient 0", &y) } else { launch };
+                launch.run().unwrap();
+            });
+            m.synchronize().unwrap();
+        };
+        round();
+        let before = allocations();
+        round();
+        allocations() - before
+    };
+    let [kept, given] = [false, true].map(of);
+    // Tables of the machine grow now and then.
+    assert!(kept < given + 50, "{kept} allocations in 100 launches, {given} with a given tensor");
 }
 
 /// Records `count` calls in a chain on a few streams, as a program of many layers does.

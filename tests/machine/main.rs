@@ -56,6 +56,7 @@ mod rank_threads;
 mod record_and_wait_back;
 mod record_before_wait;
 mod reentrancy;
+mod refusal_places;
 mod refused_launch;
 mod refused_order;
 mod remote_waits;

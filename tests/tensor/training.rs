@@ -338,6 +338,25 @@ fn gradients_around_guards() {
     assert!(report.replays >= 6, "{report}");
 }
 
+/// The function makes a tensor one with a gradient, which ends with the tensor.
+#[test]
+fn gradients_of_own_tensors() {
+    let m = threaded();
+    let f = m.traced(|inputs, _| {
+        let own = inputs[0].copy()?.with_grad()?;
+        let tape = own.machine().tape();
+        tape.backward(&own.pow(2)?.sum(..)?)?;
+        Ok(vec![own.grad().unwrap().mul(2)?])
+    });
+    let f = f.strict();
+    for k in 0..4 {
+        let x = Tensor::from_slice(&[k as f32, 1.0], 2, &m).unwrap();
+        let doubled = f.call(&[&x]).run().unwrap()[0].to_vec::<f32>().unwrap();
+        assert_eq!(doubled, [4.0 * k as f32, 4.0]);
+    }
+    assert_eq!(f.report().replays, 3);
+}
+
 /// A tensor that the function keeps would stay that of the first call.
 #[test]
 fn a_tensor_that_outlives_the_call_is_refused() {
@@ -505,6 +524,33 @@ fn verification_finds_values_of_the_host() {
     *scale.lock().unwrap() = x.copy().unwrap();
     let error = f.call(&[&x]).run().unwrap_err().to_string();
     assert!(error.contains("differ at a call") && error.contains("outside 0"), "{error}");
+}
+
+/// A function may write more of a storage than the tensors cover that it is given: all of it is set
+/// back before the function runs beside a replay.
+#[test]
+fn verification_restores_whole_storages() {
+    let m = threaded();
+    let step = |part: &Tensor| {
+        part.add_(2)?;
+        let offset = options::AsStrided::default().storage_offset(4);
+        part.as_strided_with(3, 1, offset)?.add_(1)?;
+        Ok(vec![part.sum(..)?])
+    };
+    for is_given in [true, false] {
+        let all = Tensor::from_slice(&[0.0f32; 8], 8, &m).unwrap();
+        let part = all.narrow(0, 0, 2).unwrap();
+        let taken = part.clone();
+        let f = m.traced(move |inputs, _| step(inputs.first().unwrap_or(&taken)));
+        let f = f.verify_replays(1);
+        let inputs = if is_given { vec![&part] } else { Vec::new() };
+        for k in 1..=5 {
+            f.call(&inputs).run().unwrap();
+            let (a, b) = (2.0 * k as f32, k as f32);
+            assert_eq!(all.to_vec::<f32>().unwrap(), [a, a, 0.0, 0.0, b, b, b, 0.0], "call {k}");
+        }
+        assert_eq!(f.report().verified, 4, "{}", f.report());
+    }
 }
 
 /// Whether an input has a gradient is part of the key, as tapes note other calls then.

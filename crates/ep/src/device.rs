@@ -147,13 +147,14 @@ pub trait Device: Send + Sync {
         self.create_event()
     }
 
-    /// Creates a graph whose captures record at most `positions` positions. It has no work yet.
-    /// Default: an error, as on all devices without graphs ([`Capabilities::graphs`]).
+    /// Creates a graph with `words` words whose captures record at most `positions` positions. It
+    /// has no work yet. Default: an error, as on all devices without graphs
+    /// ([`Capabilities::graphs`]).
     ///
     /// # Errors
-    /// The device refuses, is lost, or has no graphs.
-    fn create_graph(&self, positions: usize) -> Result<Box<dyn Graph>> {
-        let _ = positions;
+    /// The device refuses, is lost, has no graphs, or no memory for the words.
+    fn create_graph(&self, positions: usize, words: usize) -> Result<Box<dyn Graph>> {
+        let _ = (positions, words);
         let message = "the device has no graphs".to_owned();
         Err(Error::Device { device: self.id().clone(), message })
     }

@@ -16,6 +16,8 @@
 //!    the launch is reported as completed.
 //! 6. A later capture into the same graph updates it in place if the driver can, and replaces it
 //!    otherwise.
+//! 7. A graph may have words: integers that every launch sets, and that the graph's work reads
+//!    where they lie ([`Graph::words`]). So launches differ in them without another capture.
 
 use std::any::Any;
 use std::fmt;
@@ -28,6 +30,10 @@ use crate::device::{Progress, Work, WorkResult};
 pub trait Graph: Send {
     /// Returns the number of nodes of the newest capture.
     fn nodes(&self) -> usize;
+
+    /// Returns the address of the words for work of the device. It stays the same. None if the
+    /// graph has no words.
+    fn words(&self) -> Option<usize>;
 
     /// Returns the graph itself, for streams of the same backend to downcast.
     fn as_any(&mut self) -> &mut dyn Any;
@@ -85,14 +91,15 @@ pub trait GraphStream {
     /// Ends the capture that began on this stream, after an error. The graph cannot be launched.
     fn abort_capture(&mut self, graph: &mut dyn Graph);
 
-    /// Launches the graph as one command of this stream. The result that
+    /// Launches the graph as one command of this stream, after setting its words to `words`, of
+    /// which there are as many as the graph was created with. The result that
     /// [`Stream::poll`](crate::Stream::poll) reports holds a [`FailedWork`] if work of the graph
     /// has failed.
     ///
     /// # Errors
-    /// The device refuses the launch, and nothing of it has run; or a launch of the graph has not
-    /// completed.
-    fn launch(&mut self, graph: &mut dyn Graph) -> Result<Progress>;
+    /// The device refuses the launch, and nothing of it has run; a launch of the graph has not
+    /// completed; or the number of words differs.
+    fn launch(&mut self, graph: &mut dyn Graph, words: &[i64]) -> Result<Progress>;
 }
 
 /// The error of a graph's launch of which some work has failed.

@@ -134,6 +134,7 @@ pub struct KernelCtx<'a> {
     threads: Option<&'a Threads>,
     native: &'a dyn Any,
     completion: Option<&'a dyn DeferredCompletion>,
+    graph_words: Option<usize>,
     ranks: Option<&'a RankContext<'a>>,
 }
 
@@ -153,12 +154,19 @@ impl<'a> KernelCtx<'a> {
         threads: Option<&'a Threads>,
         native: &'a dyn Any,
     ) -> KernelCtx<'a> {
-        KernelCtx { operands, attrs, workspace, threads, native, completion: None, ranks: None }
+        let (completion, graph_words, ranks) = (None, None, None);
+        KernelCtx { operands, attrs, workspace, threads, native, completion, graph_words, ranks }
     }
 
     /// Lets the kernel take a token and complete the call after it has returned.
     pub fn with_deferred_completion(self, completion: &'a dyn DeferredCompletion) -> KernelCtx<'a> {
         KernelCtx { completion: Some(completion), ..self }
+    }
+
+    /// Captures the call in a graph whose launches set numbers at this address of the device
+    /// ([`KernelCtx::graph_words`]).
+    pub fn with_graph_words(self, words: usize) -> KernelCtx<'a> {
+        KernelCtx { graph_words: Some(words), ..self }
     }
 
     /// Gives the kernel of a collective its connection to the other ranks.
@@ -215,7 +223,18 @@ impl<'a> KernelCtx<'a> {
         self.operands.get(index)
     }
 
-    /// Returns the call's named arguments.
+    /// Returns where the kernel finds the numbers of a launch when it runs, if the call is captured
+    /// in a graph: the device's address of an array of `i64`. Its element `k` is the number of
+    /// scalar `k`, to which the kernel adds the constant of an argument [`AttrValue::Scalar`].
+    ///
+    /// [`AttrValue::Scalar`]: millstream_types::AttrValue::Scalar
+    pub fn graph_words(&self) -> Option<usize> {
+        self.graph_words
+    }
+
+    /// Returns the call's named arguments. Those that each launch of a list gives are numbers, but
+    /// within the capture of a graph ([`KernelCtx::graph_words`]): a kernel that expects a number
+    /// there fails, and the call is made anew in each launch.
     pub fn attrs(&self) -> &'a Attrs {
         self.attrs
     }

@@ -1,8 +1,8 @@
 //! The executables that a trace declares, compiled.
 
 use millstream_trace::{Executable as Declared, Program};
-use millstream_types::Error;
-use millstream_vm::{Executable, Machine, Recorded, RecordedTensor, Tensor};
+use millstream_types::{Error, Origin};
+use millstream_vm::{Executable, Machine, Recorded, RecordedTensor, Tensor, with_origin};
 
 use crate::error::RunError;
 use crate::execution::Execution;
@@ -55,7 +55,9 @@ pub(crate) fn compile(
         outputs(&mut execution, program, declared)?;
         execution.executor.recorder.finish().and_then(Recorded::compile).map_err(at)
     };
-    program.executables.iter().zip(&lowered.executables).map(one).collect()
+    // Places are those of the trace.
+    let all = || program.executables.iter().zip(&lowered.executables).map(one).collect();
+    with_origin(&Origin::Unknown, all)
 }
 
 /// Names the outputs of a recorded executable, which must be what the trace says.

@@ -13,7 +13,7 @@ use millstream_ops::OpRegistry;
 use millstream_stream_policy::PolicyTable;
 use millstream_trace::{Line, Program, Span, TraceError, output_of};
 use millstream_types::nearest::nearest;
-use millstream_types::{DeviceId, Error, ReadId, TensorId, TensorSpec};
+use millstream_types::{DeviceId, Error, Origin, ReadId, TensorId, TensorSpec};
 use millstream_vm::{Machine, Tensor, accepts, with_origin};
 
 use crate::error::{RunError, distinct, placed};
@@ -76,7 +76,7 @@ pub(crate) fn check(
         let probed = policies.devices().probe(device);
         probed.map_err(|e| RunError::at(program, at(), &e))?;
     }
-    accepts(&list, policies, ops)
+    with_origin(&Origin::Unknown, || accepts(&list, policies, ops))
         .map_err(|e| RunError::at(program, place_of(program, &e, header), &e))?;
     Ok(Checked { list, externals, devices, outputs })
 }
@@ -318,7 +318,8 @@ fn round(
     };
     let tensors = upload::all(machine, program, device)?;
     let bound: Vec<Tensor> = checked.externals.iter().map(|k| tensors[*k].clone()).collect();
-    let executable = machine.compile(&checked.list).map_err(whole)?;
+    let compile = || machine.compile(&checked.list);
+    let executable = with_origin(&Origin::Unknown, compile).map_err(whole)?;
     let start = Instant::now();
     let mut errors = Vec::new();
     let origin = program.origin(program.source.span(0..0));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
 use millstream_trace::{Program, ValueRef};
-use millstream_types::Error;
-use millstream_vm::{Executable, Machine, Recorded, Tensor};
+use millstream_types::{Error, Origin};
+use millstream_vm::{Executable, Machine, Recorded, Tensor, with_origin};
 
 use crate::error::RunError;
 use crate::execution::Execution;
@@ -20,6 +20,16 @@ use crate::recording_executor::RecordingExecutor;
 /// # Errors
 /// A statement cannot stand in an executable, with its place.
 pub(crate) fn compile(
+    machine: &Machine,
+    program: &Arc<Program>,
+    lowered: &Lowered,
+    options: &RunOptions,
+) -> Result<Replayed, RunError> {
+    // Places are those of the trace.
+    with_origin(&Origin::Unknown, || compiled(machine, program, lowered, options))
+}
+
+fn compiled(
     machine: &Machine,
     program: &Arc<Program>,
     lowered: &Lowered,

@@ -386,6 +386,25 @@ impl Attrs {
         Attrs(replaced.collect())
     }
 
+    /// Sets the values that are scalars of a list in `declared`, of which this is a copy, to
+    /// numbers. Allocates nothing.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let declared = Attrs::new().with("offset", ScalarUse { scalar: ScalarId(0), plus: 3 });
+    /// let mut launched = declared.clone();
+    /// launched.set_scalars(&declared, |scalar| 40 + scalar.plus);
+    /// assert_eq!(launched.int("offset")?, Some(43));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn set_scalars(&mut self, declared: &Attrs, number: impl Fn(ScalarUse) -> i64) {
+        for ((_, own), (_, declared)) in self.0.iter_mut().zip(&declared.0) {
+            if let AttrValue::Scalar(scalar) = declared {
+                *own = AttrValue::Int(number(*scalar));
+            }
+        }
+    }
+
     /// Returns the attributes as a schema checks them: each scalar of a list counts as 0.
     ///
     /// ```

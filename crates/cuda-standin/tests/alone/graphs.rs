@@ -326,41 +326,121 @@ fn graphs_can_be_switched_off() {
     drop((turn, w, s, m));
 }
 
-/// The seed and the offset of a generator are parameters of the graph, which each launch updates in
-/// place: the numbers are those of the calls one by one.
+/// Compiles a list that fills x with noise, and returns what a dropout leaves of it.
+fn noise(m: &Machine, random: &Generator, x: &TensorSpec) -> Executable {
+    let recorded = m.record(|r| {
+        let x = r.input_on("x", x.clone(), &CUDA)?;
+        let on = stream(r, 0);
+        let noise = r.call("uniform_", &[x]).draw(random).on(on)?[0];
+        let dropped = r.call("native_dropout", &[noise]).attr("p", 0.5).draw(random).on(on)?[0];
+        r.output("y", &dropped)
+    });
+    recorded.unwrap().compile_as_is().unwrap()
+}
+
+/// Returns the numbers that the calls of `noise` give from this offset on.
+fn eager_noise(offset: u64) -> Vec<f32> {
+    let m = Machine::new(MachineConfig::default().driver(DriverKind::Inline)).unwrap();
+    let noise = Tensor::rand(64, Seed::new(7, offset), &m).unwrap();
+    let dropped = noise.native_dropout(0.5, Seed::new(7, offset.wrapping_add(1))).unwrap().0;
+    dropped.to_vec::<f32>().unwrap()
+}
+
+/// The seed and the offset of a generator are words that the graph reads, so that it is captured
+/// once: the numbers of each launch are those of the calls one by one.
 #[test]
 fn graphs_draw_the_next_numbers() {
-    each(|_, m| {
+    each(|turn, m| {
         let s = m.compute(&CUDA, 0).unwrap();
         let random = Generator::new(7);
-        let recorded = m.record(|r| {
-            let x = r.input_on("x", spec(64), &CUDA)?;
-            let on = stream(r, 0);
-            let noise = r.call("uniform_", &[x]).draw(&random).on(on)?[0];
-            let dropped =
-                r.call("native_dropout", &[noise]).attr("p", 0.5).draw(&random).on(on)?[0];
-            r.output("y", &dropped)
-        });
-        let step = recorded.unwrap().compile_as_is().unwrap();
+        let step = noise(m, &random, &spec(64));
         let (x, y) = (upload(m, &s, &[0.0; 64]), upload(m, &s, &[0.0; 64]));
-        let expected = |offset: u64| {
-            let n = Machine::new(MachineConfig::default().driver(DriverKind::Inline)).unwrap();
-            let noise = Tensor::rand(64, Seed::new(7, offset), &n).unwrap();
-            let dropped = noise.native_dropout(0.5, Seed::new(7, offset + 1)).unwrap().0;
-            dropped.to_vec::<f32>().unwrap()
-        };
         for k in 0..5 {
             launch(&step, &x, &y);
-            assert_eq!(read(&y).unwrap(), expected(3 * k), "launch {k}");
+            assert_eq!(read(&y).unwrap(), eager_noise(3 * k), "launch {k}");
             // An eager draw between launches.
             let between = Tensor::rand(2, &random, (m, &CUDA)).unwrap();
             assert_eq!(between.numel(), 2);
         }
-        random.set_state(GeneratorState { seed: 7, offset: 0 });
+        for state in [GeneratorState { seed: 7, offset: 0 }, GeneratorState { seed: 7, offset: 9 }]
+        {
+            random.set_state(state);
+            launch(&step, &x, &y);
+            assert_eq!(read(&y).unwrap(), eager_noise(state.offset), "a state that was restored");
+        }
+        random.set_state(GeneratorState { seed: 8, offset: u64::MAX });
         launch(&step, &x, &y);
-        assert_eq!(read(&y).unwrap(), expected(0), "a state that was restored");
+        assert_ne!(read(&y).unwrap(), eager_noise(u64::MAX), "another seed");
+        if !millstream_cuda_standin::compiles() {
+            return;
+        }
         let GraphStatus { nodes, reason, instantiated, updated, launches, .. } = status(&step);
         assert_eq!((nodes, reason), (2, None));
-        assert_eq!((instantiated, updated, launches), (1, 4, 5));
+        assert_eq!((instantiated, updated, launches), (1, 0, 7));
+        assert_eq!(turn.count("cuStreamBeginCapture_v2"), 1);
+    });
+}
+
+/// Two launches in flight, each of an instance with a graph of its own, draw different numbers:
+/// those of the order in which they were made.
+#[test]
+fn graphs_in_flight_draw_their_own_numbers() {
+    each(|turn, m| {
+        let s = m.compute(&CUDA, 0).unwrap();
+        let random = Generator::new(7);
+        let step = noise(m, &random, &spec(64));
+        step.set_instances(2);
+        let lazy = [0, 1].map(|k| {
+            m.stream(&StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, k)).unwrap()
+        });
+        let (x, y) = ([(); 2].map(|()| upload(m, &s, &[0.0; 64])), [(); 2]);
+        let y = y.map(|()| upload(m, &s, &[0.0; 64]));
+        m.synchronize().unwrap();
+        for round in 0..6 {
+            let hold = turn.hold();
+            for k in 0..2 {
+                let launch = step.launch().input("x", &x[k]).output("y", &y[k]);
+                launch.on(&lazy[k]).run().unwrap();
+            }
+            drop(hold);
+            m.synchronize().unwrap();
+            for k in 0..2 {
+                let offset = 4 * round + 2 * k as u64;
+                assert_eq!(read(&y[k]).unwrap(), eager_noise(offset), "round {round}, launch {k}");
+            }
+        }
+        assert_eq!(step.instances(), 2);
+        if !millstream_cuda_standin::compiles() {
+            return;
+        }
+        let GraphStatus { instantiated, updated, launches, .. } = status(&step);
+        assert_eq!((instantiated, updated, launches), (2, 0, 10));
+        assert_eq!(turn.count("cuStreamBeginCapture_v2"), 2);
+    });
+}
+
+/// A kernel that expects numbers, and no words, keeps its calls out of a graph: they get those of
+/// their launch.
+#[test]
+fn kernels_without_words_draw_call_by_call() {
+    each(|_, m| {
+        let random = Generator::new(7);
+        // More dimensions than the device's kernels have, none of which can be merged.
+        let strides: Vec<usize> = (0..9).rev().map(|k| 3usize.pow(k)).collect();
+        let layout = Layout::strided(&[2; 9], &strides, 0).unwrap();
+        let x = TensorSpec::new(DType::F32, layout).unwrap();
+        let step = noise(m, &random, &x);
+        let s = m.compute(&CUDA, 0).unwrap();
+        let x = m.upload(&s, x.clone(), vec![0; 512 * 4]).unwrap();
+        for k in 0..5u64 {
+            let launched = step.launch().input("x", &x).run().unwrap();
+            let n = Machine::new(MachineConfig::default().driver(DriverKind::Inline)).unwrap();
+            let noise = Tensor::rand(512, Seed::new(7, 2 * k), &n).unwrap();
+            let dropped = noise.native_dropout(0.5, Seed::new(7, 2 * k + 1)).unwrap().0;
+            let elements = launched.output("y").unwrap().contiguous().unwrap();
+            assert_eq!(read(&elements).unwrap(), dropped.to_vec::<f32>().unwrap(), "launch {k}");
+        }
+        let reason = status(&step).reason.unwrap_or_default();
+        assert!(reason.contains("cannot read the numbers of a graph's launches"), "{reason}");
     });
 }

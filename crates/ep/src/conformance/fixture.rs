@@ -124,9 +124,9 @@ impl TestStream<'_> {
         self.account(progress)
     }
 
-    pub(super) fn launch(&mut self, graph: &mut dyn Graph) -> anyhow::Result<()> {
+    pub(super) fn launch(&mut self, graph: &mut dyn Graph, words: &[i64]) -> anyhow::Result<()> {
         let graphs = self.stream.graphs().context("the stream has no graphs")?;
-        let progress = graphs.launch(graph).context("launch")?;
+        let progress = graphs.launch(graph, words).context("launch")?;
         self.account(progress)
     }
 

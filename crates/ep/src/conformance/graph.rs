@@ -18,6 +18,9 @@ pub(super) const CHECKS: &[Check] = &[
 
 const LACKS: Outcome = Outcome::LacksCapability("graphs");
 
+/// The words of launches.
+const WORDS: [i64; 3] = [1, 2, 3];
+
 /// Work that launches nothing, and counts how often it ran.
 struct Counted(Arc<AtomicU64>, bool);
 
@@ -38,7 +41,7 @@ fn graphs_are_as_the_capability_says(fixture: &Fixture<'_>) -> anyhow::Result<Ou
     let can = fixture.device.capabilities().graphs;
     let mut stream = fixture.stream()?;
     ensure!(stream.stream.graphs().is_some() == can, "of a stream");
-    ensure!(fixture.device.create_graph(0).is_ok() == can, "of the device");
+    ensure!(fixture.device.create_graph(0, 0).is_ok() == can, "of the device");
     Ok(Outcome::Passed)
 }
 
@@ -65,11 +68,13 @@ fn captured_and_launched(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
         return Ok(LACKS);
     }
     let (mut first, mut second) = (fixture.stream()?, fixture.stream()?);
-    let mut graph = fixture.device.create_graph(2)?;
+    let mut graph = fixture.device.create_graph(2, 3)?;
     let runs = Arc::new(AtomicU64::new(0));
+    let words = graph.words();
+    ensure!(words.is_some(), "a graph without its words");
     {
         let graphs = first.stream.graphs().context("no graphs")?;
-        ensure!(graphs.launch(&mut *graph).is_err(), "launched before a capture");
+        ensure!(graphs.launch(&mut *graph, &WORDS).is_err(), "launched before a capture");
     }
     for expected in [Captured::Instantiated, Captured::Updated] {
         let streams = [
@@ -79,16 +84,21 @@ fn captured_and_launched(fixture: &Fixture<'_>) -> anyhow::Result<Outcome> {
         let captured = capture(streams, &mut *graph, &runs)?;
         ensure!(captured == expected, "{captured:?}");
         for _ in 0..2 {
-            first.launch(&mut *graph)?;
+            first.launch(&mut *graph, &WORDS)?;
             let mut other = |what| -> anyhow::Result<()> {
                 let graphs = second.stream.graphs().context("no graphs")?;
-                ensure!(graphs.launch(&mut *graph).is_err(), "launched {what}");
+                ensure!(graphs.launch(&mut *graph, &WORDS).is_err(), "launched {what}");
                 ensure!(graphs.begin_capture(&mut *graph).is_err(), "captured {what}");
                 Ok(())
             };
             other("while a launch has not been reported")?;
             first.finish_ok()?;
         }
+    }
+    ensure!(graph.words() == words, "the words have moved");
+    {
+        let graphs = first.stream.graphs().context("no graphs")?;
+        ensure!(graphs.launch(&mut *graph, &[]).is_err(), "launched without its words");
     }
     // Relaxed: as in the work.
     ensure!(runs.load(Ordering::Relaxed) == 4, "captured work runs once in each capture");
@@ -105,7 +115,7 @@ fn failed_work_fails_its_capture(fixture: &Fixture<'_>) -> anyhow::Result<Outcom
         return Ok(LACKS);
     }
     let mut stream = fixture.stream()?;
-    let mut graph = fixture.device.create_graph(0)?;
+    let mut graph = fixture.device.create_graph(0, 0)?;
     let runs = Arc::new(AtomicU64::new(0));
     {
         let graphs = stream.stream.graphs().context("no graphs")?;
@@ -115,7 +125,8 @@ fn failed_work_fails_its_capture(fixture: &Fixture<'_>) -> anyhow::Result<Outcom
             Ok(()) => bail!("the error is lost"),
         }
         graphs.abort_capture(&mut *graph);
-        ensure!(graphs.launch(&mut *graph).is_err(), "launched after a failed capture");
+        ensure!(graph.words().is_none(), "words of a graph that has none");
+        ensure!(graphs.launch(&mut *graph, &[]).is_err(), "launched after a failed capture");
     }
     stream.submit(&mut Counted(runs, false))?;
     stream.finish_ok()?;

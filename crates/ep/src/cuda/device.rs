@@ -267,8 +267,8 @@ impl Device for CudaDevice {
         Ok(Arc::new(event.map_err(|e| self.error(&e))?))
     }
 
-    fn create_graph(&self, positions: usize) -> Result<Box<dyn Graph>> {
-        let graph = CudaGraph::new(self.state.clone(), positions);
+    fn create_graph(&self, positions: usize, words: usize) -> Result<Box<dyn Graph>> {
+        let graph = CudaGraph::new(self.state.clone(), positions, words);
         Ok(Box::new(graph.map_err(|e| self.error(&e))?))
     }
 

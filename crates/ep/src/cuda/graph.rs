@@ -5,8 +5,8 @@
 //!    its streams. None of them may grow within a capture: [`NativeStream`] refuses it.
 //! 2. The error flags of a capture belong to the graph until the next capture. The host reads them
 //!    after each launch, and they are zero before the next.
-//! 3. A graph with a launch outstanding is neither updated nor destroyed. It is leaked if it is
-//!    dropped then: its device is lost.
+//! 3. A graph with a launch outstanding is neither updated nor destroyed, and its words are not
+//!    set. It is leaked if it is dropped then: its device is lost.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,7 @@ use crate::cuda::device::DeviceState;
 use crate::cuda::device_error::{DeviceError, DeviceErrors};
 use crate::cuda::driver::{DriverResult, RawEvent, RawGraphExec};
 use crate::cuda::driver_error;
+use crate::cuda::graph_words::GraphWords;
 use crate::cuda::native_stream::NativeStream;
 use crate::device::{Work, WorkResult};
 use crate::graph::{Captured, FailedWork, Graph};
@@ -73,16 +74,22 @@ pub(super) struct CudaGraph {
     positions: Vec<RawEvent>,
     exec: Option<RawGraphExec>,
     nodes: usize,
+    words: Option<GraphWords>,
     /// The capture under way, and how many pieces of work it has.
     capture: Option<(Arc<AtomicBool>, usize)>,
 }
 
 impl CudaGraph {
-    pub(super) fn new(device: Arc<DeviceState>, positions: usize) -> DriverResult<CudaGraph> {
+    pub(super) fn new(
+        device: Arc<DeviceState>,
+        positions: usize,
+        words: usize,
+    ) -> DriverResult<CudaGraph> {
         let event = |_| RawEvent::new(device.context.clone());
         let positions = (0..positions).map(event).collect::<DriverResult<_>>()?;
+        let words = GraphWords::new(&device.context, words)?;
         let launch = Arc::default();
-        Ok(CudaGraph { device, launch, positions, exec: None, nodes: 0, capture: None })
+        Ok(CudaGraph { device, launch, positions, exec: None, nodes: 0, words, capture: None })
     }
 
     /// Returns a graph as one of this backend, if it belongs to the device of `stream`.
@@ -190,10 +197,21 @@ impl CudaGraph {
     }
 
     /// Launches the graph. The stream reports the result with [`GraphLaunch::complete`].
-    pub(super) fn launch(&mut self, stream: &NativeStream) -> Result<Arc<GraphLaunch>> {
+    pub(super) fn launch(
+        &mut self,
+        stream: &NativeStream,
+        words: &[i64],
+    ) -> Result<Arc<GraphLaunch>> {
         self.idle()?;
         let none = self.error("the graph has no capture");
+        let own = self.words.as_ref().map_or(0, GraphWords::len);
+        if words.len() != own {
+            return Err(self.error(&format!("the graph has {own} words, and gets {}", words.len())));
+        }
         let exec = self.exec.as_mut().ok_or(none)?;
+        if let Some(own) = &mut self.words {
+            own.set(words);
+        }
         stream.launch_graph(exec).map_err(|e| driver_error(&self.device.id, &e))?;
         // Relaxed: the thread that completes it gets the launch from this one.
         self.launch.is_in_flight.store(true, Ordering::Relaxed);
@@ -206,6 +224,10 @@ impl Graph for CudaGraph {
         self.nodes
     }
 
+    fn words(&self) -> Option<usize> {
+        self.words.as_ref().map(GraphWords::address)
+    }
+
     fn as_any(&mut self) -> &mut dyn Any {
         self
     }
@@ -215,6 +237,7 @@ impl Drop for CudaGraph {
     fn drop(&mut self) {
         if self.launch.is_in_flight() {
             std::mem::forget(self.exec.take());
+            std::mem::forget(self.words.take());
             std::mem::forget(std::mem::take(&mut *lock(&self.launch.errors)));
         }
         self.launch.release_errors();

@@ -24,7 +24,7 @@
 //! | `library` | the search for the driver's library |
 //! | `driver` | the driver's interface: the only files that call it |
 //! | `device`, `stream`, `event`, `memory` | the device traits |
-//! | `graph` | captured work, launched as one command |
+//! | `graph`, `graph_words` | captured work, launched as one command; the integers of a launch |
 //! | `markers` | the progress of a stream |
 //! | `command_times` | when commands begin and end, by the device's clock |
 //! | `peer_waits` | the waits of a stream for other devices |
@@ -45,6 +45,7 @@ mod device_error;
 mod driver;
 mod event;
 mod graph;
+mod graph_words;
 mod host_work;
 mod library;
 mod markers;

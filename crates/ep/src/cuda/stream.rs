@@ -310,9 +310,9 @@ impl GraphStream for CudaStream {
         }
     }
 
-    fn launch(&mut self, graph: &mut dyn Graph) -> Result<Progress> {
+    fn launch(&mut self, graph: &mut dyn Graph, words: &[i64]) -> Result<Progress> {
         let before = self.time_before();
-        let launch = CudaGraph::of(graph, &self.native)?.launch(&self.native)?;
+        let launch = CudaGraph::of(graph, &self.native)?.launch(&self.native, words)?;
         Ok(self.measured(CommandResult::Graph(launch), before))
     }
 }

@@ -101,9 +101,9 @@ impl Device for FaultyDevice {
         self.event_of(|inner| inner.create_timed_event())
     }
 
-    fn create_graph(&self, positions: usize) -> Result<Box<dyn Graph>> {
+    fn create_graph(&self, positions: usize, words: usize) -> Result<Box<dyn Graph>> {
         self.state.check()?;
-        self.inner.create_graph(positions)
+        self.inner.create_graph(positions, words)
     }
 
     fn as_any(&self) -> &dyn Any {

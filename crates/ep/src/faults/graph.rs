@@ -49,7 +49,7 @@ impl GraphStream for FaultyStream {
         }
     }
 
-    fn launch(&mut self, graph: &mut dyn Graph) -> Result<Progress> {
+    fn launch(&mut self, graph: &mut dyn Graph, words: &[i64]) -> Result<Progress> {
         let fault = self.count_command(Site::Launch)?;
         if self.stuck {
             return self.accept_stuck();
@@ -57,7 +57,7 @@ impl GraphStream for FaultyStream {
         if fault == Some(Fault::LaunchRefused) {
             return Err(self.device.error("refuses the launch"));
         }
-        let progress = self.graphs_of_inner()?.launch(graph)?;
+        let progress = self.graphs_of_inner()?.launch(graph, words)?;
         let progress = self.keep_ticket(progress);
         Ok(match fault {
             Some(Fault::WorkError | Fault::WorkPanic | Fault::WorkErrorAfterRun) => {

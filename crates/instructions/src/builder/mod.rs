@@ -578,6 +578,15 @@ impl Builder {
         Ok(())
     }
 
+    /// Returns whether no other tensor lies in a tensor's storage, and no critical section holds it.
+    ///
+    /// # Errors
+    /// It has been released.
+    pub fn is_sole_tensor(&self, tensor: TensorRef) -> Result<bool> {
+        let storage = self.slots.storage(self.slots.live(tensor)?);
+        Ok(storage.tensors == 1 && storage.held.is_none())
+    }
+
     /// Returns the tensors that have not been released.
     pub fn live_tensors(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.slots.live_tensors()

@@ -1,10 +1,9 @@
 // Sets elements to 0 at random and scales the rest.
-// Operands: x, the result, the mask, and the offset, if it is a tensor, or the mask.
-// Integers: the seed; the offset; whether the offset is a tensor.
+// Operands: x, the result, the mask, and elements of the seed and of the offset, or the mask.
+// Integers: the seed and the offset, each as a constant and whether an element is added.
 // Scalars: the probability that an element is kept; the scale.
 extern "C" __global__ void KERNEL(const StridedArgs args) {
-    const u64 seed = (u64)args.integers[0];
-    const u64 draw = args.integers[2] ? (u64)DATA(const i64, 3)[0] : (u64)args.integers[1];
+    const u64 seed = NUMBER(3, 0), draw = NUMBER(4, 2);
     const T scale = (T)args.scalars[1];
     for (u64 index = THREAD; index < args.count; index += THREADS) {
         Coordinates position = coordinates(args, index, 0, args.rank);

@@ -1,5 +1,8 @@
 // Philox 4x32 with 10 rounds, as in the host's `philox.rs`.
 struct RandomWords { unsigned at[4]; };
+// The seed or the offset: a constant, and whether operand k is added to it.
+#define NUMBER(k, integer) \
+    ((u64)args.integers[integer] + (args.integers[(integer) + 1] ? (u64)DATA(const i64, k)[0] : 0))
 __device__ inline RandomWords random_words(u64 block, u64 offset, u64 seed) {
     unsigned a = (unsigned)block, b = (unsigned)(block >> 32);
     unsigned c = (unsigned)offset, d = (unsigned)(offset >> 32);

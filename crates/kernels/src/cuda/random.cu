@@ -1,14 +1,13 @@
 // Fills a tensor with random numbers. `random.rs` declares the numbers of the distributions.
-// Operands: the result; x, whose elements are the probabilities of `bernoulli`, or the result; the
-// offset, if it is a tensor, or the result.
-// Integers: the distribution; the seed; the offset; whether the offset is a tensor; the bits of the
-// precision of a uniform number; the least integer; their number.
+// Operands: the result; x, whose elements are the probabilities of `bernoulli`, or the result;
+// elements of the seed and of the offset, or the result.
+// Integers: the seed and the offset, each as a constant and whether an element is added; the
+// distribution; the bits of the precision of a uniform number; the least integer; their number.
 // Scalars: the bounds, or mean and standard deviation, or the rate, or the probability.
 extern "C" __global__ void KERNEL(const StridedArgs args) {
-    const i64 kind = args.integers[0], digits = args.integers[4];
-    const u64 seed = (u64)args.integers[1];
-    const u64 draw = args.integers[3] ? (u64)DATA(const i64, 2)[0] : (u64)args.integers[2];
-    const u64 range = (u64)args.integers[6];
+    const u64 seed = NUMBER(2, 0), draw = NUMBER(3, 2);
+    const i64 kind = args.integers[4], digits = args.integers[5];
+    const u64 range = (u64)args.integers[7];
     const double a = args.scalars[0], b = args.scalars[1];
     for (u64 index = THREAD; index < args.count; index += THREADS) {
         Coordinates position = coordinates(args, index, 0, args.rank);
@@ -28,7 +27,7 @@ extern "C" __global__ void KERNEL(const StridedArgs args) {
         } else if (kind == EXPONENTIAL) {
             store(to, -log(1 - fraction(x)) / a);
         } else if (kind == INTEGERS) {
-            store(to, (i64)((u64)args.integers[5] + x % range));
+            store(to, (i64)((u64)args.integers[6] + x % range));
         } else if (kind == BERNOULLI) {
             store(to, (i64)is_below(word, a));
         } else {

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use anyhow::{Context, Result};
 use millstream_ops::random::{OFFSET, SEED};
-use millstream_types::DType;
+use millstream_types::{AttrValue, DType, ScalarUse};
 
 use super::native;
 use super::strided::{StridedArgs, StridedOperand};
@@ -50,6 +50,38 @@ pub(super) fn sources() -> Vec<(String, CString)> {
     [FILL.typed_sources(super::SAMPLE_DTYPES), DROPOUT.typed_sources(super::SAMPLE_FLOATS)].concat()
 }
 
+/// The seed or the offset of a call: a constant, plus an element if there is one.
+struct Number<'a> {
+    constant: i64,
+    element: Option<RawTensor<'a>>,
+}
+
+impl<'a> Number<'a> {
+    /// Returns the argument `name`, or the element of a tensor. In a captured graph, a number that
+    /// each launch gives is one of the graph's words.
+    fn of(ctx: &KernelCtx<'a>, name: &str, tensor: Option<RawTensor<'a>>) -> Result<Number<'a>> {
+        if let (Some(AttrValue::Scalar(ScalarUse { scalar, plus })), Some(words)) =
+            (ctx.attrs().get(name), ctx.graph_words())
+        {
+            let data = std::ptr::without_provenance_mut(words + scalar.index() * size_of::<i64>());
+            let word = RawTensor { data, dtype: DType::I64, shape: &[], strides: &[] };
+            return Ok(Number { constant: *plus, element: Some(word) });
+        }
+        Ok(Number { constant: ctx.attrs().int(name)?.unwrap_or(0), element: tensor })
+    }
+
+    /// Returns the number as an operand of an iteration space, which is `other` for a constant.
+    fn operand(&self, other: RawTensor<'a>, rank: usize) -> StridedOperand<'a> {
+        StridedOperand::fixed(self.element.unwrap_or(other), rank)
+    }
+
+    /// Returns the number as integers of the argument block: the constant, and whether there is an
+    /// element.
+    fn integers(&self) -> [i64; 2] {
+        [self.constant, i64::from(self.element.is_some())]
+    }
+}
+
 /// Fills the call's output, or its first operand, with random numbers.
 fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
     let last = ctx.operands() - 1;
@@ -85,15 +117,16 @@ fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
         DType::BF16 => 8,
         _ => 0,
     };
+    let (seed, offset) = (Number::of(ctx, SEED, None)?, Number::of(ctx, OFFSET, offset)?);
+    let rank = out.shape.len();
     let operands = [
         StridedOperand::new(out),
         StridedOperand::new(shares),
-        StridedOperand::fixed(offset.unwrap_or(out), out.shape.len()),
+        seed.operand(out, rank),
+        offset.operand(out, rank),
     ];
-    let (seed, number) = (int(SEED, 0)?, int(OFFSET, 0)?);
-    let of_tensor = i64::from(offset.is_some());
     let args = StridedArgs::new(out.shape, 0, &operands)?
-        .integers(&[kind, seed, number, of_tensor, digits, integers[0], integers[1]])?
+        .integers(&[&seed.integers()[..], &offset.integers(), &[kind, digits], &integers].concat())?
         .scalars(&scalars);
     // SAFETY: the kernel writes the tensor that the call writes, each element by one thread, and
     // reads the other operands.
@@ -111,15 +144,17 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
     let p = ctx.attrs().float("p")?.context("p: expected, and not given")?;
     let dropped = if ctx.attrs().bool("train")?.unwrap_or(true) { p } else { 0.0 };
     let scale = if dropped < 1.0 { 1.0 / (1.0 - dropped) } else { 0.0 };
-    let int = |name| anyhow::Ok(ctx.attrs().int(name)?.unwrap_or(0));
+    let (seed, offset) = (Number::of(ctx, SEED, None)?, Number::of(ctx, OFFSET, offset)?);
+    let rank = out.shape.len();
     let operands = [
         StridedOperand::new(x),
         StridedOperand::new(out),
         StridedOperand::new(mask),
-        StridedOperand::fixed(offset.unwrap_or(mask), out.shape.len()),
+        seed.operand(mask, rank),
+        offset.operand(mask, rank),
     ];
     let args = StridedArgs::new(out.shape, 0, &operands)?
-        .integers(&[int(SEED)?, int(OFFSET)?, i64::from(offset.is_some())])?
+        .integers(&[seed.integers(), offset.integers()].concat())?
         .scalars(&[1.0 - dropped, scale]);
     // SAFETY: the kernel writes the call's outputs, each element by one thread, and reads its
     // inputs.

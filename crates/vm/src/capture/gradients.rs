@@ -5,7 +5,9 @@
 //! whether there is one, and on its layout. The gradient that the function leaves there is a
 //! result.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use millstream_types::Origin;
 
 use crate::api::handle::Tensor;
 use crate::gradient::Leaf;
@@ -33,7 +35,7 @@ impl Owner {
     }
 
     /// Returns the leaf in a call with these inputs.
-    fn leaf<'a>(&'a self, inputs: &'a [Tensor]) -> &'a Arc<Leaf> {
+    pub(super) fn leaf<'a>(&'a self, inputs: &'a [Tensor]) -> &'a Arc<Leaf> {
         match self {
             Owner::Input(number) => inputs[*number as usize].leaf_slot().get_or_init(Arc::default),
             Owner::Outside(leaf) => leaf,
@@ -46,7 +48,8 @@ struct Slot {
     leaf: Arc<Leaf>,
     /// The gradient that the run found there; none if it set the gradient before it read one.
     found: Option<Option<Place>>,
-    is_set: bool,
+    /// The number of guards before the run first set the gradient, if it did; 0 within a prefix.
+    set_in: Option<usize>,
     /// The number of guards before the first use; none within a prefix.
     segment: Option<usize>,
 }
@@ -55,20 +58,27 @@ struct Slot {
 #[derive(Default)]
 pub(super) struct Gradients {
     slots: Vec<Slot>,
-    /// The leaves of tensors that the run has made. They end with these.
-    own: Vec<Arc<Leaf>>,
+    /// The leaves of tensors that the run has made, with the places that made them leaves. They end
+    /// with these, and their gradients too.
+    own: Vec<(Weak<Leaf>, Origin)>,
 }
 
 impl Gradients {
     /// Notes the leaf of a tensor that the run has made.
-    pub(super) fn note_own(&mut self, leaf: &Arc<Leaf>) {
-        self.own.push(leaf.clone());
+    pub(super) fn note_own(&mut self, leaf: &Arc<Leaf>, origin: &Origin) {
+        self.own.push((Arc::downgrade(leaf), origin.clone()));
+    }
+
+    /// Returns the place that made a tensor of the run one with a gradient.
+    pub(super) fn own_origin(&self, leaf: &Arc<Leaf>) -> Option<&Origin> {
+        let own = self.own.iter().find(|(own, _)| std::ptr::eq(own.as_ptr(), Arc::as_ptr(leaf)));
+        own.map(|(_, origin)| origin)
     }
 
     /// Returns whether the run has used the leaf before, or it is of a tensor that the run made.
     pub(super) fn is_known(&self, leaf: &Arc<Leaf>) -> bool {
         let is_same = |other: &Arc<Leaf>| Arc::ptr_eq(other, leaf);
-        self.own.iter().any(is_same) || self.slots.iter().any(|slot| is_same(&slot.leaf))
+        self.own_origin(leaf).is_some() || self.slots.iter().any(|slot| is_same(&slot.leaf))
     }
 
     /// Notes the first use of a leaf. Returns the name of the gradient in it.
@@ -78,14 +88,15 @@ impl Gradients {
         found: Option<Option<Place>>,
         segment: Option<usize>,
     ) -> Value {
-        self.slots.push(Slot { leaf: leaf.clone(), found, is_set: false, segment });
+        self.slots.push(Slot { leaf: leaf.clone(), found, set_in: None, segment });
         Value::Gradient(self.slots.len() as u32 - 1)
     }
 
-    /// Notes that the run sets the gradient of a leaf.
-    pub(super) fn set(&mut self, leaf: &Arc<Leaf>) {
-        let slot = self.slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.leaf, leaf));
-        slot.into_iter().for_each(|slot| slot.is_set = true);
+    /// Notes that the run sets the gradient of a leaf behind a number of guards.
+    pub(super) fn set(&mut self, leaf: &Arc<Leaf>, segment: usize) {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| Arc::ptr_eq(&slot.leaf, leaf)) {
+            slot.set_in.get_or_insert(segment);
+        }
     }
 
     /// Returns the gradients that the run has found behind a number of guards, as conditions.
@@ -115,10 +126,12 @@ impl Gradients {
         })
     }
 
-    /// Returns the leaves that the run has set, with their present gradients.
-    pub(super) fn left(&self, inputs: &[Tensor]) -> Vec<(Owner, Option<Tensor>)> {
-        let set = self.slots.iter().filter(|slot| slot.is_set);
-        set.map(|slot| (Owner::of(&slot.leaf, inputs), slot.leaf.held())).collect()
+    /// Returns the leaves that the run has set, with their present gradients, and the number of
+    /// guards before it first did.
+    pub(super) fn left(&self, inputs: &[Tensor]) -> Vec<(Owner, Option<Tensor>, usize)> {
+        let set = self.slots.iter().filter_map(|slot| Some((slot, slot.set_in?)));
+        set.map(|(slot, segment)| (Owner::of(&slot.leaf, inputs), slot.leaf.held(), segment))
+            .collect()
     }
 }
 
@@ -163,6 +176,8 @@ impl Found {
 pub(super) struct Left {
     pub(super) owner: Owner,
     pub(super) value: Option<Value>,
+    /// The number of guards before the function first sets it.
+    pub(super) set_in: usize,
 }
 
 impl Left {

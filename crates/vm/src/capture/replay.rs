@@ -12,7 +12,7 @@ use super::draws::Drawn;
 use super::gradients::{Found, Left};
 use super::note::{Note, Place, Value};
 use super::resumption::Resume;
-use super::segment::{Draft, Segment};
+use super::segment::{Draft, KeptGradient, Segment};
 use super::session::{Prefix, Session};
 
 /// What a function does up to its next guard, or to its end.
@@ -119,7 +119,7 @@ impl Node {
         let mut node = self.clone();
         loop {
             if let Some(segment) = &node.segment {
-                match segment.launch(|value| tensors.get(&value), origin) {
+                match segment.launch(|value| tensors.get(&value), inputs, origin) {
                     Ok(left) => {
                         tensors.extend(left.outputs);
                         add_draws(&mut trail.draws, left.draws);
@@ -221,6 +221,7 @@ impl Node {
                 before.extend(guard.alive.iter().cloned());
             }
         }
+        let gradients: Vec<KeptGradient> = left.iter().filter_map(KeptGradient::of).collect();
         let (mut next, mut left): (Option<Node>, _) = (None, Some(left));
         for (before, notes, number, found) in parts.into_iter().rev() {
             let guard = session.guards.get(number);
@@ -241,7 +242,17 @@ impl Node {
                 guard.map_or(&all[..], |guard| &guard.draws),
             ];
             let (after, from) = (&after[..], &before);
-            let draft = Draft { machine, notes, before: from, outside, after, generators, draws };
+            let draft = Draft {
+                machine,
+                notes,
+                before: from,
+                outside,
+                after,
+                gradients: &gradients,
+                number,
+                generators,
+                draws,
+            };
             let segment = draft.compile()?;
             let mut known = before;
             let then = match (guard, notes.last()) {
@@ -313,6 +324,9 @@ fn resume(
     guard: Option<(Arc<Node>, Vec<u8>)>,
 ) -> Outcome {
     let Trail { passed, reads, places, draws, gained } = trail;
+    // The function that repeats the calls ends the tensors.
+    let segments = passed.iter().filter_map(|node| node.segment.as_ref());
+    segments.for_each(|segment| segment.executable.end_kept());
     let last = passed.last();
     let (outside, values) =
         last.map(|node| (node.outside.clone(), node.after.clone())).unwrap_or_default();

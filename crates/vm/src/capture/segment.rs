@@ -11,11 +11,13 @@ use millstream_types::{Attrs, Error, Origin, Result, ScalarUse, StreamId, Stream
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
+use crate::emission::origin::with_origin;
 use crate::executable::scalars::uses;
 use crate::executable::{Executable, RecordedTensor, Recorder};
 
 use super::balance;
 use super::draws::{Drawn, place};
+use super::gradients::{Left as LeftGradient, Owner};
 use super::note::{Action, Note, Place, Value};
 
 /// The usual passes but the one that removes dead calls: their failures are the program's.
@@ -28,8 +30,26 @@ pub(super) struct Segment {
     inputs: Vec<(usize, Value)>,
     /// The values of its outputs, in order.
     outputs: Vec<Value>,
+    /// The outputs that become gradients of leaves that the function has set by then.
+    replaced: Vec<(usize, Owner)>,
     /// The gain of a launch over the calls.
     pub(super) gain: i64,
+}
+
+/// A value that a function leaves as the gradient of a leaf. Launches write its tensor again.
+#[derive(Clone)]
+pub(super) struct KeptGradient {
+    value: Value,
+    owner: Owner,
+    /// The number of guards before the function first sets the gradient.
+    set_in: usize,
+}
+
+impl KeptGradient {
+    pub(super) fn of(left: &LeftGradient) -> Option<KeptGradient> {
+        let LeftGradient { owner, value, set_in } = left;
+        Some(KeptGradient { value: (*value)?, owner: owner.clone(), set_in: *set_in })
+    }
 }
 
 /// What a launch of a segment leaves: the values of its outputs, and what it drew.
@@ -47,6 +67,10 @@ pub(super) struct Draft<'a> {
     pub(super) outside: &'a [(Tensor, Place)],
     /// The values that are used after the segment, or that may be.
     pub(super) after: &'a [Value],
+    /// The gradients that the function leaves.
+    pub(super) gradients: &'a [KeptGradient],
+    /// The number of guards before the segment.
+    pub(super) number: usize,
     /// The generators that the function draws from, and how many draws of each come before the
     /// segment, and how many with it.
     pub(super) generators: &'a [Drawn],
@@ -80,14 +104,22 @@ impl Draft<'_> {
         }
         let inputs = emitter.declare()?;
         for note in self.notes {
-            emitter.emit(note).map_err(|e| e.at(&note.origin))?;
+            with_origin(&note.origin, || emitter.emit(note)).map_err(|e| e.at(&note.origin))?;
         }
-        let mut outputs = Vec::new();
+        let (mut outputs, mut replaced) = (Vec::new(), Vec::new());
         for value in self.after {
             if let (Value::Made(_), Some(tensor)) = (value, emitter.known.get(value))
                 && !self.before.contains_key(value)
             {
-                emitter.recorder.output(&value.to_string(), tensor)?;
+                let name = value.to_string();
+                match self.gradients.iter().find(|gradient| gradient.value == *value) {
+                    Some(KeptGradient { owner, set_in, .. }) => {
+                        let output = emitter.recorder.gradient(&name, tensor)?;
+                        let is_set = *set_in <= self.number;
+                        replaced.extend(is_set.then(|| (output, owner.clone())));
+                    }
+                    None => emitter.recorder.output(&name, tensor)?,
+                }
                 outputs.push(*value);
             }
         }
@@ -97,7 +129,7 @@ impl Draft<'_> {
         let inputs = inputs.into_iter().map(formal).collect::<Result<_>>()?;
         let calls = self.notes.iter().filter(|note| !is_read(note)).count();
         let gain = balance::of_segment(calls, outputs.len());
-        Ok(Some(Segment { executable, inputs, outputs, gain }))
+        Ok(Some(Segment { executable, inputs, outputs, replaced, gain }))
     }
 
     /// Returns the numbers of the segment's draws of a generator.
@@ -311,9 +343,13 @@ impl Segment {
     pub(super) fn launch<'a>(
         &'a self,
         tensor: impl Fn(Value) -> Option<&'a Tensor>,
+        inputs: &[Tensor],
         origin: &Origin,
     ) -> Result<Left> {
         let mut launch = self.executable.launch().origin(origin.clone());
+        for (output, owner) in &self.replaced {
+            launch = launch.replacing(*output, owner.leaf(inputs).clone());
+        }
         for (formal, value) in &self.inputs {
             let gone = || Error::Internal { message: format!("{value} is not known") };
             launch = launch.formal(*formal, tensor(*value).ok_or_else(gone)?);

@@ -47,14 +47,23 @@ impl Refusal {
     }
 
     /// Returns the refusal of a function that captures another one.
-    pub(super) fn nested() -> Refusal {
-        Refusal::new("it captures another function".to_owned(), Origin::Unknown)
+    pub(super) fn nested(origin: &Origin) -> Refusal {
+        Refusal::new("it captures another function".to_owned(), origin.clone())
     }
 
     /// Returns the refusal as an error.
     pub(super) fn error(self) -> Error {
         Error::Invalid { what: "traced function", message: self.reason }.at(&self.origin)
     }
+}
+
+/// A tensor that a function has made and holds.
+#[derive(Clone, Debug)]
+struct Alive {
+    tensor: TensorRef,
+    spec: TensorSpec,
+    /// The place of the call that made it.
+    origin: Origin,
 }
 
 /// The values at a guard.
@@ -112,7 +121,7 @@ pub(super) struct Session {
     /// The names of tensors.
     names: HashMap<TensorRef, Value>,
     /// The tensors that were made and are held.
-    alive: BTreeMap<Value, (TensorRef, TensorSpec)>,
+    alive: BTreeMap<Value, Alive>,
     /// The tensors from elsewhere, by number.
     pub(super) outside: Vec<(Tensor, Place)>,
     pub(super) gradients: Gradients,
@@ -198,37 +207,43 @@ impl Session {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
-        let refusal = |reason| Refusal::new(reason, Origin::Unknown);
-        let left = self.gradients.left(&self.inputs).into_iter().map(|(owner, gradient)| {
-            let value = gradient.map(|tensor| self.value(&tensor)).transpose()?;
-            Ok(Left { owner, value })
+        let left = self.gradients.left(&self.inputs).into_iter();
+        let left = left.map(|(owner, gradient, set_in)| {
+            let value = gradient.map(|tensor| self.given_back(&tensor)).transpose()?;
+            Ok(Left { owner, value, set_in })
         });
-        let left = left.collect::<std::result::Result<Vec<_>, String>>().map_err(refusal)?;
+        let left = left.collect::<std::result::Result<Vec<_>, Refusal>>()?;
         let mut names = Vec::with_capacity(results.len());
         for tensor in results {
-            let name = self.value(tensor).map_err(refusal)?;
-            if matches!(name, Value::Made(_)) && tensor.leaf_slot().get().is_some() {
+            let name = self.given_back(tensor)?;
+            if let (Value::Made(_), Some(leaf)) = (name, tensor.leaf_slot().get()) {
                 let reason = "it returns a tensor that it made one with a gradient";
-                return Err(refusal(reason.to_owned()));
+                let origin = self.gradients.own_origin(leaf).unwrap_or(tensor.made_at());
+                return Err(Refusal::new(reason.to_owned(), origin.clone()));
             }
             names.push(name);
         }
         let is_given = |value: &Value| {
             names.contains(value) || left.iter().any(|left| left.value == Some(*value))
         };
-        if let Some(value) = self.alive.keys().find(|value| !is_given(value)) {
+        if let Some((value, Alive { origin, .. })) =
+            self.alive.iter().find(|(value, _)| !is_given(value))
+        {
             let makes = |note: &&Note| note.results.iter().any(|result| result.value == *value);
-            let (made, origin) = match self.notes.iter().find(makes) {
-                Some(note) => (note.action.to_string(), note.origin.clone()),
-                None => (value.to_string(), Origin::Unknown),
-            };
+            let note = self.notes.iter().find(makes);
+            let made = note.map_or_else(|| value.to_string(), |note| note.action.to_string());
             let reason = format!(
                 "the result of {made} outlives the call without being returned; in a replay it \
                  would be that of an earlier call"
             );
-            return Err(Refusal { may_pass: true, ..Refusal::new(reason, origin) });
+            return Err(Refusal { may_pass: true, ..Refusal::new(reason, origin.clone()) });
         }
         Ok((names, left))
+    }
+
+    /// Returns the name of a tensor that the function gives back.
+    fn given_back(&mut self, tensor: &Tensor) -> std::result::Result<Value, Refusal> {
+        self.value(tensor).map_err(|reason| Refusal::new(reason, tensor.made_at().clone()))
     }
 
     /// Returns the call that has made a tensor.
@@ -314,7 +329,11 @@ impl Session {
         }
         match self.action(step) {
             Ok(action) => {
-                let results = results.iter().map(|tensor| self.result(tensor)).collect();
+                if let Step::Release { tensor } = step {
+                    self.end(tensor.tensor_ref());
+                }
+                let result = |tensor| self.result(tensor, origin);
+                let results = results.iter().map(result).collect();
                 self.notes.push(Note { action, results, origin: origin.clone() });
             }
             Err(reason) => self.refuse(reason, origin),
@@ -322,12 +341,13 @@ impl Session {
     }
 
     /// Returns the name of a result.
-    fn result(&mut self, tensor: &Tensor) -> NoteResult {
+    fn result(&mut self, tensor: &Tensor, origin: &Origin) -> NoteResult {
         let (made, spec) = (tensor.tensor_ref(), tensor.spec().clone());
         let value = *self.names.entry(made).or_insert_with(|| {
             let value = Value::Made(self.made);
             self.made += 1;
-            self.alive.insert(value, (made, spec.clone()));
+            let alive = Alive { tensor: made, spec: spec.clone(), origin: origin.clone() };
+            self.alive.insert(value, alive);
             value
         });
         NoteResult { value, spec }
@@ -355,9 +375,8 @@ impl Session {
 
     fn alive(&self) -> Result<Vec<(Value, Place)>> {
         let emission = self.machine.shared.lock()?;
-        let alive = self.alive.iter();
-        let place = |made, spec| Place::of_ref(&emission, made, spec);
-        alive.map(|(v, (made, spec))| Ok((*v, place(*made, spec)?))).collect()
+        let place = |Alive { tensor, spec, .. }: &Alive| Place::of_ref(&emission, *tensor, spec);
+        self.alive.iter().map(|(value, alive)| Ok((*value, place(alive)?))).collect()
     }
 
     /// Refuses tensors that stand for values which ended before the guard.
@@ -443,14 +462,18 @@ impl Session {
         let is_over = self.prefix.as_ref().is_some_and(|p| p.note(self.repeated).is_none());
         let prefix = if is_over { self.prefix.take() } else { None }?;
         self.draws.end_repetition();
+        let notes = prefix.notes.iter().flat_map(|notes| notes.iter());
+        let made = notes.flat_map(|note| note.results.iter().map(|r| (r.value, &note.origin)));
+        let made: HashMap<Value, &Origin> = made.collect();
         for (value, tensor) in &prefix.tensors {
             match value {
                 _ if prefix.ended.contains(value) => {
                     self.stand_ins.insert(tensor.tensor_ref());
                 }
                 Value::Made(_) => {
-                    let made = (tensor.tensor_ref(), tensor.spec().clone());
-                    self.alive.insert(*value, made);
+                    let (tensor, spec) = (tensor.tensor_ref(), tensor.spec().clone());
+                    let origin = made.get(value).copied().cloned().unwrap_or_default();
+                    self.alive.insert(*value, Alive { tensor, spec, origin });
                 }
                 Value::Input(_) | Value::Outside(_) | Value::Gradient(_) => {}
             }
@@ -468,14 +491,14 @@ impl Session {
     }
 
     /// Notes the use of a leaf; `held` is what the function reads there, if it does.
-    fn use_leaf(&mut self, leaf: &Arc<Leaf>, held: Option<Option<&Tensor>>) {
+    fn use_leaf(&mut self, leaf: &Arc<Leaf>, held: Option<Option<&Tensor>>, origin: &Origin) {
         if self.gradients.is_known(leaf) {
             return;
         }
         let place = |tensor| Place::of(&self.machine, tensor);
         let found = match held.map(|held| held.map(place).transpose()).transpose() {
             Ok(found) => found,
-            Err(error) => return self.refuse(error.to_string(), &Origin::Unknown),
+            Err(error) => return self.refuse(error.to_string(), origin),
         };
         let segment = self.prefix.is_none().then_some(self.guards.len());
         let value = self.gradients.begin(leaf, found, segment);
@@ -483,7 +506,7 @@ impl Session {
         let name = *self.names.entry(tensor.tensor_ref()).or_insert(value);
         if let Value::Outside(_) | Value::Made(_) = name {
             let reason = "it takes the gradient of a tensor also from elsewhere".to_owned();
-            self.refuse(reason, &Origin::Unknown);
+            self.refuse(reason, origin);
         }
     }
 }
@@ -525,28 +548,28 @@ pub(crate) fn outside(machine: &Machine, make: impl FnOnce() -> Result<Tensor>) 
 }
 
 /// Notes that the function reads the gradient of a leaf.
-pub(crate) fn read_gradient(leaf: &Arc<Leaf>) {
+pub(crate) fn read_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
     let held = leaf.held();
     with_any(|session| {
-        session.use_leaf(leaf, Some(held.as_ref()));
+        session.use_leaf(leaf, Some(held.as_ref()), origin);
         Some(())
     });
 }
 
 /// Notes that the function sets the gradient of a leaf.
-pub(crate) fn set_gradient(leaf: &Arc<Leaf>) {
+pub(crate) fn set_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
     with_any(|session| {
-        session.use_leaf(leaf, None);
-        session.gradients.set(leaf);
+        session.use_leaf(leaf, None, origin);
+        session.gradients.set(leaf, session.guards.len());
         Some(())
     });
 }
 
 /// Notes that a tensor is one with a gradient from now on.
-pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>) {
+pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>, origin: &Origin) {
     with(tensor.machine(), |session| {
         if let Some(Value::Made(_)) = session.names.get(&tensor.tensor_ref()) {
-            session.gradients.note_own(leaf);
+            session.gradients.note_own(leaf, origin);
         }
     });
 }

@@ -12,7 +12,7 @@ use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
-use crate::emission::origin;
+use crate::emission::origin::{self, with_origin};
 use crate::gradient;
 
 use super::balance::Balance;
@@ -303,12 +303,12 @@ impl Traced {
                 self.lock().report.plain += 1;
                 return plainly();
             }
-            Found::Nothing => return self.capture(key, inputs, &lie, attrs),
+            Found::Nothing => return self.capture(key, inputs, &lie, attrs, origin),
         };
         let mut captures = captures.into_iter();
         let enter = |node: Arc<Node>| Some((node.enter(inputs, &lie)?, node));
         let Some((entry, node)) = captures.find_map(enter) else {
-            return self.capture(key, inputs, &lie, attrs);
+            return self.capture(key, inputs, &lie, attrs, origin);
         };
         let outcome = match self.is_verified_now() {
             false => node.replay(inputs, entry, origin)?,
@@ -408,22 +408,24 @@ impl Traced {
         inputs: &[Tensor],
         lie: &[Place],
         attrs: &Attrs,
+        origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         self.lock().count_difference(&key);
-        let session = Session::new(&self.machine, inputs, lie, Vec::new(), None)?;
+        let session = Session::new(&self.machine, inputs, lie, Vec::new(), None);
+        let session = session.map_err(|e| e.at(origin))?;
         let (results, session) = session.run(|| (self.function)(inputs, attrs));
         // A run that fails is not a function's usual one.
         let results = results?;
         let node = match session {
             Some(mut session) => session.results(&results).map(|names| {
-                let made = capture(&self.machine, &session, lie, names);
-                made.map_err(|error| (error, false))
+                let make = || capture(&self.machine, &session, lie, names);
+                with_origin(origin, make).map_err(|error| (error.at(origin), false))
             }),
-            None => Err(Refusal::nested()),
+            None => Err(Refusal::nested(origin)),
         };
         let node = node.unwrap_or_else(|refusal| {
             let may_pass = refusal.may_pass;
-            Err((refusal.error(), may_pass))
+            Err((refusal.error().at(origin), may_pass))
         });
         let (node, error, may_pass) = match node {
             Ok(node) => (Some(node), None, false),
@@ -460,9 +462,10 @@ impl Traced {
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         let (prefix, outside, addition) = resume.parts();
-        let session = Session::new(&self.machine, inputs, lie, outside, Some(prefix))?;
+        let session = Session::new(&self.machine, inputs, lie, outside, Some(prefix));
+        let session = session.map_err(|e| e.at(origin))?;
         let (results, session) = session.run(|| (self.function)(inputs, attrs));
-        let mut session = session.ok_or_else(|| Refusal::nested().error())?;
+        let mut session = session.ok_or_else(|| Refusal::nested(origin).error())?;
         let results = results?;
         let returned: Vec<&Tensor> = results.iter().collect();
         session.check_stand_ins(&returned, origin)?;
@@ -473,7 +476,8 @@ impl Traced {
             return Err(Error::Invalid { what: "traced function", message }.at(origin));
         }
         let names = session.results(&results);
-        let added = addition.add(&self.machine, &session, names);
+        let add = || addition.add(&self.machine, &session, names);
+        let added = with_origin(origin, add).map_err(|e| e.at(origin));
         let mut state = self.lock();
         state.report.resumptions += 1;
         let ended = match added {

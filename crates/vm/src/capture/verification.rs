@@ -2,27 +2,62 @@
 //!
 //! A capture sees the machine's calls. A number that the function computes without the machine is
 //! in the notes as it was at the capture. So the function runs again, its calls are compared with
-//! the notes, and what it computes is compared with what the replay has computed. The tensors that
-//! the replay writes are set back before the function runs, so that they change once.
+//! the notes, and what it computes is compared with what the replay has computed. The memory that
+//! the replay writes is set back before the function runs, so that it changes once: all of each
+//! storage, since the function may write more of it than the tensors that it is given cover.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
+use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
 
 use crate::api::handle::Tensor;
+use crate::emission::origin::with_origin;
 use crate::gradient::{Leaf, no_grad};
 
-use super::draws::Draws;
+use super::draws::{Drawn, Draws};
 use super::note::{Note, Place, Value};
 use super::replay::{Done, Entry, Node, Outcome, Then};
 use super::session::Session;
 use super::traced::Traced;
 
-/// A tensor that a replay and the function change, and what it held before.
+/// A storage that a replay and the function change.
 struct Written {
+    /// A tensor in it.
     tensor: Tensor,
+    /// All of it, as elements of the tensor.
+    memory: Tensor,
     before: Tensor,
+}
+
+impl Written {
+    /// Copies the storage of a tensor.
+    fn new(tensor: Tensor, origin: &Origin) -> Result<Written> {
+        let machine = tensor.machine();
+        let bytes = machine.shared.lock()?.builder.storage_bytes(tensor.resolved()?)? as usize;
+        let (dtype, count) = match bytes % tensor.dtype().size() {
+            0 => (tensor.dtype(), bytes / tensor.dtype().size()),
+            _ => (DType::U8, bytes),
+        };
+        let memory = TensorSpec::contiguous(dtype, &[count])?;
+        let memory = machine.view_now(&tensor, &memory, origin)?;
+        let before = no_grad(|| memory.copy())?;
+        Ok(Written { tensor, memory, before })
+    }
+
+    /// Sets the storage back.
+    fn restore(&self) -> Result<()> {
+        no_grad(|| self.memory.copy_(&self.before).map(drop))
+    }
+}
+
+/// What a replay has computed.
+struct Replayed {
+    results: Vec<Vec<u8>>,
+    /// The storages that it has written, all of each.
+    written: Vec<Vec<u8>>,
+    gradients: Vec<Option<Vec<u8>>>,
+    draws: Vec<Drawn>,
 }
 
 /// The outcome of a replay beside which the function has run.
@@ -156,37 +191,27 @@ impl Traced {
     ) -> Result<Verified> {
         let (mut all, mut storages) = (inputs.to_vec(), BTreeSet::new());
         node.operands(inputs, &mut all, &mut storages);
-        let is_written = |t: &Tensor| t.storage_number().is_some_and(|s| storages.contains(&s));
-        let mut written: Vec<Written> = Vec::new();
-        for tensor in all.into_iter().filter(is_written) {
-            if !written.iter().any(|known| known.tensor.is_same(&tensor)) {
-                let before = no_grad(|| tensor.copy())?;
-                written.push(Written { tensor, before });
-            }
-        }
+        // One tensor for each storage.
+        all.retain(|tensor| tensor.storage_number().is_some_and(|own| storages.remove(&own)));
+        let copied = all.into_iter().map(|tensor| Written::new(tensor, origin));
+        let written = with_origin(origin, || copied.collect::<Result<Vec<Written>>>())?;
         let leaves = node.leaves(inputs);
         let held: Vec<Option<Tensor>> = leaves.iter().map(|leaf| leaf.held()).collect();
-        let replayed = match node.replay(inputs, entry, origin)? {
+        let done = match node.replay(inputs, entry, origin)? {
             Outcome::Done(done) => done,
             left => return Ok(Verified::Left(left)),
         };
-        let read = |tensor: &Tensor| tensor.read();
-        let results = replayed.results.iter().map(read).collect::<Result<Vec<_>>>()?;
-        let changed = written.iter().map(|w| w.tensor.read()).collect::<Result<Vec<_>>>()?;
-        let gradients: Vec<Option<Vec<u8>>> = leaves
-            .iter()
-            .map(|leaf| leaf.held().as_ref().map(read).transpose())
-            .collect::<Result<_>>()?;
-        let Done { results: replayed, draws, .. } = replayed;
-        drop(replayed);
-        for Written { tensor, before, .. } in &written {
-            no_grad(|| tensor.copy_(before).map(drop))?;
-        }
+        let replayed = with_origin(origin, || {
+            let replayed = Replayed::read(done, &written, &leaves)?;
+            written.iter().try_for_each(Written::restore)?;
+            Ok(replayed)
+        })?;
         leaves.iter().zip(held).for_each(|(leaf, held)| leaf.hold(held));
 
-        let mut session = Session::new(&self.machine, inputs, lie, Vec::new(), None)?;
+        let session = Session::new(&self.machine, inputs, lie, Vec::new(), None);
+        let mut session = session.map_err(|e| e.at(origin))?;
         // The function draws what the replay has drawn.
-        session.draws = Draws::resumed(draws);
+        session.draws = Draws::resumed(replayed.draws.clone());
         let (made, session) = session.run(|| self.call_function(inputs, attrs));
         let (made, session) = (made?, session);
         let session = session.ok_or_else(|| differs("its start", "a capture", "none", origin))?;
@@ -198,15 +223,42 @@ impl Traced {
             };
             return Err(differs("a call", &text(&expected), &text(&actual), place));
         }
-        for (k, (expected, actual)) in made.iter().zip(&results).enumerate() {
+        let compare = || replayed.compare(&made, &written, &leaves, &session, origin);
+        with_origin(origin, compare)?;
+        Ok(Verified::Equal(made))
+    }
+}
+
+impl Replayed {
+    /// Reads what a replay has computed.
+    fn read(done: Done, written: &[Written], leaves: &[Arc<Leaf>]) -> Result<Replayed> {
+        let gradient = |leaf: &Arc<Leaf>| leaf.held().map(|gradient| gradient.read()).transpose();
+        Ok(Replayed {
+            results: done.results.iter().map(Tensor::read).collect::<Result<_>>()?,
+            written: written.iter().map(|one| one.memory.read()).collect::<Result<_>>()?,
+            gradients: leaves.iter().map(gradient).collect::<Result<_>>()?,
+            draws: done.draws,
+        })
+    }
+
+    /// Compares what the replay has computed with what the function has.
+    fn compare(
+        &self,
+        made: &[Tensor],
+        written: &[Written],
+        leaves: &[Arc<Leaf>],
+        session: &Session,
+        origin: &Origin,
+    ) -> Result<()> {
+        for (k, (expected, actual)) in made.iter().zip(&self.results).enumerate() {
             let maker = session.maker(expected);
             compare(&format!("result {k}"), (expected, actual), maker, origin)?;
         }
-        for (Written { tensor, .. }, actual) in written.iter().zip(&changed) {
-            let name = format!("{} that both change", tensor.spec().brief());
-            compare(&name, (tensor, actual), None, origin)?;
+        for (Written { tensor, memory, .. }, actual) in written.iter().zip(&self.written) {
+            let name = format!("the memory of {} that both change", tensor.spec().brief());
+            compare(&name, (memory, actual), None, origin)?;
         }
-        for (k, (leaf, actual)) in leaves.iter().zip(&gradients).enumerate() {
+        for (k, (leaf, actual)) in leaves.iter().zip(&self.gradients).enumerate() {
             let name = format!("the gradient of leaf {k}");
             match (leaf.held(), actual) {
                 (Some(expected), Some(actual)) => {
@@ -217,6 +269,6 @@ impl Traced {
                 (None, Some(_)) => return Err(differs(&name, "none", "one", origin)),
             }
         }
-        Ok(Verified::Equal(made))
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use millstream_types::Origin;
+use millstream_types::{Origin, Result};
 
 use crate::sync::thread_local;
 
@@ -49,6 +49,15 @@ pub fn with_origin<T>(origin: &Origin, work: impl FnOnce() -> T) -> T {
     }
     let _restore = Restore(replace(Some(origin.clone())));
     work()
+}
+
+/// Gives an error without a place that of [`caller`].
+#[track_caller]
+pub(crate) fn at_caller<T>(result: Result<T>) -> Result<T> {
+    match result {
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.at(&caller())),
+    }
 }
 
 /// Returns the origin of the innermost scope of this thread, or else the place of the caller.

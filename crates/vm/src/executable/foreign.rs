@@ -9,6 +9,7 @@ use millstream_stream_policy::PolicyTable;
 use millstream_types::{Access, Attrs, Error, Result, TensorId, TensorSpec};
 
 use crate::api::machine::Machine;
+use crate::emission::origin::at_caller;
 
 use super::tape::FormalKind;
 use super::{Executable, Signature, scalars};
@@ -36,6 +37,7 @@ impl Machine {
     /// # Errors
     /// The machine lacks one of its ops, streams or devices; or an instruction cannot stand in an
     /// executable.
+    #[track_caller]
     pub fn compile(&self, list: &CheckedList) -> Result<Executable> {
         accepts(list, self.policies(), &self.shared.tables.ops)?;
         let list = list.list().clone();
@@ -45,9 +47,10 @@ impl Machine {
             outputs: Vec::new(),
             callbacks: Vec::new(),
             gradients: Vec::new(),
+            kept: Vec::new(),
             generators: scalars::generators_of(&list),
         };
-        self.compile_sound(list, signature)
+        at_caller(self.compile_sound(list, signature))
     }
 }
 
@@ -70,9 +73,11 @@ impl Machine {
 ///
 /// # Errors
 /// The first violation, with its place.
+#[track_caller]
 pub fn accepts(list: &CheckedList, policies: &PolicyTable, ops: &OpRegistry) -> Result<()> {
     let list = list.list();
-    list.executables.iter().chain([list]).try_for_each(|list| accepts_one(list, policies, ops))
+    let mut all = list.executables.iter().chain([list]);
+    at_caller(all.try_for_each(|list| accepts_one(list, policies, ops)))
 }
 
 fn accepts_one(list: &InstructionList, policies: &PolicyTable, ops: &OpRegistry) -> Result<()> {

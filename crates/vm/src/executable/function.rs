@@ -11,7 +11,7 @@ use millstream_types::{Error, Origin, Result, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::{CallBuilder, Machine};
-use crate::emission::origin;
+use crate::emission::origin::{self, with_origin};
 use crate::gradient::Leaf;
 use crate::sync::thread_local;
 use crate::tensor::generator::{Generator, serial_number};
@@ -148,17 +148,18 @@ impl Recorder {
         recorder.borrow_mut().end_gradients(number);
         let made = results.and_then(|results| {
             let name = |tensor: &Tensor| recorder.borrow_mut().named(tensor, number);
-            results.iter().map(name).collect::<Result<Vec<_>>>()
+            let named = || results.iter().map(name).collect::<Result<Vec<_>>>();
+            with_origin(&origin, named)
         });
         match Rc::try_unwrap(recorder) {
             Ok(recorder) => *self = recorder.into_inner(),
             Err(_) => {
                 let message = "a function's recorder is still in use".to_owned();
-                return Err(Error::Internal { message });
+                return Err(Error::Internal { message }.at(&origin));
             }
         }
         match self.mistake.take() {
-            Some(mistake) => Err(mistake),
+            Some(mistake) => Err(mistake.at(&origin)),
             None => made.map_err(|e| e.at(&origin)),
         }
     }
@@ -205,26 +206,17 @@ pub(crate) fn suspend<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Notes that the function reads the gradient of a leaf.
-pub(crate) fn read_gradient(leaf: &Arc<Leaf>) {
-    use_leaf(leaf, Use::Read);
-}
-
-/// Notes that the function sets the gradient of a leaf.
-pub(crate) fn set_gradient(leaf: &Arc<Leaf>) {
-    use_leaf(leaf, Use::Set);
-}
-
-fn use_leaf(leaf: &Arc<Leaf>, how: Use) {
+/// Notes that the function uses the gradient of a leaf.
+pub(crate) fn use_leaf(leaf: &Arc<Leaf>, how: Use, origin: &Origin) {
     let Some(Running { number, recorder, .. }) = with_any(|running| Some(running.clone())) else {
         return;
     };
     let stand_in = {
         let mut recorder = recorder.borrow_mut();
-        let stand_in = recorder.use_leaf(leaf, how);
+        let stand_in = recorder.use_leaf(leaf, how, origin);
         stand_in.and_then(|gradient| {
             let stream = recorder.machine.current_stream().ok()?;
-            recorder.handle(gradient, number, &stream, &Origin::Unknown).ok()
+            recorder.handle(gradient, number, &stream, origin).ok()
         })
     };
     // Outside the borrow, as a tensor ends.
@@ -249,7 +241,8 @@ pub(crate) fn call(builder: &CallBuilder<'_>, stream: &Stream) -> Result<Vec<Ten
     let foreign = || Error::Foreign { what: "the function that is being recorded".to_owned() };
     let running = running(builder.machine).ok_or_else(|| at(foreign()))?;
     let mut recorder = running.recorder.borrow_mut();
-    recorder.call_of_function(builder, stream, running.number).map_err(at)
+    let record = || recorder.call_of_function(builder, stream, running.number);
+    with_origin(&builder.origin, record).map_err(at)
 }
 
 impl Recorder {
@@ -290,24 +283,24 @@ impl Recorder {
 pub(crate) fn empty(stream: &Stream, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
     let Running { number, recorder, .. } = running(&stream.machine)?;
     let mut recorder = recorder.borrow_mut();
-    let mut make = || {
+    let make = || {
         let id = recorder.stream(&stream.key)?;
         let made = recorder.empty(spec, id)?;
         recorder.handle(made, number, stream, origin)
     };
-    Some(make().map_err(|e| e.at(origin)))
+    Some(with_origin(origin, make).map_err(|e| e.at(origin)))
 }
 
 /// Makes a view of a function's tensor.
 pub(crate) fn view(tensor: &Tensor, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
     let Running { number, recorder, .. } = running(tensor.machine())?;
     let mut recorder = recorder.borrow_mut();
-    let mut make = || {
+    let make = || {
         let of = recorder.named(tensor, number)?;
         let made = recorder.view(&of, spec.clone())?;
         recorder.handle(made, number, tensor.made_on(), origin)
     };
-    Some(make().map_err(|e| e.at(origin)))
+    Some(with_origin(origin, make).map_err(|e| e.at(origin)))
 }
 
 /// Releases a tensor that a function has dropped.

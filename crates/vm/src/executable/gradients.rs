@@ -5,9 +5,9 @@
 //! its leaf. A list is made for one case, so a launch that finds a gradient where the recording
 //! found none, or the other way round, is refused.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use millstream_types::{Error, Result};
+use millstream_types::{Error, Origin, Result};
 
 use crate::api::handle::Tensor;
 use crate::gradient::Leaf;
@@ -31,6 +31,8 @@ struct UsedLeaf {
     /// The gradient that functions left; none if they only read.
     left: Option<Content>,
     is_set: bool,
+    /// The place of the last use.
+    origin: Origin,
     /// What the leaf holds outside of the function that runs; none if that does not use it.
     before: Option<Option<Tensor>>,
 }
@@ -39,8 +41,8 @@ struct UsedLeaf {
 #[derive(Default)]
 pub(super) struct RecordedGradients {
     used: Vec<UsedLeaf>,
-    /// The leaves of tensors of the list.
-    own: Vec<Arc<Leaf>>,
+    /// The leaves of tensors of the list, which end with these.
+    own: Vec<Weak<Leaf>>,
 }
 
 /// A leaf, as launches read and set it.
@@ -59,7 +61,7 @@ enum LaunchedContent {
 
 /// How a function uses a leaf.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Use {
+pub(crate) enum Use {
     Read,
     Set,
 }
@@ -67,14 +69,20 @@ pub(super) enum Use {
 impl Recorder {
     /// Notes the leaf of a tensor of the list.
     pub(super) fn note_own_leaf(&mut self, leaf: &Arc<Leaf>) {
-        self.gradients.own.push(leaf.clone());
+        self.gradients.own.push(Arc::downgrade(leaf));
     }
 
     /// Notes that a function uses a leaf. Returns the tensor of the list that stands for the
     /// gradient, if the leaf has to hold one from now on.
-    pub(super) fn use_leaf(&mut self, leaf: &Arc<Leaf>, how: Use) -> Option<RecordedTensor> {
+    pub(super) fn use_leaf(
+        &mut self,
+        leaf: &Arc<Leaf>,
+        how: Use,
+        origin: &Origin,
+    ) -> Option<RecordedTensor> {
         let is_same = |other: &Arc<Leaf>| Arc::ptr_eq(other, leaf);
-        if self.gradients.own.iter().any(is_same) {
+        let address = Arc::as_ptr(leaf);
+        if self.gradients.own.iter().any(|own| std::ptr::eq(own.as_ptr(), address)) {
             return None;
         }
         let known = self.gradients.used.iter().position(|used| is_same(&used.leaf));
@@ -82,6 +90,7 @@ impl Recorder {
         if let Some(known) = known {
             let used = &mut self.gradients.used[known];
             used.is_set |= how == Use::Set;
+            used.origin.clone_from(origin);
             if used.before.is_some() {
                 return None;
             }
@@ -98,7 +107,7 @@ impl Recorder {
             (Use::Read, Some(gradient)) => self.found(number, gradient).map(|f| Some(Some(f))),
         };
         let found = found.unwrap_or_else(|error| {
-            self.mistake.get_or_insert(error);
+            self.mistake.get_or_insert(error.at(origin));
             None
         });
         let stand_in = found.flatten().map(|(_, tensor)| tensor);
@@ -107,6 +116,7 @@ impl Recorder {
             found: found.map(|found| found.map(|(formal, _)| formal)),
             left: None,
             is_set: how == Use::Set,
+            origin: origin.clone(),
             before: Some(held),
         });
         stand_in
@@ -138,7 +148,7 @@ impl Recorder {
                     if of != function {
                         let message = "it is of another recording".to_owned();
                         let mistake = Error::Invalid { what: "gradient", message };
-                        self.mistake.get_or_insert(mistake);
+                        self.mistake.get_or_insert(mistake.at(&used.origin));
                     }
                     Content::OfList(tensor)
                 }
@@ -158,8 +168,8 @@ impl Recorder {
                 Some(Content::Nothing) => Some(LaunchedContent::Nothing),
                 Some(Content::Outside(tensor)) => Some(LaunchedContent::Outside(tensor)),
                 Some(Content::OfList(tensor)) => {
-                    self.output(&format!("gradient {number}"), &tensor)?;
-                    Some(LaunchedContent::Output(self.outputs.len() - 1))
+                    let name = format!("gradient {number}");
+                    Some(LaunchedContent::Output(self.gradient(&name, &tensor)?))
                 }
             };
             Ok(LaunchedLeaf { leaf: used.leaf, found: used.found, left })
@@ -188,6 +198,15 @@ impl LaunchedLeaf {
             }
             (Some(Some(_)), None) => differs("a gradient", "none", "record another list for that"),
             (Some(None) | None, None) | (None, Some(_)) => Ok(None),
+        }
+    }
+
+    /// Returns the leaf, and the number of the output that it is given, if a launch sets its gradient
+    /// and takes none from it.
+    pub(super) fn replaced(&self) -> Option<(usize, Arc<Leaf>)> {
+        match (self.found, &self.left) {
+            (None, Some(LaunchedContent::Output(number))) => Some((*number, self.leaf.clone())),
+            _ => None,
         }
     }
 

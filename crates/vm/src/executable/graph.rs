@@ -10,7 +10,8 @@
 //!    none goes on before the graph has completed. So the graph is never in flight when it is
 //!    captured or launched again, and nothing else uses the scratch memory of its streams.
 //! 4. A graph holds the addresses of one launch. If a launch has others, the calls are captured
-//!    again, and the graph is updated in place, or replaced.
+//!    again, and the graph is updated in place, or replaced. The numbers of a launch are words that
+//!    the graph's kernels read, so they need no other capture.
 //! 5. After a refused capture the launch makes its calls one by one, and the next launch tries
 //!    again: other addresses may need a kernel that no launch has used before. After
 //!    [`MAX_REFUSALS`] refusals the instance makes all its calls one by one, as does a program
@@ -22,7 +23,7 @@ use std::sync::PoisonError;
 use smallvec::SmallVec;
 
 use millstream_ep::{Captured, Graph};
-use millstream_types::{DeviceId, ScalarId};
+use millstream_types::DeviceId;
 
 use crate::sync::{Mutex, MutexGuard};
 
@@ -50,8 +51,6 @@ pub(crate) struct CapturePlan {
     pub(crate) positions: usize,
     /// The bases of the launch that the calls use, in ascending order.
     pub(crate) bases: Vec<u32>,
-    /// The scalars of the launch that the calls use, in ascending order.
-    pub(crate) scalars: Vec<ScalarId>,
 }
 
 /// A step of a capture. The stream of the first tape begins and ends it.
@@ -86,8 +85,6 @@ pub(crate) struct InstanceGraph {
     pub(crate) graph: Option<Box<dyn Graph>>,
     /// The addresses that the graph was captured with.
     pub(crate) bases: SmallVec<[Base; 8]>,
-    /// The numbers that the graph was captured with.
-    pub(crate) scalars: SmallVec<[i64; 4]>,
     /// Why the newest capture was refused, and how many were.
     refused: (String, u32),
     instantiated: u64,
@@ -121,17 +118,12 @@ impl InstanceGraph {
     }
 
     /// Notes a capture.
-    pub(crate) fn note_capture(
-        &mut self,
-        captured: Captured,
-        bases: SmallVec<[Base; 8]>,
-        scalars: SmallVec<[i64; 4]>,
-    ) {
+    pub(crate) fn note_capture(&mut self, captured: Captured, bases: SmallVec<[Base; 8]>) {
         match captured {
             Captured::Instantiated => self.instantiated += 1,
             Captured::Updated => self.updated += 1,
         }
-        (self.stage, self.bases, self.scalars) = (Stage::Ready, bases, scalars);
+        (self.stage, self.bases) = (Stage::Ready, bases);
     }
 }
 

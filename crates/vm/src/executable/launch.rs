@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use smallvec::SmallVec;
 
-use millstream_instructions::builder::{Launch, LaunchOperand};
+use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, TensorRef};
 use millstream_types::{Access, DType, Error, Origin, Point, Result, TensorSpec};
 
@@ -15,11 +15,12 @@ use crate::capture;
 use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
-use crate::gradient::{self, Unnoted};
+use crate::gradient::{self, Leaf, Unnoted};
 
 use super::gradients::LaunchedLeaf;
 use super::graph::InstanceGraphs;
 use super::instance::Instance;
+use super::kept::{KeptOutput, WrittenAgain};
 use super::launched::Launched;
 use super::offline::moved;
 use super::overlap::{Extent, conflict};
@@ -55,6 +56,8 @@ pub struct LaunchBuilder<'a> {
     stream: Option<&'a Stream>,
     section: Option<&'a Section>,
     origin: Origin,
+    /// The leaves of which the launch sets the gradients, with the numbers of the outputs.
+    replaced: SmallVec<[(usize, Arc<Leaf>); 4]>,
     /// The first mistake.
     mistake: Option<Error>,
 }
@@ -78,6 +81,16 @@ impl Executable {
     pub(crate) fn writes_bound(&self, tensor: &Tensor) -> bool {
         let is_bound = |bound: &Option<Tensor>| bound.as_ref().is_some_and(|b| b.is_same(tensor));
         self.0.bound.iter().position(is_bound).is_some_and(|formal| self.writes(formal))
+    }
+
+    /// Gives up the gradients that later launches would write again.
+    pub(crate) fn end_kept(&self) {
+        let ended: SmallVec<[Tensor; 4]> = {
+            let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter_mut().flat_map(KeptOutput::end).collect()
+        };
+        // No tensor may end under a lock.
+        drop(ended);
     }
 
     /// Begins a launch.
@@ -104,6 +117,7 @@ impl Executable {
             stream: None,
             section: None,
             origin: origin::caller(),
+            replaced: SmallVec::new(),
             mistake: None,
         }
     }
@@ -223,6 +237,12 @@ impl<'a> LaunchBuilder<'a> {
         self
     }
 
+    /// Has an output become the gradient of a leaf, from which the launch takes none.
+    pub(crate) fn replacing(mut self, output: usize, leaf: Arc<Leaf>) -> LaunchBuilder<'a> {
+        self.replaced.push((output, leaf));
+        self
+    }
+
     fn give(mut self, kind: FormalKind, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
         match self.executable.0.program.formal(kind, name) {
             Ok(formal) if self.given[formal].is_none() => self.given[formal] = Some(tensor),
@@ -285,7 +305,8 @@ impl<'a> LaunchBuilder<'a> {
 
     /// Launches the executable for a segment of calls that tapes note themselves.
     pub(crate) fn make(self) -> Result<Launched> {
-        let LaunchBuilder { executable, given, stream, section, origin, mistake } = self;
+        let LaunchBuilder { executable, given, stream, section, origin, mut replaced, mistake } =
+            self;
         let inner = &executable.0;
         let at = |e: Error| e.at(&origin);
         if let Some(mistake) = mistake {
@@ -308,12 +329,72 @@ impl<'a> LaunchBuilder<'a> {
         };
         machine.own_stream(stream).map_err(at)?;
         let section = machine.own_section(section).map_err(at)?;
-        let operands = inner.operands(&given).map_err(at)?;
+        replaced.extend(inner.gradients.iter().filter_map(LaunchedLeaf::replaced));
+        let again = inner.written_again(&given, &replaced).map_err(at)?;
+        let mut all: SmallVec<[Option<&Tensor>; 8]> = given.iter().copied().collect();
+        again.iter().for_each(|one| all[one.formal] = Some(&one.tensor));
+        let launched = inner.launch(&all, stream, section, &origin);
+        again.iter().for_each(WrittenAgain::hold);
+        let (run, outputs) = launched.map_err(at)?;
+        inner.keep(&given, &outputs);
+        inner.gradients.iter().for_each(|leaf| leaf.leave(&outputs));
+        let completion = Completion::of_launch(machine.of_handle(), run.clone());
+        Ok(Launched { run, completion, outputs })
+    }
+}
+
+/// The tensor of an output, described under the lock that made it.
+enum MadeOutput {
+    /// The tensor that was given for this formal.
+    Given(usize),
+    New(MadeTensor),
+}
+
+impl ExecutableInner {
+    /// Takes the kept tensors that a launch writes again, for outputs without a given one.
+    fn written_again(
+        &self,
+        given: &[Option<&Tensor>],
+        replaced: &[(usize, Arc<Leaf>)],
+    ) -> Result<SmallVec<[WrittenAgain; 4]>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_empty() {
+            return Ok(SmallVec::new());
+        }
+        let mut ended = Vec::new();
+        let emission = self.machine.shared.lock()?;
+        let free = kept.iter_mut().filter(|output| !output.is_given(given));
+        let take = |output: &mut KeptOutput| output.take(&emission.builder, replaced, &mut ended);
+        let again = free.filter_map(take).collect();
+        drop((emission, kept));
+        Ok(again)
+    }
+
+    /// Keeps the tensors that a launch has written for outputs without a given one.
+    fn keep(&self, given: &[Option<&Tensor>], outputs: &[Tensor]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = kept.iter_mut().filter(|output| !output.is_given(given));
+        let ended: SmallVec<[Tensor; 4]> = free.filter_map(|output| output.keep(outputs)).collect();
+        // No tensor may end under a lock.
+        drop(kept);
+        drop(ended);
+    }
+
+    /// Launches the executable with tensors for formals. Returns the launch and its outputs.
+    fn launch(
+        &self,
+        given: &[Option<&Tensor>],
+        stream: &Stream,
+        section: Option<SectionId>,
+        origin: &Origin,
+    ) -> Result<(Arc<Run>, Vec<Tensor>)> {
+        let (inner, machine) = (self, &self.machine);
+        let operands = inner.operands(given)?;
         let refs: SmallVec<[Option<TensorRef>; 8]> =
             given.iter().map(|tensor| tensor.map(Tensor::tensor_ref)).collect();
         // Kept where the emission waits for memory and begins again.
         let mut scalars = None;
-        let (run, made) = machine.shared.emit(&origin, |e| {
+        let (run, made) = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
             inner.check_extents(&e.builder, &refs)?;
             let mut instances = inner.instances.lock().unwrap_or_else(PoisonError::into_inner);
@@ -331,17 +412,19 @@ impl<'a> LaunchBuilder<'a> {
                 }
             }
             let (builder, router) = (&mut e.builder, &mut e.router);
+            let scalars = scalars.get_or_insert_with(|| inner.draw());
+            let mut named = None;
             if let Some(recorder) = &mut router.recorder {
                 recorder.executable(inner.list, &inner.program.list);
+                named = inner.named(scalars);
             }
-            let scalars = scalars.get_or_insert_with(|| inner.draw());
             let launch = Launch {
                 stream: stream.id,
                 list: inner.list,
                 operands: &all,
-                attrs: scalars.attrs.as_ref(),
+                attrs: named.as_ref(),
                 section,
-                origin: &origin,
+                origin,
             };
             let (point, tensors) = match builder.launch(router, &launch)? {
                 Outcome::Done(launched) => launched,
@@ -361,33 +444,21 @@ impl<'a> LaunchBuilder<'a> {
                     &mut instances.all[new]
                 }
             };
-            let run = inner.run(router, point, &tensors, &scalars.values, instance, &origin);
+            let run = inner.run(router, point, &tensors, scalars, instance, origin);
             router.launch(&run);
             instances.note_launch(chosen);
-            let made = inner.results(e, &tensors[..formals], &given, &origin)?;
+            let made = inner.results(e, &tensors[..formals], given, origin)?;
             Ok(Outcome::Done((run, made)))
         })?;
         let result = |made: MadeOutput| match made {
             MadeOutput::Given(formal) => given[formal].cloned(),
-            MadeOutput::New(made) => Some(machine.tensor(made, stream, &origin)),
+            MadeOutput::New(made) => Some(machine.tensor(made, stream, origin)),
         };
         let outputs = made.into_iter().map(result).collect::<Option<Vec<Tensor>>>();
-        let outputs = outputs
-            .ok_or_else(|| at(Error::Internal { message: "an output has no tensor".to_owned() }))?;
-        inner.gradients.iter().for_each(|leaf| leaf.leave(&outputs));
-        let completion = Completion::of_launch(machine.clone(), run.clone());
-        Ok(Launched { run, completion, outputs })
+        let missing = || Error::Internal { message: "an output has no tensor".to_owned() };
+        Ok((run, outputs.ok_or_else(missing)?))
     }
-}
 
-/// The tensor of an output, described under the lock that made it.
-enum MadeOutput {
-    /// The tensor that was given for this formal.
-    Given(usize),
-    New(MadeTensor),
-}
-
-impl ExecutableInner {
     /// Returns the operands for the formals.
     fn operands<'a>(
         &'a self,

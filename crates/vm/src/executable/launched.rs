@@ -7,7 +7,7 @@ use millstream_types::nearest::did_you_mean;
 use millstream_types::{Error, ReadId, Result, ScalarId};
 
 use crate::api::handle::{Completion, Tensor};
-use crate::emission::origin;
+use crate::emission::origin::{self, at_caller};
 use crate::tensor::generator::{Generator, GeneratorState};
 
 use super::Executable;
@@ -55,14 +55,15 @@ impl Launched {
     ///
     /// # Errors
     /// The executable has no output of this name.
+    #[track_caller]
     pub fn output(&self, name: &str) -> Result<&Tensor> {
         let outputs = &self.run.program.outputs;
         let found = outputs.iter().position(|o| o.name == name);
-        found.map(|k| &self.outputs[k]).ok_or_else(|| Error::Unknown {
+        at_caller(found.map(|k| &self.outputs[k]).ok_or_else(|| Error::Unknown {
             what: "output",
             name: name.to_owned(),
             help: did_you_mean(name, outputs.iter().map(|o| o.name.as_str())),
-        })
+        }))
     }
 
     /// Returns the tensors of all outputs, in the order in which they were recorded.
@@ -172,10 +173,12 @@ impl Launched {
     ///
     /// # Errors
     /// The list has no such read; or the failure of the read, or of what it reads.
+    #[track_caller]
     pub fn take_read(&self, read: ReadId) -> Result<Option<Vec<u8>>> {
         let found = self.run.program.reads.iter().position(|r| *r == read);
         let unknown = || Error::Unknown { what: "read", name: read.to_string(), help: None };
-        self.run.take_read(found.ok_or_else(unknown)?).transpose()
+        let found = at_caller(found.ok_or_else(unknown))?;
+        at_caller(self.run.take_read(found).transpose())
     }
 }
 

@@ -22,6 +22,7 @@
 //! | `gradients` | gradients that such functions find and leave, as state of launches |
 //! | `formal` | what is given for a formal, compared with what was recorded |
 //! | `overlap` | formals of a launch that share memory |
+//! | `kept` | memory of gradients that launches write again |
 //! | `instance` | private memory and streams, for launches that overlap |
 //! | `scalars` | the numbers that each launch gives: generators' draws |
 //! | `recycled` | launches that have ended, to be used again |
@@ -43,9 +44,10 @@ pub(crate) mod compile;
 mod foreign;
 mod formal;
 pub(crate) mod function;
-mod gradients;
+pub(crate) mod gradients;
 pub(crate) mod graph;
 mod instance;
+mod kept;
 mod launch;
 mod launched;
 mod offline;
@@ -79,6 +81,7 @@ pub use foreign::accepts;
 use gradients::LaunchedLeaf;
 pub use graph::GraphStatus;
 use instance::Instances;
+use kept::KeptOutput;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
 pub use offline::{OfflineLaunch, OfflineLaunches};
@@ -122,6 +125,8 @@ struct ExecutableInner {
     bound: Vec<Option<Tensor>>,
     /// The leaves that launches read and set.
     gradients: Vec<LaunchedLeaf>,
+    /// The outputs whose tensors later launches write again.
+    kept: Mutex<Vec<KeptOutput>>,
     /// The generators that its launches draw from, by number.
     generators: Vec<Generator>,
     instances: Mutex<Instances>,
@@ -352,6 +357,8 @@ struct Signature {
     callbacks: Vec<SharedCallback>,
     /// The leaves that launches read and set.
     gradients: Vec<LaunchedLeaf>,
+    /// The numbers of the outputs that are gradients.
+    kept: Vec<usize>,
     /// The generators of the list, by number.
     generators: Vec<Generator>,
 }
@@ -359,7 +366,8 @@ struct Signature {
 impl Machine {
     /// Compiles a list that is known to be sound.
     fn compile_sound(&self, mut list: InstructionList, signature: Signature) -> Result<Executable> {
-        let Signature { kinds, bound, mut outputs, callbacks, gradients, generators } = signature;
+        let Signature { kinds, bound, mut outputs, callbacks, gradients, kept, generators } =
+            signature;
         // It lives as long as the executable.
         list.streams.shrink_to_fit();
         list.arenas.shrink_to_fit();
@@ -412,6 +420,7 @@ impl Machine {
             reads: compiled.reads,
             callbacks,
             channels: compiled.channels,
+            given: compiled.given,
         });
         let list = {
             let mut emission = self.shared.lock()?;
@@ -424,12 +433,15 @@ impl Machine {
         };
         let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
         let (machine, default_stream) = (self.clone(), OnceLock::default());
+        let kept = kept.into_iter().filter_map(|output| KeptOutput::new(&program, output));
+        let kept = Mutex::new(kept.collect());
         let inner = ExecutableInner {
             machine,
             program,
             list,
             bound,
             gradients,
+            kept,
             generators,
             instances,
             default_stream,

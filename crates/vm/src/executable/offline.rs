@@ -183,6 +183,17 @@ impl OfflineLaunches {
         outputs: &[(&str, TensorRef)],
         launch: OfflineLaunch<'_>,
     ) -> Result<Vec<TensorRef>> {
+        let made = self.make(builder, sink, [inputs, outputs], launch);
+        made.map_err(|e| e.at(launch.origin))
+    }
+
+    fn make(
+        &mut self,
+        builder: &mut Builder,
+        sink: &mut dyn Sink,
+        [inputs, outputs]: [&[(&str, TensorRef)]; 2],
+        launch: OfflineLaunch<'_>,
+    ) -> Result<Vec<TensorRef>> {
         let inner = &self.executable.0;
         let mut given: SmallVec<[Option<TensorRef>; 8]> = SmallVec::new();
         given.resize(inner.program.formals.len(), None);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions};
 use millstream_instructions::{Body, External, InstructionList};
-use millstream_types::{Error, Result, TensorId, TensorSpec};
+use millstream_types::{Error, Origin, Result, TensorId, TensorSpec};
 use millstream_verify::{CheckOptions, same_operations, violations_with};
 
 use crate::api::machine::Machine;
+use crate::emission::origin::at_caller;
 
 use super::tape::OutputSpec;
 use super::{Executable, Signature};
@@ -51,7 +52,9 @@ pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::M
 fn prove(list: &InstructionList) -> Result<()> {
     let found = violations_with(list, CheckOptions { callbacks: true });
     let Some(first) = found.first() else { return Ok(()) };
-    Err(Error::List { message: first.to_string() })
+    let instruction = first.index().and_then(|index| list.instructions.get(index));
+    let origin = instruction.map_or(&Origin::Unknown, |instruction| &instruction.origin);
+    Err(Error::List { message: first.to_string() }.at(origin))
 }
 
 impl Recorded {
@@ -86,7 +89,16 @@ impl Recorded {
     ///
     /// # Errors
     /// A pass fails its proof, which is a defect of the library.
+    #[track_caller]
     pub fn optimize(
+        self,
+        passes: &[Pass],
+        after: impl FnMut(Pass, &InstructionList),
+    ) -> Result<Recorded> {
+        at_caller(self.optimized(passes, after))
+    }
+
+    fn optimized(
         self,
         passes: &[Pass],
         mut after: impl FnMut(Pass, &InstructionList),
@@ -134,6 +146,7 @@ impl Recorded {
     ///
     /// # Errors
     /// As [`Recorded::optimize`] and [`Recorded::compile_as_is`].
+    #[track_caller]
     pub fn compile(self) -> Result<Executable> {
         self.optimize(USUAL_PASSES, |_, _| ())?.compile_as_is()
     }
@@ -152,12 +165,13 @@ impl Recorded {
     ///
     /// # Errors
     /// An instruction cannot stand in an executable, with its place.
+    #[track_caller]
     pub fn compile_as_is(self) -> Result<Executable> {
         let Recorded { machine, list, signature, is_proven } = self;
         if !is_proven {
-            prove(&list)?;
+            at_caller(prove(&list))?;
         }
-        machine.compile_sound(list, signature)
+        at_caller(machine.compile_sound(list, signature))
     }
 }
 

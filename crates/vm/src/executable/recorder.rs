@@ -15,7 +15,7 @@ use millstream_types::{
 
 use crate::api::handle::Tensor;
 use crate::api::machine::Machine;
-use crate::emission::origin;
+use crate::emission::origin::{self, at_caller};
 use crate::host::{Blob, SharedCallback};
 use crate::lowering;
 use crate::tensor::generator::Generator;
@@ -72,6 +72,8 @@ pub struct Recorder {
     pub(super) executables: u32,
     pub(super) device: DeviceId,
     pub(super) gradients: RecordedGradients,
+    /// The numbers of the outputs that are gradients.
+    kept: Vec<usize>,
     /// The generators that the list draws from, by number.
     pub(super) generators: Vec<Generator>,
     /// The first mistake of a function that is being recorded.
@@ -95,6 +97,7 @@ impl Machine {
     ///
     /// # Errors
     /// That of `record`; a name is declared twice; a critical section is left open.
+    #[track_caller]
     pub fn record(&self, record: impl FnOnce(&mut Recorder) -> Result<()>) -> Result<Recorded> {
         let mut recorder = self.recorder();
         record(&mut recorder)?;
@@ -128,6 +131,7 @@ impl Machine {
             executables: 0,
             device: self.shared.default_device.clone(),
             gradients: RecordedGradients::default(),
+            kept: Vec::new(),
             generators: Vec::new(),
             mistake: None,
         }
@@ -154,8 +158,9 @@ impl Recorder {
     ///
     /// # Errors
     /// There is no such device, or no policy serves the stream.
+    #[track_caller]
     pub fn stream(&mut self, key: &StreamKey) -> Result<StreamId> {
-        self.builder.stream(key)
+        at_caller(self.builder.stream(key))
     }
 
     /// Returns a stream as [`Recorder::stream`] does, in-order or a pool.
@@ -174,8 +179,9 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recorder::stream`], or the list has it in another mode.
+    #[track_caller]
     pub fn stream_with_mode(&mut self, key: &StreamKey, mode: StreamMode) -> Result<StreamId> {
-        self.builder.stream_with_mode(key, mode)
+        at_caller(self.builder.stream_with_mode(key, mode))
     }
 
     /// Returns the stream of a call that names none: compute stream 0 of the machine's default
@@ -206,6 +212,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recorder::input_on`].
+    #[track_caller]
     pub fn input(&mut self, name: &str, spec: TensorSpec) -> Result<RecordedTensor> {
         let device = self.device.clone();
         self.input_on(name, spec, &device)
@@ -224,6 +231,7 @@ impl Recorder {
     ///
     /// # Errors
     /// There is another formal of this name, or no such device.
+    #[track_caller]
     pub fn input_on(
         &mut self,
         name: &str,
@@ -249,6 +257,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recorder::input_on`], or the storage is too small for the layout.
+    #[track_caller]
     pub fn input_in(
         &mut self,
         name: &str,
@@ -256,9 +265,9 @@ impl Recorder {
         bytes: u64,
         device: &DeviceId,
     ) -> Result<RecordedTensor> {
-        self.machine.policies().devices().probe(device)?;
+        at_caller(self.machine.policies().devices().probe(device))?;
         let declared = Declared { kind: FormalKind::Input, bound: None };
-        self.formal(name, spec, bytes, device, declared)
+        at_caller(self.formal(name, spec, bytes, device, declared))
     }
 
     /// Brings a tensor of the machine into the list: all launches use it. The tensor lives as long
@@ -279,18 +288,19 @@ impl Recorder {
     ///
     /// # Errors
     /// It is another machine's, or it was released.
+    #[track_caller]
     pub fn bind(&mut self, tensor: &Tensor) -> Result<RecordedTensor> {
         let known = self.bound.iter().find(|(t, _)| t.tensor_ref() == tensor.tensor_ref());
         if let Some((_, known)) = known {
             return Ok(*known);
         }
-        let made = self.machine.owns(tensor)?;
-        let emission = self.machine.shared.lock()?;
+        let made = at_caller(self.machine.owns(tensor))?;
+        let emission = at_caller(self.machine.shared.lock())?;
         // As formals of their own, tensors of one storage would be ordered as if they were apart.
         let storage = |tensor: TensorRef| emission.router.slot(tensor.id).map(|s| s.storage);
         let beside = self.bound.iter().find(|(t, _)| storage(t.tensor_ref()) == storage(made));
         let beside = beside.map(|(_, inner)| *inner);
-        let bytes = emission.builder.storage_bytes(made)?;
+        let bytes = at_caller(emission.builder.storage_bytes(made))?;
         drop(emission);
         if let Some(beside) = beside {
             let inner = self.view(&beside, tensor.spec().clone())?;
@@ -300,7 +310,8 @@ impl Recorder {
         let name = format!("bound {}", self.bound.len());
         let declared = Declared { kind: FormalKind::Bound, bound: Some(tensor.clone()) };
         let spec = tensor.spec().clone();
-        let inner = self.formal(&name, spec, bytes, &tensor.device().clone(), declared)?;
+        let device = tensor.device().clone();
+        let inner = at_caller(self.formal(&name, spec, bytes, &device, declared))?;
         self.bound.push((tensor.clone(), inner));
         Ok(inner)
     }
@@ -363,7 +374,20 @@ impl Recorder {
     ///
     /// # Errors
     /// There is another output of this name, or the tensor was released.
+    #[track_caller]
     pub fn output(&mut self, name: &str, tensor: &RecordedTensor) -> Result<()> {
+        at_caller(self.declare_output(name, tensor))
+    }
+
+    /// Names a gradient as an output: later launches write its tensor again, where nobody else has
+    /// it. Returns its number.
+    pub(crate) fn gradient(&mut self, name: &str, tensor: &RecordedTensor) -> Result<usize> {
+        self.declare_output(name, tensor)?;
+        self.kept.push(self.outputs.len() - 1);
+        Ok(self.outputs.len() - 1)
+    }
+
+    fn declare_output(&mut self, name: &str, tensor: &RecordedTensor) -> Result<()> {
         self.builder.spec(tensor.0)?;
         if self.outputs.iter().any(|(other, _)| other == name) {
             return Err(invalid("list", format!("the output {name:?} is declared twice")));
@@ -580,7 +604,7 @@ impl Recorder {
     #[track_caller]
     pub fn barrier(&mut self, global: bool) -> Result<()> {
         let origin = origin::caller();
-        let stream = self.host_stream(StreamType::BARRIER)?;
+        let stream = self.host_stream(StreamType::BARRIER).map_err(|e| e.at(&origin))?;
         let Self { builder, sink, .. } = self;
         builder.barrier(sink, stream, global, &origin).map(drop).map_err(|e| e.at(&origin))
     }
@@ -605,7 +629,8 @@ impl Recorder {
     #[track_caller]
     pub fn begin_section(&mut self, tensors: &[RecordedTensor]) -> Result<()> {
         let origin = origin::caller();
-        let stream = self.host_stream(StreamType::CRITICAL_SECTION)?;
+        let stream = self.host_stream(StreamType::CRITICAL_SECTION);
+        let stream = stream.map_err(|e| e.at(&origin))?;
         let refs: Vec<TensorRef> = tensors.iter().map(|t| t.0).collect();
         let outer = self.sections.last().copied();
         let Self { builder, sink, .. } = self;
@@ -726,8 +751,9 @@ impl Recorder {
     ///
     /// # Errors
     /// It was released.
+    #[track_caller]
     pub fn spec(&self, tensor: &RecordedTensor) -> Result<&TensorSpec> {
-        self.builder.spec(tensor.0)
+        at_caller(self.builder.spec(tensor.0))
     }
 
     /// Returns the device whose memory holds a tensor.
@@ -744,8 +770,9 @@ impl Recorder {
     ///
     /// # Errors
     /// It was released.
+    #[track_caller]
     pub fn device(&self, tensor: &RecordedTensor) -> Result<&DeviceId> {
-        self.builder.device(tensor.0)
+        at_caller(self.builder.device(tensor.0))
     }
 
     /// Ends the recording.
@@ -764,9 +791,15 @@ impl Recorder {
     ///
     /// # Errors
     /// A critical section is open, or an output was released.
-    pub fn finish(mut self) -> Result<Recorded> {
+    #[track_caller]
+    pub fn finish(self) -> Result<Recorded> {
+        at_caller(self.finished())
+    }
+
+    fn finished(mut self) -> Result<Recorded> {
         let gradients = self.finish_gradients()?;
-        let Recorder { machine, builder, sink, formals, outputs, callbacks, generators, .. } = self;
+        let Recorder { machine, builder, sink, formals, outputs, callbacks, .. } = self;
+        let Recorder { kept, generators, .. } = self;
         builder.all_sections_ended()?;
         let mut named = Vec::with_capacity(outputs.len());
         for (name, tensor) in outputs {
@@ -781,7 +814,7 @@ impl Recorder {
         let outputs = outputs_of(&mut list, named)?;
         kinds.resize(list.externals.len(), FormalKind::Output);
         bound.resize(list.externals.len(), None);
-        let signature = Signature { kinds, bound, outputs, callbacks, gradients, generators };
+        let signature = Signature { kinds, bound, outputs, callbacks, gradients, kept, generators };
         Ok(Recorded { machine, list, signature, is_proven: false })
     }
 }

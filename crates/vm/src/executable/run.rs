@@ -1,6 +1,5 @@
 //! One launch of an executable, as the workers of its tapes share it.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
@@ -15,7 +14,7 @@ use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::tables::Tables;
 
 use super::graph::{Decision, GraphRun, InstanceGraph, InstanceGraphs, Stage};
-use super::tape::{Address, PackedAddress, Program, StepOperand};
+use super::tape::{Address, PackedAddress, Program, StepCall, StepOperand};
 
 /// The stream that runs a tape of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +85,8 @@ pub(crate) struct Run {
     pub(crate) numbers: SmallVec<[u64; 2]>,
     /// The scalars of the list, by number.
     pub(crate) scalars: SmallVec<[i64; 4]>,
+    /// The arguments of the calls that use scalars, with the numbers of this launch.
+    given: Box<[Attrs]>,
     /// Whether calls have to look for poison or cancellation. Relaxed: who reads poisoned data
     /// comes after a published point of the step that poisoned it, which orders this too.
     careful: AtomicBool,
@@ -136,6 +137,7 @@ impl Run {
             results: program.reads.iter().map(|_| Mutex::new(None)).collect(),
             graph_runs: program.graphs.iter().map(|_| Mutex::default()).collect(),
             graphs,
+            given: program.given.iter().map(|attrs| (**attrs).clone()).collect(),
             program,
             at: Point { stream: StreamId(0), seq: 0 },
             origin: Origin::Unknown,
@@ -181,18 +183,17 @@ impl Run {
     /// Sets the scalars of a launch that nobody uses yet.
     pub(crate) fn set_scalars(&mut self, scalars: &[i64]) {
         replace(&mut self.scalars, scalars.iter().copied());
+        for (own, declared) in self.given.iter_mut().zip(&self.program.given) {
+            own.set_scalars(declared, |ScalarUse { scalar, plus }| {
+                // The list was checked to declare them.
+                scalars.get(scalar.index()).copied().unwrap_or(0).wrapping_add(plus)
+            });
+        }
     }
 
-    /// Returns the arguments of a call in this launch: numbers, in place of the list's scalars.
-    pub(crate) fn attrs<'a>(&self, attrs: &'a Attrs) -> Cow<'a, Attrs> {
-        if attrs.scalars().next().is_none() {
-            return Cow::Borrowed(attrs);
-        }
-        Cow::Owned(attrs.with_scalars(|ScalarUse { scalar, plus }| {
-            // The list was checked to declare them.
-            let given = self.scalars.get(scalar.index()).copied().unwrap_or(0);
-            given.wrapping_add(plus).into()
-        }))
+    /// Returns the arguments of a call in this launch, if the launch gives some of them.
+    pub(crate) fn given(&self, call: &StepCall) -> Option<&Attrs> {
+        self.given.get(call.given? as usize)
     }
 
     /// Returns the point at which a tape has made so many steps.

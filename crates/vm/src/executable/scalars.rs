@@ -18,19 +18,14 @@ use crate::tensor::seed::{Draw, Seed};
 use super::ExecutableInner;
 use super::recorder::Recorder;
 
-/// A launch's values for the scalars of its list.
-pub(super) struct GivenScalars {
-    /// By number.
-    pub(super) values: SmallVec<[i64; 4]>,
-    /// By name, for the instruction.
-    pub(super) attrs: Option<Arc<Attrs>>,
-}
+/// A launch's values for the scalars of its list, by number.
+pub(super) type GivenScalars = SmallVec<[i64; 4]>;
 
 impl ExecutableInner {
     /// Takes the numbers of a launch from the generators.
     pub(super) fn draw(&self) -> GivenScalars {
         let list = &self.program.list;
-        let mut values: SmallVec<[i64; 4]> = list.scalars.iter().map(|s| s.value).collect();
+        let mut values: GivenScalars = list.scalars.iter().map(|s| s.value).collect();
         for (declared, generator) in list.generators.iter().zip(&self.generators) {
             let GeneratorState { seed, offset } = generator.reserve(declared.draws);
             for (scalar, value) in [(declared.seed, seed), (declared.offset, offset)] {
@@ -39,8 +34,12 @@ impl ExecutableInner {
                 }
             }
         }
-        let attrs = list.given_scalars(|k, _| values[k].into()).map(Arc::new);
-        GivenScalars { values, attrs }
+        values
+    }
+
+    /// Returns the numbers of a launch by name, as its instruction states them.
+    pub(super) fn named(&self, scalars: &[i64]) -> Option<Arc<Attrs>> {
+        self.program.list.given_scalars(|k, _| scalars[k].into()).map(Arc::new)
     }
 }
 

@@ -94,19 +94,14 @@ pub(crate) struct StepCall {
     pub(crate) op: Option<OpId>,
     pub(crate) operands: SmallVec<[StepOperand; 3]>,
     pub(crate) attrs: Option<Arc<Attrs>>,
+    /// Their position in [`Program::given`], if each launch gives some of them.
+    pub(crate) given: Option<u32>,
     /// The scratch memory and its size in bytes.
     pub(crate) workspace: Option<(Address, u64)>,
     pub(crate) origin: Origin,
     /// For a collective its channel, by position in [`Program::channels`], and its number among the
     /// channel's calls of a launch.
     pub(crate) number: Option<(u16, u64)>,
-}
-
-impl StepCall {
-    /// Returns whether each launch gives some of the arguments.
-    pub(crate) fn has_scalars(&self) -> bool {
-        self.attrs.as_deref().is_some_and(|attrs| attrs.scalars().next().is_some())
-    }
 }
 
 /// The steps of one stream of one worker.
@@ -180,6 +175,8 @@ pub(crate) struct Program {
     pub(crate) callbacks: Vec<SharedCallback>,
     /// The channels of the collectives, each with the number of its calls.
     pub(crate) channels: Vec<(Channel, u64)>,
+    /// The arguments of the calls to which each launch gives some.
+    pub(crate) given: Vec<Arc<Attrs>>,
 }
 
 #[cfg(test)]

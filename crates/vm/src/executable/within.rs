@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use millstream_instructions::{Body, TensorRef};
 use millstream_types::{Error, ListId, Origin, Result, StreamId, StreamType};
 
-use crate::emission::origin;
+use crate::emission::origin::{self, with_origin};
 
 use super::offline::OfflineLaunch;
 use super::recorder::{RecordedTensor, Recorder};
@@ -216,7 +216,7 @@ impl<'a> RecordedLaunch<'a> {
     /// tensor was released or is held; the stream runs no launches.
     pub fn run(self) -> Result<Vec<RecordedTensor>> {
         let origin = self.origin.clone();
-        self.recorded().map_err(|e| e.at(&origin))
+        with_origin(&origin, || self.recorded()).map_err(|e| e.at(&origin))
     }
 
     fn recorded(self) -> Result<Vec<RecordedTensor>> {

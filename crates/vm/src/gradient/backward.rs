@@ -3,6 +3,7 @@
 //! Long because its items have examples.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use millstream_types::{Attrs, Error, Layout, Origin, Result};
 
@@ -10,6 +11,7 @@ use crate::api::handle::Tensor;
 use crate::emission::origin::{self, with_origin};
 
 use super::derivatives::{Derivative, Formulas, complex, conj};
+use super::leaf::Leaf;
 use super::node::{Node, Source, Value};
 use super::tape::{Tape, no_grad, with_grad};
 
@@ -26,6 +28,7 @@ struct Pass<'a> {
     is_noted: bool,
     /// Whether what was kept stays, for another pass.
     is_kept: bool,
+    origin: &'a Origin,
 }
 
 fn invalid(message: String) -> Error {
@@ -54,7 +57,8 @@ impl Tape {
     pub fn backward(&self, loss: &Tensor) -> Result<()> {
         let origin = origin::caller();
         let seed = seed(loss).map_err(|e| e.at(&origin))?;
-        let pass = Pass { from: &[(loss, seed)], to: None, is_noted: false, is_kept: false };
+        let from = &[(loss, seed)];
+        let pass = Pass { from, to: None, is_noted: false, is_kept: false, origin: &origin };
         self.run(&pass).map(drop).map_err(|e| e.at(&origin))
     }
 
@@ -80,7 +84,7 @@ impl Tape {
         let origin = origin::caller();
         let from: Vec<(&Tensor, Tensor)> =
             results.iter().map(|(result, gradient)| (*result, (*gradient).clone())).collect();
-        let pass = Pass { from: &from, to: None, is_noted: false, is_kept: keep };
+        let pass = Pass { from: &from, to: None, is_noted: false, is_kept: keep, origin: &origin };
         self.run(&pass).map(drop).map_err(|e| e.at(&origin))
     }
 
@@ -110,7 +114,8 @@ impl Tape {
     pub fn gradients(&self, of: &Tensor, to: &[&Tensor]) -> Result<Vec<Option<Tensor>>> {
         let origin = origin::caller();
         let seed = seed(of).map_err(|e| e.at(&origin))?;
-        let pass = Pass { from: &[(of, seed)], to: Some(to), is_noted: true, is_kept: true };
+        let (from, to) = (&[(of, seed)], Some(to));
+        let pass = Pass { from, to, is_noted: true, is_kept: true, origin: &origin };
         self.run(&pass).map_err(|e| e.at(&origin))
     }
 
@@ -198,19 +203,21 @@ impl Tape {
             }
         }
         if pass.to.is_none() {
-            for (leaf, gradient) in leaves {
+            let add_up = |(leaf, gradient): (Arc<Leaf>, Tensor)| {
                 let sum = match leaf.get() {
                     Some(former) => former.add(&gradient)?,
                     None => gradient,
                 };
                 leaf.set(Some(sum));
-            }
+                Ok(())
+            };
+            with_origin(pass.origin, || leaves.into_iter().try_for_each(add_up))?;
         }
         let asked = pass.to.map_or(0, <[_]>::len);
         Ok((0..asked).map(|k| found.get(wanted.get(&k)?).cloned()).collect())
     }
 
-    fn leaf(&self, number: usize) -> Option<std::sync::Arc<super::leaf::Leaf>> {
+    fn leaf(&self, number: usize) -> Option<Arc<Leaf>> {
         match &self.notes.borrow().nodes[number].source {
             Source::Leaf(leaf) => Some(leaf.clone()),
             _ => None,

@@ -8,6 +8,7 @@ use crate::api::handle::Tensor;
 use crate::capture;
 use crate::emission::origin;
 use crate::executable::function;
+use crate::executable::gradients::Use;
 use crate::sync::{Mutex, OnceLock};
 
 /// The place of a tensor's gradient.
@@ -21,23 +22,25 @@ pub(crate) type LeafSlot = OnceLock<Arc<Leaf>>;
 
 impl Leaf {
     /// Returns the gradient as the program reads it.
+    #[track_caller]
     pub(super) fn get(self: &Arc<Leaf>) -> Option<Tensor> {
         if capture::is_active() {
-            capture::read_gradient(self);
+            capture::read_gradient(self, &origin::caller());
         }
         if function::is_running() {
-            function::read_gradient(self);
+            function::use_leaf(self, Use::Read, &origin::caller());
         }
         self.held()
     }
 
     /// Sets the gradient as the program does.
+    #[track_caller]
     pub(super) fn set(self: &Arc<Leaf>, gradient: Option<Tensor>) {
         if capture::is_active() {
-            capture::set_gradient(self);
+            capture::set_gradient(self, &origin::caller());
         }
         if function::is_running() {
-            function::set_gradient(self);
+            function::use_leaf(self, Use::Set, &origin::caller());
         }
         self.hold(gradient);
     }
@@ -45,6 +48,18 @@ impl Leaf {
     /// Returns the gradient.
     pub(crate) fn held(&self) -> Option<Tensor> {
         self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the gradient out of the leaf if it is this one, and nobody else has it but the caller.
+    pub(crate) fn take_from(&self, tensor: &Tensor) -> bool {
+        let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = own.as_ref().is_some_and(|own| own.is_same(tensor));
+        // The caller's, so that the tensor does not end here.
+        let is_taken = is_own && tensor.holders() == Some(2);
+        if is_taken {
+            *own = None;
+        }
+        is_taken
     }
 
     /// Replaces the gradient.
@@ -82,7 +97,7 @@ impl Tensor {
         }
         let leaf = self.leaf_slot().get_or_init(Arc::default);
         if capture::is_active() {
-            capture::note_leaf(&self, leaf);
+            capture::note_leaf(&self, leaf, &origin::caller());
         }
         if function::is_running() {
             function::note_leaf(&self, leaf);
@@ -117,6 +132,7 @@ impl Tensor {
     /// assert_eq!(w.grad().unwrap().to_vec::<f32>()?, [4.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
+    #[track_caller]
     pub fn grad(&self) -> Option<Tensor> {
         self.leaf_slot().get()?.get()
     }
@@ -161,6 +177,7 @@ impl Tensor {
     /// assert!(w.grad().is_none());
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
+    #[track_caller]
     pub fn zero_grad(&self) {
         if let Some(leaf) = self.leaf_slot().get() {
             leaf.set(None);

@@ -14,7 +14,7 @@ use crate::executable::tape::Formal;
 use crate::sync::points::Milestone;
 use crate::worker::Worker;
 use crate::worker::inbox::Message;
-use crate::worker::step_work::{StepWork, kernel_of, no_kernel};
+use crate::worker::step_work::{StepArguments, StepWork, kernel_of, no_kernel};
 use crate::worker::stream::Effect;
 use crate::worker::subject::{StepRef, Subject};
 use crate::worker::work::TokenSource;
@@ -156,8 +156,8 @@ impl Worker {
         }
     }
 
-    /// Launches a graph on the stream at `at`, after a capture if it has none with the addresses
-    /// and the scalars of the launch. The inner error is that of the launch: nothing of it has run.
+    /// Launches a graph on the stream at `at`, after a capture if it has none with the addresses of
+    /// the launch. The inner error is that of the launch: nothing of it has run.
     ///
     /// # Errors
     /// There is no graph, for this reason.
@@ -171,16 +171,14 @@ impl Worker {
         let mut own = run.instance_graph(graph.plan);
         let bases = capture.bases.iter().filter_map(|base| run.bases.get(*base as usize));
         let bases: SmallVec<[Base; 8]> = bases.copied().collect();
-        let scalars = capture.scalars.iter().filter_map(|scalar| run.scalars.get(scalar.index()));
-        let scalars: SmallVec<[i64; 4]> = scalars.copied().collect();
-        if own.stage != Stage::Ready || (&own.bases, &own.scalars) != (&bases, &scalars) {
+        if own.stage != Stage::Ready || own.bases != bases {
             // A capture that fails leaves nothing to launch.
             own.stage = Stage::Warm;
             let captured = self.capture(graph, capture, &mut own)?;
-            own.note_capture(captured, bases, scalars);
+            own.note_capture(captured, bases);
         }
         let Some(made) = &mut own.graph else { anyhow::bail!("the graph is missing") };
-        let launched = self.graphs_of(at)?.launch(&mut **made);
+        let launched = self.graphs_of(at)?.launch(&mut **made, &run.scalars);
         own.launches += u64::from(launched.is_ok());
         Ok(launched)
     }
@@ -220,7 +218,7 @@ impl Worker {
             Some(graph) => graph,
             none => {
                 let device = self.native_stream(first)?.device.clone();
-                none.insert(device.create_graph(capture.positions)?)
+                none.insert(device.create_graph(capture.positions, run.scalars.len())?)
             }
         };
         let made = &mut **made;
@@ -280,7 +278,8 @@ impl Worker {
             anyhow::bail!(no_kernel(tables, call, native));
         };
         let token = TokenSource::new(inbox, step.point());
-        let mut work = StepWork { tables, step, call, kernel: &kernel, token };
+        let arguments = StepArguments::OfGraph(graph.words());
+        let mut work = StepWork { tables, step, call, kernel: &kernel, arguments, token };
         let Some(graphs) = native.stream.graphs() else { anyhow::bail!("no graphs") };
         let captured = graphs.capture(graph, &mut work);
         anyhow::ensure!(!work.token.is_taken(), "a call that completes later cannot be captured");

@@ -42,12 +42,23 @@ impl Operands for StepOperands<'_> {
     }
 }
 
+/// Which numbers a call gets for the scalars of the list.
+#[derive(Clone, Copy)]
+pub(super) enum StepArguments {
+    /// Those of its launch.
+    OfLaunch,
+    /// Those of each launch of the graph that captures the call: the address of its words, if it
+    /// has some.
+    OfGraph(Option<usize>),
+}
+
 /// A call of a tape.
 pub(super) struct StepWork<'a> {
     pub(super) tables: &'a Arc<Tables>,
     pub(super) step: &'a StepRef,
     pub(super) call: &'a StepCall,
     pub(super) kernel: &'a Arc<dyn Kernel>,
+    pub(super) arguments: StepArguments,
     pub(super) token: TokenSource<'a>,
 }
 
@@ -56,12 +67,17 @@ fn run_step(
     run: &Run,
     call: &StepCall,
     kernel: &dyn Kernel,
+    arguments: StepArguments,
     token: Option<&TokenSource<'_>>,
     native: &dyn Any,
 ) -> WorkResult {
     cancel::check(run.cancel_scope.as_ref())?;
     let operands = StepOperands { run, call };
-    let attrs = &*run.attrs(call.attrs.as_deref().unwrap_or(&NO_ATTRS));
+    let declared = || call.attrs.as_deref().unwrap_or(&NO_ATTRS);
+    let (attrs, words) = match arguments {
+        StepArguments::OfLaunch => (run.given(call).unwrap_or_else(declared), None),
+        StepArguments::OfGraph(words) => (declared(), words),
+    };
     let workspace = match call.workspace {
         Some((address, bytes)) => (run.resolve(address), bytes as usize),
         None => (std::ptr::null_mut(), 0),
@@ -74,6 +90,10 @@ fn run_step(
         Some(token) => ctx.with_deferred_completion(token),
         None => ctx,
     };
+    let ctx = match words {
+        Some(words) => ctx.with_graph_words(words),
+        None => ctx,
+    };
     let Some(number) = ranks::number_of_step(run, call) else { return kernel.run(&ctx) };
     let ranks = ranks::rank_context(tables, number, &call.origin);
     kernel.run(&ctx.with_ranks(&ranks))
@@ -81,8 +101,8 @@ fn run_step(
 
 impl Work for StepWork<'_> {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let StepWork { tables, step, call, kernel, token } = self;
-        run_step(tables, &step.run, call, &***kernel, Some(token), native)
+        let StepWork { tables, step, call, kernel, arguments, token } = self;
+        run_step(tables, &step.run, call, &***kernel, *arguments, Some(token), native)
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
@@ -106,7 +126,7 @@ impl Work for DetachedStep {
         let DetachedStep { tables, step, kernel } = self;
         let Some(call) = step.call() else { return Ok(()) };
         crate::emission::reentrancy::enter(tables.machine, || {
-            run_step(tables, &step.run, call, &**kernel, None, native)
+            run_step(tables, &step.run, call, &**kernel, StepArguments::OfLaunch, None, native)
         })
     }
 

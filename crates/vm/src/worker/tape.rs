@@ -21,7 +21,7 @@ use crate::tables::Tables;
 use crate::worker::Worker;
 use crate::worker::graph::Part;
 use crate::worker::inbox::{Inbox, Message};
-use crate::worker::step_work::{StepWork, kernel_of, no_kernel};
+use crate::worker::step_work::{StepArguments, StepWork, kernel_of, no_kernel};
 use crate::worker::stream::{ExternalCompletion, NativeStream};
 use crate::worker::subject::{EventPlace, StepRef, Subject};
 use crate::worker::task::Task;
@@ -250,7 +250,9 @@ impl Worker {
             (Ok(()), Some(native)) => match kernel_of(native, call) {
                 Some(kernel) => {
                     let token = TokenSource::new(inbox, step.point());
-                    let mut work = StepWork { tables, step, call, kernel: &kernel, token };
+                    let arguments = StepArguments::OfLaunch;
+                    let mut work =
+                        StepWork { tables, step, call, kernel: &kernel, arguments, token };
                     let submitted = match on_worker {
                         true => {
                             let native = native.stream.native();
@@ -386,7 +388,8 @@ impl Direct<'_> {
         };
         let step = subject();
         let token = TokenSource::new(self.inbox, step.point());
-        let mut work = StepWork { tables, step: &step, call, kernel: &kernel, token };
+        let arguments = StepArguments::OfLaunch;
+        let mut work = StepWork { tables, step: &step, call, kernel: &kernel, arguments, token };
         let result = run_catching_panic(&mut work, self.any);
         if work.token.is_taken() {
             self.next += 1;

@@ -137,6 +137,13 @@ impl Tensor {
         Arc::as_ptr(&self.0).addr()
     }
 
+    /// Returns how many handles there are of the tensor; none if it may be known otherwise: a
+    /// [`WeakTensor`] exists, or it is one with a gradient.
+    pub(crate) fn holders(&self) -> Option<usize> {
+        let is_known = Arc::weak_count(&self.0) > 0 || self.0.leaf.get().is_some();
+        (!is_known).then(|| Arc::strong_count(&self.0))
+    }
+
     pub(crate) fn weak(&self) -> WeakTensor {
         Arc::<TensorInner>::downgrade(&self.0)
     }
@@ -146,6 +153,11 @@ impl Tensor {
         let tensor = self.resolved().ok()?;
         let emission = self.0.made_on.machine.shared.lock().ok()?;
         emission.builder.storage_number(tensor).ok()
+    }
+
+    /// Returns the place that made the tensor.
+    pub(crate) fn made_at(&self) -> &Origin {
+        &self.0.origin
     }
 
     pub(crate) fn made_on(&self) -> &Stream {

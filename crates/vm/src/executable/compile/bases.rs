@@ -50,6 +50,7 @@ impl Compiler<'_> {
             events: self.next_event,
             reads: self.reads,
             channels: self.channels,
+            given: self.given,
         }
     }
 }

@@ -127,6 +127,7 @@ impl Draft {
             op: None,
             operands: SmallVec::new(),
             attrs: None,
+            given: None,
             workspace: None,
             origin: origin.clone(),
             number: None,

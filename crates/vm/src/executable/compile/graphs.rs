@@ -53,7 +53,7 @@ fn capture(tapes: &[Tape], group: &Group, groups: &[&Group]) -> Result<CapturePl
     let steps_of = |tape: u16| &tapes[usize::from(tape)].steps;
     let mut before = BTreeSet::new();
     let mut positions = BTreeMap::new();
-    let (mut bases, mut scalars, mut calls) = (BTreeSet::new(), BTreeSet::new(), 0);
+    let (mut bases, mut calls) = (BTreeSet::new(), 0);
     for &tape in group {
         let mut has_called = false;
         for (step, action) in steps_of(tape).iter().enumerate() {
@@ -64,8 +64,6 @@ fn capture(tapes: &[Tape], group: &Group, groups: &[&Group]) -> Result<CapturePl
                     let call = &tapes[usize::from(tape)].calls[*call as usize];
                     bases.extend(call.operands.iter().map(|operand| operand.address.base));
                     bases.extend(call.workspace.map(|(address, _)| address.base));
-                    let attrs = call.attrs.iter().flat_map(|attrs| attrs.scalars());
-                    scalars.extend(attrs.map(|used| used.scalar));
                 }
                 Action::Record { .. } => {}
                 Action::Wait { .. } | Action::WaitOnDevice { .. } => {
@@ -101,8 +99,7 @@ fn capture(tapes: &[Tape], group: &Group, groups: &[&Group]) -> Result<CapturePl
     let steps = order(tapes, group, &positions)?;
     let positions = positions.len() + group.len();
     let (before, bases) = (before.into_iter().collect(), bases.into_iter().collect());
-    let scalars = scalars.into_iter().collect();
-    Ok(CapturePlan { before, steps, positions, bases, scalars })
+    Ok(CapturePlan { before, steps, positions, bases })
 }
 
 /// Returns whether a step of a tape outside comes after a step of the group. If another group may

@@ -32,6 +32,7 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
         op: None,
         operands: SmallVec::from_iter([operand]),
         attrs: None,
+        given: None,
         workspace: None,
         origin: Origin::Unknown,
         number: None,

@@ -65,6 +65,7 @@ pub(crate) struct Compiled {
     pub(crate) events: u16,
     pub(crate) reads: Vec<ReadId>,
     pub(crate) channels: Vec<(Channel, u64)>,
+    pub(crate) given: Vec<Arc<Attrs>>,
 }
 
 /// Compiles a checked list. `formals` are its externals in order; their accesses and extents are
@@ -114,6 +115,8 @@ struct Compiler<'a> {
     reads: Vec<ReadId>,
     /// The channels of the collectives, each with the number of its calls so far.
     channels: Vec<(Channel, u64)>,
+    /// The arguments of the calls to which each launch gives some.
+    given: Vec<Arc<Attrs>>,
     /// The index of the instruction that is compiled, in the outermost list.
     source: u32,
 }
@@ -138,6 +141,7 @@ impl<'a> Compiler<'a> {
             next_event: 0,
             reads: Vec::new(),
             channels: Vec::new(),
+            given: Vec::new(),
             source: 0,
         }
     }
@@ -251,14 +255,17 @@ impl<'a> Compiler<'a> {
                 let workspace = workspace.as_deref().map(|p| Ok((scope.place(p)?, p.size)));
                 let op = self.tables.ops.id(scope.list.ops.name(*op))?;
                 let operands = self.operands(scope, operands)?;
+                let number = self.number(op, attrs.as_deref())?;
+                let attrs = attrs.as_ref().map(|attrs| scope.attrs(attrs));
                 let call = StepCall {
                     kind: body.kind().name(),
                     op: Some(op),
                     operands,
-                    attrs: attrs.as_ref().map(|attrs| scope.attrs(attrs)),
+                    given: self.given(attrs.as_ref()),
+                    attrs,
                     workspace: workspace.transpose()?,
                     origin: origin.clone(),
-                    number: self.number(op, attrs.as_deref())?,
+                    number,
                 };
                 let at = scope.point(*at);
                 let tape = self.ready(at.stream)?;
@@ -374,6 +381,7 @@ impl<'a> Compiler<'a> {
             op: None,
             operands: self.operands(scope, operands)?,
             attrs: None,
+            given: None,
             workspace: None,
             origin: origin.clone(),
             number: None,
@@ -384,7 +392,7 @@ impl<'a> Compiler<'a> {
     fn prepare(&self, tape: u16, call: &StepCall) -> Option<Arc<dyn PreparedKernel>> {
         let draft = &self.tapes[usize::from(tape)];
         // A prepared kernel holds its arguments, so they are the same in all launches.
-        if draft.is_asynchronous || call.operands.len() > MAX_OPERANDS || call.has_scalars() {
+        if draft.is_asynchronous || call.operands.len() > MAX_OPERANDS || call.given.is_some() {
             return None;
         }
         let device = self.tables.policies.devices().device(&draft.tape.key.device).ok()?;

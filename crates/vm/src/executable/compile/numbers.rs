@@ -1,4 +1,6 @@
-//! The numbers of a list's collectives within a launch.
+//! The numbers of a launch: those of a list's collectives, and those that are arguments of calls.
+
+use std::sync::Arc;
 
 use millstream_ops::collective::Channel;
 use millstream_types::{Attrs, OpId, Result};
@@ -6,6 +8,13 @@ use millstream_types::{Attrs, OpId, Result};
 use super::{Compiler, too_many};
 
 impl Compiler<'_> {
+    /// Notes the arguments of a call if each launch gives some. Returns their position.
+    pub(super) fn given(&mut self, attrs: Option<&Arc<Attrs>>) -> Option<u32> {
+        let attrs = attrs.filter(|attrs| attrs.scalars().next().is_some())?;
+        self.given.push(attrs.clone());
+        Some(self.given.len() as u32 - 1)
+    }
+
     /// Numbers a collective among the calls of its channel, in the order of the list.
     pub(super) fn number(&mut self, op: OpId, attrs: Option<&Attrs>) -> Result<Option<(u16, u64)>> {
         let name = self.tables.ops.get(op).map_or("", |op| op.name());

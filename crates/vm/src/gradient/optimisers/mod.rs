@@ -20,6 +20,7 @@ mod state;
 use millstream_types::Result;
 
 use crate::api::handle::Tensor;
+use crate::emission::origin::{self, with_origin};
 use crate::tensor::options;
 
 use super::tape::no_grad;
@@ -101,6 +102,12 @@ fn scaled(alpha: f64) -> options::Add {
     options::Add::default().alpha(alpha)
 }
 
+/// Makes a step without a gradient, whose calls come from the place of the caller.
+#[track_caller]
+fn step(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    with_origin(&origin::caller(), || no_grad(work))
+}
+
 /// Makes a step of stochastic gradient descent, with momentum if set.
 ///
 /// ```
@@ -121,7 +128,7 @@ fn scaled(alpha: f64) -> options::Add {
 #[track_caller]
 pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<()> {
     state.reserve(parameters.len());
-    no_grad(|| {
+    step(|| {
         for (k, &parameter) in parameters.iter().enumerate() {
             let Some(mut step) = parameter.grad() else { continue };
             if settings.weight_decay != 0.0 {
@@ -201,7 +208,7 @@ fn adaptive(
 ) -> Result<()> {
     state.reserve(parameters.len());
     let Adam { lr, betas: (beta1, beta2), eps, weight_decay } = settings;
-    no_grad(|| {
+    step(|| {
         state.count_step(parameters)?;
         let mut of_devices: Vec<Factors> = Vec::new();
         for (k, &parameter) in parameters.iter().enumerate() {

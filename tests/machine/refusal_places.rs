@@ -1,0 +1,570 @@
+//! Every refusal of captures, recordings and launches names the place of the call that it refuses:
+//! not that of the traced function, and no place within the library.
+//!
+//! Long because each refusal has its case here. The sources are searched for others.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use millstream::instructions::builder::OfflineSink;
+use millstream::instructions::text::{parse_list, print_list};
+use millstream::instructions::{Builder, BuilderConfig};
+use millstream::stream_policy::Catalog;
+use millstream::types::{ListId, ReadId};
+use millstream::vm::{OfflineLaunch, OfflineLaunches};
+use millstream::*;
+use millstream_testing::machine::*;
+use millstream_verify::{CheckOptions, check_with};
+
+const FILE: &str = "refusal_places.rs";
+
+thread_local! {
+    /// The line of the call that is to be refused.
+    static LINE: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Makes a call that is to be refused, and notes its line.
+macro_rules! here {
+    ($call:expr) => {{
+        LINE.set(line!());
+        $call
+    }};
+}
+
+/// The errors so far.
+#[derive(Default)]
+struct Refused(String);
+
+impl Refused {
+    /// Checks that a result is an error with this text, at the line that was noted last.
+    #[track_caller]
+    fn is<T>(&mut self, text: &str, result: Result<T>) {
+        let Err(error) = result else { panic!("{text}: accepted") };
+        let error = error.to_string();
+        assert!(error.contains(text), "{text}: {error}");
+        let place = format!("{FILE}:{}", LINE.get());
+        assert!(error.contains(&place), "expected {place}: {error}");
+        self.0 += &error;
+        self.0.push('\n');
+    }
+
+    /// Checks that a strict function is refused.
+    #[track_caller]
+    fn strict(
+        &mut self,
+        text: &str,
+        x: &Tensor,
+        function: impl Fn(&Tensor) -> Result<Vec<Tensor>> + Send + Sync + 'static,
+    ) {
+        let f = x.machine().traced(move |inputs, _| function(&inputs[0])).strict();
+        self.is(text, f.call(&[x]).run());
+    }
+
+    /// Checks that a function of a recording is refused.
+    #[track_caller]
+    fn function(&mut self, text: &str, m: &Machine, function: impl Fn(&Tensor) -> Result<()>) {
+        let recorded = m.record(|r| {
+            let x = r.input("x", f32_spec(&[2]))?;
+            r.function(&[x], |inputs| function(&inputs[0]).map(|()| Vec::new())).map(drop)
+        });
+        self.is(text, recorded);
+    }
+}
+
+fn two(m: &Machine) -> Tensor {
+    Tensor::from_slice(&[1.0f32, -2.0], 2, m).unwrap()
+}
+
+fn released(m: &Machine) -> Tensor {
+    let x = two(m);
+    x.release().unwrap();
+    x
+}
+
+/// Compiles y = relu(x).
+fn relu(m: &Machine) -> Executable {
+    let recorded = m.record(|r| {
+        let x = r.input("x", f32_spec(&[2]))?;
+        let y = r.call("relu", &[x]).run()?;
+        r.output("y", &y[0])
+    });
+    recorded.unwrap().compile().unwrap()
+}
+
+/// Compiles the backward pass of a parameter.
+fn backward(m: &Machine, w: &Tensor) -> Executable {
+    let recorded = m.record(|r| {
+        let x = r.input("x", f32_spec(&[2]))?;
+        let pass = |inputs: &[Tensor]| {
+            let tape = m.tape();
+            tape.backward(&(w * &inputs[0])?.sum(..)?).map(|()| Vec::new())
+        };
+        r.function(&[x], pass).map(drop)
+    });
+    recorded.unwrap().compile().unwrap()
+}
+
+fn recordings(refused: &mut Refused) {
+    let (m, other) = (inline(), inline());
+    let (foreign, nowhere) = (two(&other), DeviceId::sim(99));
+    let mut r = m.recorder();
+    let elsewhere = StreamKey::compute(nowhere.clone(), 0);
+    refused.is("sim:99", here!(r.stream(&elsewhere)));
+    let key = StreamKey::compute(CPU, 0);
+    let s = r.stream(&key).unwrap();
+    refused.is("in-order", here!(r.stream_with_mode(&key, StreamMode::Pool)));
+    let x = r.input("x", f32_spec(&[2])).unwrap();
+    refused.is("the formal \"x\" is declared twice", here!(r.input("x", f32_spec(&[2]))));
+    refused.is("sim:99", here!(r.input_on("z", f32_spec(&[2]), &nowhere)));
+    refused.is("bytes", here!(r.input_in("z", f32_spec(&[2]), 4, &CPU)));
+    refused.is("another machine", here!(r.bind(&foreign)));
+    let gone = released(&m);
+    refused.is("release", here!(r.bind(&gone)));
+    let y = r.call("relu", &[x]).run().unwrap()[0];
+    r.output("y", &y).unwrap();
+    refused.is("the output \"y\" is declared twice", here!(r.output("y", &y)));
+    refused.is("a list cannot release a formal", here!(r.release(x)));
+    refused.is("it is the output \"y\"", here!(r.release(y)));
+    refused.is("relu", here!(r.call("relu", &[]).run()));
+    refused.is("unknown op", here!(r.call("rely", &[x]).run()));
+    refused.is("known only by running it", here!(r.call("nonzero", &[x]).run()));
+    refused.is("reaches", here!(r.view(&x, f32_spec(&[3]))));
+    let z = r.call("neg", &[x]).run().unwrap()[0];
+    r.release(z).unwrap();
+    refused.is("release", here!(r.release(z)));
+    refused.is("release", here!(r.output("z", &z)));
+    refused.is("release", here!(r.touch(&[z], s)));
+    refused.is("release", here!(r.read(&z, s)));
+    refused.is("release", here!(r.access(&z, Access::Read, s, |_| Ok(()))));
+    refused.is("release", here!(r.begin_section(&[z])));
+    refused.is("release", here!(r.spec(&z).cloned()));
+    refused.is("release", here!(r.device(&z).cloned()));
+    refused.is("none is open", here!(r.end_section()));
+    here!(r.begin_section(&[x]).unwrap());
+    refused.is("never ended", r.finish());
+
+    refused.is(
+        "twice",
+        m.record(|r| {
+            r.input("x", f32_spec(&[2]))?;
+            here!(r.input("x", f32_spec(&[2]))).map(drop)
+        }),
+    );
+    let w = two(&m).with_grad().unwrap();
+    let named = |r: &mut Recorder| {
+        let x = r.input("x", f32_spec(&[2]))?;
+        r.output("gradient 0", &x)?;
+        r.function(&[x], |inputs| {
+            m.tape().backward(&(&w * &inputs[0])?.sum(..)?).map(|()| Vec::new())
+        })
+    };
+    let mut r = m.recorder();
+    named(&mut r).unwrap();
+    refused.is("the output \"gradient 0\" is declared twice", here!(r.finish()));
+}
+
+fn functions(refused: &mut Refused) {
+    let (m, other) = (inline(), inline());
+    refused.function("this thread records a function already", &m, |_| {
+        here!(m.recorder().function(&[], |_| Ok(Vec::new()))).map(drop)
+    });
+    refused.function("no elements before a launch", &m, |x| here!(x.to_vec::<f32>()).map(drop));
+    let foreign = two(&other);
+    refused
+        .function("the function that is being recorded", &m, |_| here!(foreign.relu()).map(drop));
+    let random = Generator::new(7);
+    refused.function("which no launch can repeat", &m, |_| {
+        here!(random.set_state(GeneratorState::default()));
+        Ok(())
+    });
+    let mut leaked = None;
+    let leaks = m.record(|r| {
+        let x = r.input("x", f32_spec(&[2]))?;
+        let leak = |inputs: &[Tensor]| {
+            leaked = Some(inputs[0].relu()?);
+            Ok(Vec::new())
+        };
+        r.function(&[x], leak).map(drop)
+    });
+    leaks.unwrap();
+    let leaked = leaked.unwrap();
+    let another = "the tensor belongs to another function that was recorded";
+    refused.function(another, &m, |_| here!(leaked.relu()).map(drop));
+    let w = two(&m).with_grad().unwrap();
+    refused.function("it is of another recording", &m, |_| here!(w.set_grad(&leaked)));
+    assert!(w.grad().is_none());
+    w.set_grad(&released(&m)).unwrap();
+    refused.function("release", &m, |_| here!(w.grad()).map_or(Ok(()), |_| Ok(())));
+}
+
+fn launches(refused: &mut Refused) {
+    let (m, other) = (inline(), inline());
+    let (x, f) = (two(&m), relu(&m));
+    let foreign = two(&other);
+    refused.is("input \"x\" is not given", here!(f.launch().run()));
+    refused.is("did you mean 'x'", here!(f.launch().input("X", &x).run()));
+    refused.is("input \"x\" is given twice", here!(f.launch().input("x", &x).input("x", &x).run()));
+    refused.is("another machine", here!(f.launch().input("x", &foreign).run()));
+    let short = Tensor::zeros(1, DType::F32, &m).unwrap();
+    refused.is("was recorded as f32[2]", here!(f.launch().input("x", &short).run()));
+    refused
+        .is("share memory, and the list", here!(f.launch().input("x", &x).output("y", &x).run()));
+    let views = m.record(|r| {
+        let x = r.input_in("x", f32_spec(&[2]), 32, &CPU)?;
+        let all = r.view(&x, f32_spec(&[8]))?;
+        r.call("neg_", &[all]).run().map(drop)
+    });
+    let views = views.unwrap().compile().unwrap();
+    refused.is("the list uses views of it within", here!(views.launch().input("x", &x).run()));
+    let key = StreamKey::compute(CPU, 0);
+    let computes = m.stream(&key).unwrap();
+    refused.is("compute", here!(f.launch().input("x", &x).on(&computes).run()));
+    let launched = f.launch().input("x", &x).run().unwrap();
+    refused.is("did you mean 'y'", here!(launched.output("Y").map(drop)));
+    refused.is("unknown read", here!(launched.take_read(ReadId(7))));
+
+    let w = two(&m).with_grad().unwrap();
+    let step = backward(&m, &w);
+    w.set_grad(&x).unwrap();
+    let found = "with no gradient where there is one at the launch; drop it with `zero_grad`, or";
+    refused.is(found, here!(step.launch().input("x", &x).run()));
+    let adds = backward(&m, &w);
+    w.zero_grad();
+    let missing = "a gradient where there is none at the launch; record another list for that";
+    refused.is(missing, here!(adds.launch().input("x", &x).run()));
+    let tape = m.tape();
+    let y = w.relu().unwrap();
+    refused.is("a launch", here!(f.launch().input("x", &y).run()));
+    drop(tape);
+
+    let mut r = m.recorder();
+    let input = r.input("x", f32_spec(&[2])).unwrap();
+    refused.is("input \"x\" is not given", here!(r.launch(&f).run()));
+    refused.is("did you mean 'x'", here!(r.launch(&f).input("X", &input).run()));
+    let finds = "it finds or leaves gradients, which is for launches by the program";
+    refused.is(finds, here!(r.launch(&step).input("x", &input).run()));
+    let outer = m.record(|r| {
+        let x = r.input("x", f32_spec(&[2]))?;
+        r.launch(&f).input("x", &x).run().map(drop)
+    });
+    let outer = outer.unwrap().compile().unwrap();
+    let nested = "it launches other executables itself, which no list can hold";
+    refused.is(nested, here!(r.launch(&outer).input("x", &input).run()));
+    let there = relu(&other);
+    refused.is("another machine", here!(r.launch(&there).input("x", &input).run()));
+
+    let catalog = Box::new(Catalog(m.policies().clone()));
+    let ops = Arc::new(millstream::ops::standard());
+    let mut builder = Builder::new(&BuilderConfig::default(), ops, catalog);
+    let key = StreamKey::new(CPU, StreamType::LAZY_JOB_LAUNCHER, 0);
+    let stream = builder.stream(&key).unwrap();
+    let origin = here!(Origin::caller());
+    let launch = OfflineLaunch { stream, list: ListId(0), section: None, origin: &origin };
+    let (mut dry, mut sink) = (OfflineLaunches::new(f), OfflineSink::default());
+    refused.is("is not given", dry.launch(&mut builder, &mut sink, &[], &[], launch));
+}
+
+fn foreign_lists(refused: &mut Refused) {
+    let m = inline();
+    let x = two(&m);
+    m.start_recording(&[("x", &x)]).unwrap();
+    let y = x.relu().unwrap();
+    y.access(Access::Read, |_| Ok(())).unwrap().wait().unwrap();
+    let text = print_list(&m.finish_recording().unwrap());
+    let list = |text: &str| {
+        let options = CheckOptions { callbacks: true };
+        check_with(parse_list(text).unwrap(), options).unwrap()
+    };
+    let calls = list(&text);
+    refused.is("cannot stand in a list from elsewhere", here!(m.compile(&calls)));
+    let kept = text.lines().filter(|line| !line.starts_with("AccessBlob")).collect::<Vec<_>>();
+    let text = kept.join("\n");
+    let schema = "its operands, accesses or workspace are not what its schema says";
+    let in_place = list(&text.replace(" relu ", " add_ "));
+    refused.is(schema, here!(m.compile(&in_place)));
+    let product = list(&text.replace(" relu ", " matmul "));
+    refused.is("2 operands are not what its schema says", here!(m.compile(&product)));
+    let unknown = list(&text.replace(" relu ", " rely "));
+    refused.is("rely", here!(m.compile(&unknown)));
+}
+
+fn captures(refused: &mut Refused) {
+    let mut config = MachineConfig::default().driver(DriverKind::Inline);
+    add_failing_ops(&mut config);
+    let m = Machine::new(config).unwrap();
+    let (x, s) = (two(&m), cpu(&m, 0));
+    let random = Generator::new(7);
+    refused.strict("a seed that it draws before a read is used after the read", &x, move |x| {
+        let seed = Seed::from(&random);
+        x.read()?;
+        Ok(vec![here!(Tensor::rand(2, seed, x))?])
+    });
+    let on = s.clone();
+    refused.strict("a tensor in a larger storage cannot be captured", &x, move |x| {
+        Ok(vec![here!(x.machine().empty_in(&on, f32_spec(&[2]), 64))?])
+    });
+    refused.strict("it uses a tensor that another thread made meanwhile", &x, |x| {
+        let make = || Tensor::ones(2, DType::F32, x.machine());
+        let made = std::thread::scope(|scope| scope.spawn(make).join().unwrap())?;
+        Ok(vec![here!(x.add(&made))?])
+    });
+    let part = x.narrow(0, 0, 1).unwrap();
+    refused.strict("it takes from elsewhere a tensor in the memory of an input", &x, move |x| {
+        Ok(vec![here!(x.add(&part))?])
+    });
+    let (on, event) = (s.clone(), s.record_event().unwrap());
+    refused.strict("it waits for an event from outside", &x, move |_| {
+        here!(on.wait_event(&event))?;
+        Ok(Vec::new())
+    });
+    refused.strict("it returns a tensor that it made one with a gradient", &x, |x| {
+        let y = x.relu()?;
+        Ok(vec![here!(y.with_grad())?])
+    });
+    let held = Mutex::new(Vec::new());
+    refused.strict("outlives the call without being returned", &x, move |x| {
+        held.lock().unwrap().push(here!(x.relu())?);
+        Ok(Vec::new())
+    });
+    let bad = m.call("fail", &[&x]).run().unwrap().remove(0);
+    refused.strict("a read fails", &x, move |x| {
+        let _ = here!(bad.read());
+        Ok(vec![x.relu()?])
+    });
+    m.clear_failures();
+    let (w, gradient) = (two(&m).with_grad().unwrap(), two(&m));
+    w.set_grad(&gradient).unwrap();
+    refused.strict("it takes the gradient of a tensor also from elsewhere", &x, move |x| {
+        let y = x.add(&gradient)?;
+        let _ = here!(w.grad());
+        Ok(vec![y])
+    });
+    let w = two(&m).with_grad().unwrap();
+    w.set_grad(&released(&m)).unwrap();
+    refused.strict("release", &x, move |x| {
+        let _ = here!(w.grad());
+        Ok(vec![x.relu()?])
+    });
+    let f = relu(&m);
+    refused.strict("it launches an executable", &x, move |x| {
+        here!(f.launch()).input("x", x).run()?;
+        Ok(Vec::new())
+    });
+    let f = m.traced(|inputs, _| Ok(vec![inputs[0].relu()?])).strict();
+    let tape = m.tape();
+    refused.is("a tape outside of the function notes its calls", here!(f.call(&[&x])).run());
+    drop(tape);
+    let gone = released(&m);
+    refused.is("release", here!(f.call(&[&gone])).run());
+}
+
+/// Functions that do something else when they run again.
+fn changes_of_mind(refused: &mut Refused) {
+    let m = inline();
+    let x = two(&m);
+    // Runs for one value, and again from the read on for another.
+    let resumed = |function: fn(&Tensor, bool) -> Result<Vec<Tensor>>| {
+        let has_run = AtomicBool::new(false);
+        let f = m.traced(move |inputs, _| {
+            // Relaxed: one thread.
+            function(&inputs[0], has_run.swap(true, Ordering::Relaxed))
+        });
+        f.call(&[&x]).run().unwrap();
+        let other = x.neg().unwrap();
+        here!(f.call(&[&other])).run()
+    };
+    refused.is(
+        "with equal inputs and reads it made relu",
+        resumed(|x, again| {
+            let y = if again { here!(x.neg())? } else { x.relu()? };
+            y.read()?;
+            Ok(vec![y])
+        }),
+    );
+    refused.is(
+        "with equal inputs it made a read that it no longer makes",
+        resumed(|x, again| {
+            if !again {
+                x.read()?;
+            }
+            Ok(vec![x.relu()?])
+        }),
+    );
+    refused.is(
+        "the function keeps a tensor that it dropped when it was captured",
+        resumed(|x, again| {
+            let mut y = Some(x.relu()?);
+            y = y.filter(|_| again);
+            x.read()?;
+            Ok(vec![match y {
+                Some(y) => here!(y.neg())?,
+                None => x.neg()?,
+            }])
+        }),
+    );
+    let has_run = AtomicBool::new(false);
+    let f = m.traced(move |inputs, _| {
+        // Relaxed: one thread.
+        let again = has_run.swap(true, Ordering::Relaxed);
+        Ok(vec![if again { here!(inputs[0].mul(3.0))? } else { inputs[0].mul(2.0)? }])
+    });
+    let f = f.verify_replays(1);
+    f.call(&[&x]).run().unwrap();
+    refused.is("the function and its replay differ at a call", f.call(&[&x]).run());
+}
+
+/// The texts of refusals that no program can meet, each with the reason.
+const UNREACHABLE: &[(&str, &str)] = &[
+    ("it captures another function", "a function within another one is part of it"),
+    ("is used before it begins", "the checker refuses the list first"),
+    ("is not declared", "the checker refuses the list first"),
+    ("a placement ends past all memory", "the checker refuses the list first"),
+    ("runs no work", "the checker refuses the list first"),
+    ("an operand never began", "the checker refuses the list first"),
+    ("at most 2^32 - 1 executables", "a machine lives shorter"),
+    ("an executable has at most 65,535", "lists of that size take a minute"),
+    ("begins before its storage", "the extents of the formals are checked first"),
+    ("a host function cannot use the memory of", "all devices here have memory of the host"),
+];
+
+/// Texts in these files that are no refusals: parts of the errors above, and reports.
+const NO_REFUSALS: &[&str] = &[
+    "nothing is called before",
+    "nothing is launched before",
+    "a launch is recorded by",
+    "a call is recorded by",
+    "not captured: ",
+    "captured again: ",
+    "switches it on again",
+    "of the last calls far more were captured",
+    "; mostly ",
+    ", element {at}",
+    "the memory of {} that both change",
+    "the gradient of leaf",
+    "tapes of {:?} steps",
+];
+
+/// The files of refusals.
+const FILES: &[&str] = &[
+    "capture/draws.rs",
+    "capture/gradients.rs",
+    "capture/replay.rs",
+    "capture/resumption.rs",
+    "capture/segment.rs",
+    "capture/session.rs",
+    "capture/traced.rs",
+    "capture/verification.rs",
+    "executable/compile/bases.rs",
+    "executable/compile/draft.rs",
+    "executable/compile/mod.rs",
+    "executable/compile/numbers.rs",
+    "executable/compile/scope.rs",
+    "executable/compile/streams.rs",
+    "executable/foreign.rs",
+    "executable/formal.rs",
+    "executable/function.rs",
+    "executable/gradients.rs",
+    "executable/instance.rs",
+    "executable/kept.rs",
+    "executable/launch.rs",
+    "executable/launched.rs",
+    "executable/mod.rs",
+    "executable/offline.rs",
+    "executable/overlap.rs",
+    "executable/recorded.rs",
+    "executable/recorded_call.rs",
+    "executable/recorder.rs",
+    "executable/run.rs",
+    "executable/scalars.rs",
+    "executable/tape.rs",
+    "executable/within.rs",
+];
+
+/// The other files there, which make texts for reports.
+const REPORTS: &[&str] = &[
+    "capture/balance.rs",
+    "capture/key.rs",
+    "capture/limits.rs",
+    "capture/mod.rs",
+    "capture/note.rs",
+    "capture/report.rs",
+    "executable/compile/graphs.rs",
+    "executable/compile/graphs_tests.rs",
+    "executable/graph.rs",
+    "executable/place.rs",
+    "executable/recycled.rs",
+    "executable/show.rs",
+];
+
+/// Returns the texts of more than two words of a source, outside of its comments and tests.
+fn texts(source: &str) -> Vec<String> {
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let is_code = |line: &&str| !line.trim_start().starts_with("//");
+    let code: Vec<&str> = code.lines().filter(is_code).collect();
+    let (code, mut texts) = (code.join("\n"), Vec::new());
+    let mut rest = code.as_str();
+    while let Some((_, after)) = rest.split_once('"') {
+        let escaped = |at: usize| after[..at].ends_with('\\') && !after[..at].ends_with("\\\\");
+        let Some(end) = after.match_indices('"').map(|(at, _)| at).find(|at| !escaped(*at)) else {
+            break;
+        };
+        let lines = after[..end].split("\\\n").enumerate();
+        let lines = lines.map(|(k, line)| if k == 0 { line } else { line.trim_start() });
+        let text = lines.collect::<String>().replace("\\\"", "\"");
+        // Errors of kind `Internal` are defects of the library.
+        let before = &code[..code.len() - after.len()];
+        let is_internal = before[before.rfind(';').unwrap_or(0)..].contains("Error::Internal")
+            || after[end..].split(';').take(2).any(|part| part.contains("Error::Internal"));
+        if text.matches(' ').count() > 1 && !is_internal {
+            texts.push(text);
+        }
+        rest = &after[end + 1..];
+    }
+    texts
+}
+
+/// Returns the longest part of a text between the values that it shows.
+fn longest_part(text: &str) -> &str {
+    let parts = text.split('{').enumerate();
+    let parts = parts.map(|(k, part)| match part.split_once('}') {
+        Some((_, part)) if k > 0 => part,
+        _ => part,
+    });
+    parts.max_by_key(|part| part.len()).unwrap_or_default()
+}
+
+#[test]
+fn every_refusal_names_the_place_of_its_call() {
+    let mut refused = Refused::default();
+    recordings(&mut refused);
+    functions(&mut refused);
+    launches(&mut refused);
+    foreign_lists(&mut refused);
+    captures(&mut refused);
+    changes_of_mind(&mut refused);
+
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/vm/src");
+    let mut without: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for file in FILES {
+        let source = std::fs::read_to_string(folder.join(file)).unwrap();
+        for text in texts(&source) {
+            let listed = UNREACHABLE.iter().map(|(part, _)| part).chain(NO_REFUSALS);
+            let is_listed = listed.into_iter().any(|part| text.contains(part));
+            if !is_listed && !refused.0.contains(longest_part(&text)) {
+                without.entry(file).or_default().push(text);
+            }
+        }
+    }
+    assert!(without.is_empty(), "refusals without a case in {FILE}: {without:#?}");
+    for part in ["capture", "executable", "executable/compile"] {
+        for entry in std::fs::read_dir(folder.join(part)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let path = format!("{part}/{name}");
+            let is_known = FILES.iter().chain(REPORTS).any(|known| *known == path);
+            assert!(is_known || !name.ends_with(".rs"), "{path} is in no list of {FILE}");
+        }
+    }
+}
