@@ -162,7 +162,8 @@ const DEFINED: &[&str] = &[
     "tril",
     "view_as_real",
     "view_as_complex",
-    // Collectives; reductions are sums and means alone.
+    // Functions of the program, and collectives; reductions are sums and means alone.
+    "closure",
     "allreduce",
     "reduce",
     "broadcast",
@@ -236,7 +237,7 @@ fn of_parts(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn conjugate(call: CallSpec<'_>) -> Result<DType> {
-    match common(call, None) {
+    match common(call, None)? {
         dtype if dtype.is_complex() => Ok(dtype),
         _ => refuse("dtype", format!("expected complex numbers, got {}", briefs(call.inputs))),
     }

@@ -24,7 +24,7 @@ pub(crate) fn briefs(specs: &[TensorSpec]) -> String {
 }
 
 /// Returns the common dtype of the call's tensors and an optional number.
-pub(crate) fn common(call: CallSpec<'_>, number: Option<Scalar>) -> DType {
+pub(crate) fn common(call: CallSpec<'_>, number: Option<Scalar>) -> Result<DType> {
     common_dtype(call.inputs.iter().map(|i| (i.dtype, i.layout.rank())), number)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn with_number(
             ),
         );
     }
-    Ok((common(call, number), number))
+    Ok((common(call, number)?, number))
 }
 
 /// Returns the shape that all tensors broadcast to.

@@ -176,7 +176,7 @@ fn norm(call: CallSpec<'_>) -> Result<DType> {
     };
     floats(x.dtype, x)?;
     let dtype = call.attrs.dtype("dtype")?.unwrap_or(x.dtype);
-    if x.dtype.promote(dtype) != dtype {
+    if x.dtype.promote(dtype) != Some(dtype) {
         return refuse(
             "dtype",
             format!("expected a dtype no narrower than that of {}, got {dtype}", x.brief()),
