@@ -19,7 +19,7 @@ use millstream_types::{DType, Result, TensorSpec};
 
 use crate::args::{Scalar, required};
 use crate::def::{Arity, Def, arg};
-use crate::elementwise::{briefs, common, elementwise, in_place, refuse, shape, with_number};
+use crate::elementwise::{briefs, common, elementwise, in_place, number_in_place, refuse, shape};
 use crate::promotion::common_dtype;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
@@ -122,7 +122,7 @@ const MASKED_FILL_: Def = Def {
 
 fn masked_fill(call: CallSpec<'_>) -> Result<()> {
     let (x, mask) = (&call.inputs[0], &call.inputs[1]);
-    let (_, value) = with_number(call, 3, "value")?;
+    let value = number_in_place(call, 3, "value")?;
     if mask.dtype != DType::Bool {
         return refuse("dtype", format!("expected a bool mask, got {}", mask.brief()));
     }
@@ -165,7 +165,7 @@ fn clamp(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn lerp(call: CallSpec<'_>) -> Result<DType> {
-    with_number(call, 3, "weight")?;
+    number_in_place(call, 3, "weight")?;
     let x = &call.inputs[0];
     let alike = call.inputs[1].dtype == x.dtype
         && call.inputs.get(2).is_none_or(|w| w.dtype == x.dtype || w.layout.rank() == 0);

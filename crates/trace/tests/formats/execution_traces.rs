@@ -127,6 +127,41 @@ pub(crate) fn calls(program: &Program) -> Vec<String> {
 }
 
 #[test]
+fn wide_unsigned_integers() {
+    const TO: &str = "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+                      Device? device=None, bool? pin_memory=None, bool non_blocking=False, \
+                      MemoryFormat? memory_format=None) -> Tensor";
+    for (code, name, bytes, dtype) in [
+        (27, "unsigned short", 2, "u16"),
+        (28, "unsigned int", 4, "u32"),
+        (29, "long unsigned int", 8, "u64"),
+    ] {
+        let whole = one(
+            &format!("[9,10,0,6,{bytes},\"cpu\"]"),
+            "[2,3]",
+            &format!("Tensor({name})"),
+            "[3,1]",
+        );
+        let to = |from: &str, ty: &str, code: i64| {
+            let (none, lists) = (r#""<None>""#, ",[]".repeat(6));
+            format!(
+                r#"{{"values":[{from},{code},{none},{none},{none},false,{none}],
+                    "shapes":[[2,3]{lists}],"strides":[[3,1]{lists}],
+                    "types":["Tensor({ty})","Int","None","None","None","Bool","None"]}}"#
+            )
+        };
+        let mut nodes = standard();
+        let there = to("[5,6,0,6,4,\"cpu\"]", "float", code);
+        let back = to(&format!("[9,10,0,6,{bytes},\"cpu\"]"), name, 6);
+        nodes[2] = node(3, "aten::_to_copy", TO, &there, &whole);
+        nodes.insert(3, node(5, "aten::_to_copy", TO, &back, &tensor(7, 8)));
+        let program = Folder::new(&file("1.1.1-chakra.0.0.4", &nodes)).load().unwrap();
+        let expected = [format!("cast(1){{dtype={dtype}}}"), "cast(1){dtype=f32}".to_owned()];
+        assert_eq!(calls(&program), expected);
+    }
+}
+
+#[test]
 fn a_complete_trace() {
     let program = Folder::new(&file("1.1.1-chakra.0.0.4", &standard())).load().unwrap();
     assert_eq!(calls(&program), ["relu(1){}"]);
