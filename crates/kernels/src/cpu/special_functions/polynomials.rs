@@ -256,12 +256,12 @@ mod tests {
         }
         for n in [1 << 16, (1 << 16) + 1] {
             let count = n as f64;
-            for x in [-0.7, -1e-3, 0.0, 0.2, 0.99, 0.999_999] {
+            for x in [-0.7f64, -1e-3, 0.0, 0.2, 0.99, 0.999_999] {
                 let sign = if x < 0.0 && n % 2 == 1 { -1.0 } else { 1.0 };
                 let scale = (1.0 - x * x).powf(-0.25) / count.sqrt();
                 near(sign * far_legendre(x.abs(), count), legendre(x, count), scale);
             }
-            for x in [1.000_000_1, 1.000_001] {
+            for x in [1.000_000_1f64, 1.000_001] {
                 let value = legendre(x, count);
                 near(far_legendre(x, count), value, value);
                 for kind in KINDS {
