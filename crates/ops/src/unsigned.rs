@@ -57,6 +57,8 @@ const DEFINED: &[&str] = &[
     "bitwise_not",
     "where",
     "masked_fill",
+    // Reductions.
+    "hash_tensor",
     // Selection and rearrangement.
     "gather",
     "scatter",

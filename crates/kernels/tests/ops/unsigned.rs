@@ -310,6 +310,37 @@ proptest! {
     }
 }
 
+/// The hash is the exclusive or of elements as f64 or as integers of 64 bits.
+#[test]
+fn hashes() {
+    let word = |v: Num| match v {
+        Int(v) => v as u64,
+        Float(v) => v.to_bits(),
+    };
+    for dtype in [&DType::REAL[..], &WIDE].concat() {
+        // NaN has many bit patterns.
+        let all: Vec<Num> =
+            values(dtype, 3).into_iter().filter(|v| *v != Float(f64::NAN)).collect();
+        for layout in layouts(&[3, 700]) {
+            let x = Tensor::laid(dtype, layout, &all);
+            let rows = one("hash_tensor", &[&x], &Attrs::new().with("dim", 1));
+            let hash = |row: usize| (0..700).fold(0, |bits, k| bits ^ word(x.get(&[row, k])));
+            let expected: Vec<u64> = (0..3).map(hash).collect();
+            let whole = expected.iter().fold(0, |a, b| a ^ b);
+            assert_eq!(rows.spec.dtype, DType::U64);
+            let expected: Vec<Num> = expected.into_iter().map(|v| Int(v.into())).collect();
+            assert_eq!(rows.values(), expected, "{dtype}");
+            let all = call_on("hash_tensor", &[&x], &Attrs::new(), 3).unwrap().remove(0);
+            assert_eq!(all.values(), [Int(whole.into())], "{dtype}");
+        }
+        let none = Tensor::dense(dtype, &[0, 2], &[Int(0)]);
+        let attrs = Attrs::new().with("dim", 0).with("keepdim", true).with("mode", 0);
+        assert_eq!(one("hash_tensor", &[&none], &attrs).values(), [Int(0), Int(0)]);
+    }
+    let x = Tensor::ints(DType::I64, &[2], &[1, 2]);
+    assert!(signature("hash_tensor", &[&x], &Attrs::new().with("mode", 1)).is_err());
+}
+
 /// Copies to other dtypes overlap as copies of one do, and rows of any step agree with dense ones.
 #[test]
 fn conversions_over_shared_memory() {
