@@ -12,7 +12,7 @@ fn below(parent: u32, node: String) -> String {
 }
 
 /// Returns a trace whose output is the tensor that the last node returns, in the storage 8.
-fn ending(nodes: Vec<String>) -> Folder {
+pub(crate) fn ending(nodes: Vec<String>) -> Folder {
     let id = nodes.len() as u32 + 1;
     let mut nodes = nodes;
     nodes.push(node(id, "bind:out/y", "", &tensor(7, 8), NONE));
