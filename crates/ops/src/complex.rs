@@ -162,8 +162,7 @@ const DEFINED: &[&str] = &[
     "tril",
     "view_as_real",
     "view_as_complex",
-    // Functions of the program, and collectives; reductions are sums and means alone.
-    "closure",
+    // Collectives; reductions are sums and means alone.
     "allreduce",
     "reduce",
     "broadcast",

@@ -74,8 +74,7 @@ const DEFINED: &[&str] = &[
     "sort",
     "argsort",
     "unique",
-    // Functions of the program, and collectives that move.
-    "closure",
+    // Collectives that move.
     "broadcast",
     "allgather",
     "alltoall",
