@@ -15,7 +15,8 @@ import torch
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
-    "u8": torch.uint8, "bool": torch.bool, "c64": torch.complex64, "c128": torch.complex128,
+    "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
+    "bool": torch.bool, "c64": torch.complex64, "c128": torch.complex128,
 }
 FILE = pathlib.Path(__file__).parents[1] / "tests/tensor/display.json"
 

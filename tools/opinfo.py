@@ -55,6 +55,7 @@ import record  # noqa: E402
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
     "i64": torch.int64, "i32": torch.int32, "bool": torch.bool,
+    "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
     "c64": torch.complex64, "c128": torch.complex128,
 }
 # The tolerance of results of a dtype: relative and absolute.

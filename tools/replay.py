@@ -41,17 +41,20 @@ DTYPES = {
     "float": "float32", "double": "float64", "c10::Half": "float16", "c10::BFloat16": "bfloat16",
     "long": "int64", "long int": "int64", "long long": "int64", "int": "int32", "short": "int16",
     "short int": "int16", "signed char": "int8", "unsigned char": "uint8", "bool": "bool",
+    "unsigned short": "uint16", "short unsigned int": "uint16", "unsigned int": "uint32",
+    "unsigned long": "uint64", "long unsigned int": "uint64", "unsigned long long": "uint64",
 }
 # PyTorch's codes of dtypes and memory formats in traces.
 SCALAR_TYPES = {
     0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32",
-    7: "float64", 11: "bool", 15: "bfloat16",
+    7: "float64", 11: "bool", 15: "bfloat16", 27: "uint16", 28: "uint32", 29: "uint64",
 }
 FORMATS = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
 # The names of dtypes in safetensors files.
 STORED = {
     "F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16", "I64": "int64",
     "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+    "U16": "uint16", "U32": "uint32", "U64": "uint64",
 }
 
 # The attention op of the CPU, where traces were recorded.

@@ -39,6 +39,11 @@ fn all_digits_of_integers_are_written() {
     let x = Tensor::from_slice(&[i64::MAX, -9_007_199_254_740_993], 2, &m).unwrap();
     let text = "tensor([9223372036854775807,   -9007199254740993])";
     assert_eq!(x.to_string(), text);
+    let x = Tensor::from_slice(&[u64::MAX, 1], 2, &m).unwrap();
+    let text = "tensor([18446744073709551615,                    1], dtype=torch.uint64)";
+    assert_eq!(x.to_string(), text);
+    let x = Tensor::from_slice(&[u16::MAX, 1], 2, &m).unwrap();
+    assert_eq!(x.to_string(), "tensor([65535,     1], dtype=torch.uint16)");
 }
 
 #[test]

@@ -115,8 +115,8 @@ pub(crate) fn reduce(
         DType::I8 => reduce_as::<i8>,
         // A bool is a byte, 0 or 1, and only its minimum and maximum are taken.
         DType::U8 | DType::Bool => reduce_as::<u8>,
-        DType::C64 | DType::C128 => {
-            return Err(CommError::new(format!("expected the parts of {out}")));
+        DType::U16 | DType::U32 | DType::U64 | DType::C64 | DType::C128 => {
+            return Err(CommError::new(format!("expected numbers with arithmetic, got {out}")));
         }
     };
     reduce(parts, reduction, &mut reduced);

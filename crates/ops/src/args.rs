@@ -42,6 +42,9 @@ impl Scalar {
             DType::I16 => i16::try_from(v).is_ok(),
             DType::I8 => i8::try_from(v).is_ok(),
             DType::U8 => u8::try_from(v).is_ok(),
+            DType::U16 => u16::try_from(v).is_ok(),
+            DType::U32 => u32::try_from(v).is_ok(),
+            DType::U64 => u64::try_from(v).is_ok(),
             _ => true,
         };
         match self {
@@ -200,6 +203,11 @@ mod tests {
             (Scalar::Int(255), U8, true),
             (Scalar::Int(256), U8, false),
             (Scalar::Int(-1), U8, false),
+            (Scalar::Int(-1), U64, false),
+            (Scalar::Int(65535), U16, true),
+            (Scalar::Int(65536), U16, false),
+            (Scalar::Float(1.8e19), U64, true),
+            (Scalar::Float(1.9e19), U64, false),
             (Scalar::Int(i64::MIN), I64, true),
             (Scalar::Float(1.5), I32, false),
             (Scalar::Float(2.0), I32, true),

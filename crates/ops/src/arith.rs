@@ -75,14 +75,14 @@ elementwise! {
 }
 
 fn whole(call: CallSpec<'_>) -> Result<DType> {
-    match common(call, None) {
+    match common(call, None)? {
         common if common.is_int() => Ok(common),
         _ => refuse("dtype", format!("expected integers, got {}", briefs(call.inputs))),
     }
 }
 
 fn floats(call: CallSpec<'_>) -> Result<DType> {
-    match common(call, None) {
+    match common(call, None)? {
         common if common.is_float() => Ok(common),
         _ => refuse("dtype", format!("expected floats, got {}", briefs(call.inputs))),
     }
@@ -146,15 +146,15 @@ fn pow(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn angle(call: CallSpec<'_>) -> Result<DType> {
-    Ok(floating(common(call, None)))
+    common(call, None).map(floating)
 }
 
 fn number(call: CallSpec<'_>) -> Result<DType> {
-    numbers(call, common(call, None))
+    numbers(call, common(call, None)?)
 }
 
 fn any(call: CallSpec<'_>) -> Result<DType> {
-    Ok(common(call, None))
+    common(call, None)
 }
 
 fn numbers(call: CallSpec<'_>, common: DType) -> Result<DType> {

@@ -63,7 +63,7 @@ fn bits(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn bits_of_one(call: CallSpec<'_>) -> Result<DType> {
-    whole(call, common(call, None))
+    whole(call, common(call, None)?)
 }
 
 fn shift(call: CallSpec<'_>) -> Result<DType> {

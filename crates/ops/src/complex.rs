@@ -236,7 +236,7 @@ fn of_parts(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn conjugate(call: CallSpec<'_>) -> Result<DType> {
-    match common(call, None) {
+    match common(call, None)? {
         dtype if dtype.is_complex() => Ok(dtype),
         _ => refuse("dtype", format!("expected complex numbers, got {}", briefs(call.inputs))),
     }

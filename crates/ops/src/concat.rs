@@ -16,6 +16,7 @@ use millstream_types::{DType, Dims, Layout, Result, TensorSpec};
 use crate::args::{dimension, required};
 use crate::def::{Arity, Def, arg, refused};
 use crate::layouts;
+use crate::promotion::promote;
 use crate::schema::{CallSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[CAT, STACK, REPEAT];
@@ -57,13 +58,13 @@ fn cat(call: CallSpec<'_>) -> Result<Signature> {
         shape[dim] = shape[dim].saturating_add(x.shape()[dim]);
     }
     let layout = layouts::joined(call.inputs.iter().map(|x| &x.layout), &shape)?;
-    let spec = TensorSpec::new(promoted(call.inputs), layout)?;
+    let spec = TensorSpec::new(promoted(call.inputs)?, layout)?;
     Ok(Signature::reads(call.inputs.len(), spec))
 }
 
 /// Returns the common dtype. All tensors count alike, since none is without dimensions or all are.
-fn promoted(inputs: &[TensorSpec]) -> DType {
-    inputs.iter().skip(1).fold(inputs[0].dtype, |dtype, x| dtype.promote(x.dtype))
+fn promoted(inputs: &[TensorSpec]) -> Result<DType> {
+    inputs.iter().skip(1).try_fold(inputs[0].dtype, |dtype, x| promote(dtype, x.dtype))
 }
 
 const STACK: Def = Def {
@@ -99,7 +100,7 @@ fn stack(call: CallSpec<'_>) -> Result<Signature> {
             layout = Layout::strided(&shape, &strides, 0)?;
         }
     }
-    Ok(Signature::reads(count, TensorSpec::new(promoted(call.inputs), layout)?))
+    Ok(Signature::reads(count, TensorSpec::new(promoted(call.inputs)?, layout)?))
 }
 
 const REPEAT: Def = Def {

@@ -2,8 +2,8 @@
 
 use millstream_types::{Error, Result};
 
-use crate::complex;
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
+use crate::{complex, unsigned};
 
 /// The number of tensors that an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Arity {
 }
 
 /// The definition of an op as a constant: the shortest way to write an [`Op`]. All standard ops are
-/// defined so. Complex operands are refused.
+/// defined so. Complex operands are refused, and those of u16, u32 and u64.
 ///
 /// ```
 /// use millstream_ops::{ArgDoc, Arity, Def, Op, Signature};
@@ -68,8 +68,10 @@ impl Op for Def {
 
     fn signature(&self, call: CallSpec<'_>) -> Result<Signature> {
         complex::check_operands(self.name, call)?;
+        unsigned::check_operands(self.name, call)?;
         let signature = (self.rule)(call)?;
         complex::check_results(self.name, &signature)?;
+        unsigned::check_results(self.name, &signature)?;
         Ok(signature)
     }
 

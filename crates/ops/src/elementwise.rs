@@ -24,7 +24,7 @@ pub(crate) fn briefs(specs: &[TensorSpec]) -> String {
 }
 
 /// Returns the common dtype of the call's tensors and an optional number.
-pub(crate) fn common(call: CallSpec<'_>, number: Option<Scalar>) -> DType {
+pub(crate) fn common(call: CallSpec<'_>, number: Option<Scalar>) -> Result<DType> {
     common_dtype(call.inputs.iter().map(|i| (i.dtype, i.layout.rank())), number)
 }
 
@@ -35,6 +35,16 @@ pub(crate) fn with_number(
     tensors: usize,
     name: &str,
 ) -> Result<(DType, Option<Scalar>)> {
+    let number = number_in_place(call, tensors, name)?;
+    Ok((common(call, number)?, number))
+}
+
+/// Returns the number if the argument `name` replaces the last of `tensors` tensors.
+pub(crate) fn number_in_place(
+    call: CallSpec<'_>,
+    tensors: usize,
+    name: &str,
+) -> Result<Option<Scalar>> {
     let number = Scalar::of(call.attrs, name)?;
     if call.inputs.len() + usize::from(number.is_some()) != tensors {
         let given = call.inputs.len();
@@ -46,7 +56,7 @@ pub(crate) fn with_number(
             ),
         );
     }
-    Ok((common(call, number), number))
+    Ok(number)
 }
 
 /// Returns the shape that all tensors broadcast to.

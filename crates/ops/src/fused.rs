@@ -18,7 +18,7 @@
 use std::fmt;
 
 use millstream_types::text::{Cursor, TextError, parse_attrs, print_attrs};
-use millstream_types::{Attrs, Error, Result, TensorSpec};
+use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::def::{Arity, Def, arg};
@@ -226,17 +226,17 @@ pub fn step_result(op: &str, call: CallSpec<'_>) -> Result<TensorSpec> {
         let message = format!("{op}: expected an elementwise op that returns a new tensor");
         return refuse("step", message);
     };
-    if let Some(x) = call.inputs.iter().find(|x| x.dtype.is_complex()) {
-        return refuse("step", format!("{op}: expected real numbers, got {}", x.brief()));
-    }
+    let numbers = |dtype: DType| match dtype.is_complex() || dtype.is_wide_unsigned() {
+        true => refuse("step", format!("{op}: expected real numbers with arithmetic, got {dtype}")),
+        false => Ok(()),
+    };
+    call.inputs.iter().try_for_each(|x| numbers(x.dtype))?;
     let mut signature = def.check(call)?;
     let result = match (signature.outputs.pop(), signature.outputs.is_empty()) {
         (Some(OutputSpec::Fresh(result)), true) => result,
         _ => return refuse("step", format!("{op}: expected a call with one new result")),
     };
-    if result.dtype.is_complex() {
-        return refuse("step", format!("{op}: expected real numbers, got {}", result.brief()));
-    }
+    numbers(result.dtype)?;
     if DIVISIONS.contains(&op) && !result.dtype.is_float() {
         let message = format!("{op}: expected floats, as dividing {} may fail", result.dtype);
         return refuse("step", message);

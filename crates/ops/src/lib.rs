@@ -26,6 +26,7 @@
 //! | [`copy`] | copies, conversions and fills |
 //! | [`views`] | views: other layouts of the same storage |
 //! | [`complex`] | complex numbers: their parts, views, the ops that are defined for them |
+//! | [`unsigned`] | u16, u32 and u64: the ops that are defined for them |
 //! | [`concat`](mod@concat) | concatenation, stacking and tiling |
 //! | [`arith`] | elementwise arithmetic, maximum and minimum |
 //! | [`pointwise`] | elementwise functions of one tensor |
@@ -111,6 +112,7 @@ pub mod sort;
 pub mod special;
 mod standard;
 pub mod ternary;
+pub mod unsigned;
 pub mod views;
 
 pub use def::{Arity, Def};

@@ -161,11 +161,11 @@ elementwise! {
 }
 
 fn any(call: CallSpec<'_>) -> Result<DType> {
-    Ok(common(call, None))
+    common(call, None)
 }
 
 fn number(call: CallSpec<'_>) -> Result<DType> {
-    match common(call, None) {
+    match common(call, None)? {
         DType::Bool => refuse("dtype", format!("expected numbers, got {}", briefs(call.inputs))),
         common => Ok(common),
     }
@@ -176,7 +176,7 @@ fn size(call: CallSpec<'_>) -> Result<DType> {
 }
 
 fn float(call: CallSpec<'_>) -> Result<DType> {
-    Ok(floating(common(call, None)))
+    common(call, None).map(floating)
 }
 
 fn logit(call: CallSpec<'_>) -> Result<DType> {
@@ -192,7 +192,7 @@ fn finite(call: CallSpec<'_>) -> Result<DType> {
     for name in ["nan", "posinf", "neginf"] {
         call.attrs.float(name)?;
     }
-    Ok(common(call, None))
+    common(call, None)
 }
 
 /// Returns the dtype of functions that PyTorch defines for floats only, and checks their arguments.
@@ -202,7 +202,7 @@ fn floats(call: CallSpec<'_>) -> Result<DType> {
     for name in names {
         call.attrs.float(name)?;
     }
-    match common(call, None) {
+    match common(call, None)? {
         common if common.is_inexact() => Ok(common),
         _ => refuse("dtype", format!("expected floats, got {}", briefs(call.inputs))),
     }

@@ -1,6 +1,6 @@
 //! Type promotion: the common dtype of tensors and scalars.
 
-use millstream_types::DType;
+use millstream_types::{DType, Error, Result};
 
 use crate::args::Scalar;
 
@@ -17,34 +17,42 @@ fn category(dtype: DType) -> u8 {
     }
 }
 
-/// Returns the dtype that two tensors, each given by dtype and number of dimensions, promote to.
+/// Returns the dtype that two dtypes promote to ([`DType::promote`]).
 ///
-/// Beside a tensor with dimensions, one without counts only if its category is higher (bool <
-/// integers < floats < complex numbers): `i8[3] + i64[]` is i8, `i8[3] + f32[]` is f32.
-///
-/// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
-pub fn result_dtype(a: (DType, usize), b: (DType, usize)) -> DType {
-    let (full, scalar) = match (a.1 == 0, b.1 == 0) {
-        (false, true) => (a.0, b.0),
-        (true, false) => (b.0, a.0),
-        _ => return a.0.promote(b.0),
-    };
-    if category(scalar) > category(full) { full.promote(scalar) } else { full }
+/// # Errors
+/// There is none.
+pub fn promote(a: DType, b: DType) -> Result<DType> {
+    a.promote(b).ok_or_else(|| Error::Invalid {
+        what: "dtype",
+        message: format!(
+            "{a} and {b} have no common dtype: u16, u32 and u64 promote with floats alone; convert \
+             one of both first (cast)"
+        ),
+    })
 }
 
 /// Returns the dtype that any number of tensors, each given by dtype and number of dimensions, and
-/// scalars promote to: [`result_dtype`] for more than two. Scalars count like tensors without
-/// dimensions, at a lower priority; a fractional one counts as f32, a whole one as i64.
+/// scalars promote to.
+///
+/// Beside a tensor with dimensions, one without counts only if its category is higher (bool <
+/// integers < floats < complex numbers): `i8[3] + i64[]` is i8, `i8[3] + f32[]` is f32. Scalars
+/// count like tensors without dimensions, at a lower priority; a fractional one counts as f32, a
+/// whole one as i64.
+///
+/// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
+///
+/// # Errors
+/// There is no such dtype ([`promote`]).
 pub fn common_dtype(
     tensors: impl IntoIterator<Item = (DType, usize)>,
     numbers: impl IntoIterator<Item = Scalar>,
-) -> DType {
-    let join = |a: Option<DType>, b: DType| Some(a.map_or(b, |a| a.promote(b)));
+) -> Result<DType> {
+    let join = |a: Option<DType>, b: DType| a.map_or(Ok(b), |a| promote(a, b)).map(Some);
     let (mut full, mut single, mut number) = (None, None, None);
     for (dtype, rank) in tensors {
         match rank {
-            0 => single = join(single, dtype),
-            _ => full = join(full, dtype),
+            0 => single = join(single, dtype)?,
+            _ => full = join(full, dtype)?,
         }
     }
     for value in numbers {
@@ -53,13 +61,13 @@ pub fn common_dtype(
             Scalar::Float(_) => DType::F32,
             Scalar::Bool(_) => DType::Bool,
         };
-        number = join(number, dtype);
+        number = join(number, dtype)?;
     }
     let over = |higher: Option<DType>, lower: Option<DType>| match (higher, lower) {
-        (Some(h), Some(l)) if category(l) > category(h) => Some(h.promote(l)),
-        (higher, lower) => higher.or(lower),
+        (Some(h), Some(l)) if category(l) > category(h) => promote(h, l).map(Some),
+        (higher, lower) => Ok(higher.or(lower)),
     };
-    over(full, over(single, number)).unwrap_or(DType::Bool)
+    Ok(over(full, over(single, number)?)?.unwrap_or(DType::Bool))
 }
 
 /// Returns the dtype of functions with fractional results: f32 for integers and bool.
@@ -101,22 +109,38 @@ mod tests {
             ((C64, 1), (F64, 0), C64),
             ((F64, 1), (C64, 0), C128),
             ((C64, 1), (C128, 0), C64),
+            ((U16, 1), (I64, 0), U16),
+            ((U64, 1), (F32, 0), F32),
+            ((U32, 1), (F16, 1), F16),
+            ((U16, 1), (Bool, 0), U16),
         ] {
-            assert_eq!(result_dtype(a, b), expected, "{a:?} {b:?}");
-            assert_eq!(result_dtype(b, a), expected, "{b:?} {a:?}");
+            assert_eq!(common_dtype([a, b], []), Ok(expected), "{a:?} {b:?}");
+            assert_eq!(common_dtype([b, a], []), Ok(expected), "{b:?} {a:?}");
         }
     }
 
     #[test]
     fn many_tensors_and_numbers() {
         let (int, float) = (Scalar::Int(2), Scalar::Float(2.5));
-        assert_eq!(common_dtype([(I8, 1), (F32, 0), (F16, 1)], []), F16);
-        assert_eq!(common_dtype([(I8, 1), (F64, 0)], []), F64);
-        assert_eq!(common_dtype([(I8, 1)], [int]), I8);
-        assert_eq!(common_dtype([(Bool, 1)], [int]), I64);
-        assert_eq!(common_dtype([(I8, 0)], [int, float]), F32);
-        assert_eq!(common_dtype([(BF16, 0)], [float]), BF16);
-        assert_eq!(common_dtype([(U8, 1)], [Scalar::Bool(true)]), U8);
+        assert_eq!(common_dtype([(I8, 1), (F32, 0), (F16, 1)], []), Ok(F16));
+        assert_eq!(common_dtype([(I8, 1), (F64, 0)], []), Ok(F64));
+        assert_eq!(common_dtype([(I8, 1)], [int]), Ok(I8));
+        assert_eq!(common_dtype([(Bool, 1)], [int]), Ok(I64));
+        assert_eq!(common_dtype([(I8, 0)], [int, float]), Ok(F32));
+        assert_eq!(common_dtype([(BF16, 0)], [float]), Ok(BF16));
+        assert_eq!(common_dtype([(U8, 1)], [Scalar::Bool(true)]), Ok(U8));
+    }
+
+    #[test]
+    fn wide_unsigned_integers_promote_with_floats_alone() {
+        for (a, b) in [((U16, 1), (I32, 1)), ((U64, 0), (U8, 0)), ((Bool, 1), (U32, 0))] {
+            let error = common_dtype([a, b], []).unwrap_err().to_string();
+            assert!(error.contains("have no common dtype"), "{error}");
+        }
+        assert!(common_dtype([(U16, 1), (C64, 1)], []).is_err());
+        let numbers = |number| common_dtype([(U16, 1)], [number]);
+        assert_eq!(numbers(Scalar::Int(-1)), Ok(U16));
+        assert_eq!(numbers(Scalar::Float(0.5)), Ok(F32));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `mean` | the sum divided by the number of elements | floats only; or `dtype` |
 //! | `any`, `all` | whether any, whether every element is nonzero | bool; u8 for u8 |
 //! | `count_nonzero` | the number of nonzero elements | i64 |
+//! | `hash_tensor` | the bits of all elements, combined by exclusive or | u64 |
 //! | `std`, `var` | deviation and variance, with `correction=1` | floats only |
 //! | `linalg_vector_norm` | the vector norm of order `ord=2` | floats only; or `dtype` |
 //! | `logsumexp` | the logarithm of the sum of exponentials | f32 for bool and integers |
@@ -14,7 +15,8 @@
 //! (`count_nonzero` always drops them). With `dtype`, elements are converted first. `std` and `var`
 //! divide by the number of elements minus `correction`. The norm of order p is the p-th root of the
 //! sum of the p-th powers of magnitudes. f16 and bf16 are computed in f32; `std`, `var`,
-//! `linalg_vector_norm` and `logsumexp` in f64.
+//! `linalg_vector_norm` and `logsumexp` in f64. A hash combines the bits of floats as f64, and those
+//! of integers as numbers of 64 bits; without elements it is 0.
 //!
 //! Sources: the pages of `torch` and `torch.linalg`, such as
 //! <https://docs.pytorch.org/docs/stable/generated/torch.sum.html>.
@@ -93,6 +95,7 @@ const CONVERTED: ArgDoc =
     arg("dtype", "convert to this dtype first").dtype().or("i64 for bool and integers");
 const CONVERTED_FLOAT: ArgDoc =
     arg("dtype", "convert to this float dtype first").dtype().optional();
+const MODE: ArgDoc = arg("mode", "0").int().ignored();
 const CORRECTION: ArgDoc =
     arg("correction", "subtracted from the number of elements in the divisor").number().or("1");
 const ORD: ArgDoc =
@@ -128,6 +131,8 @@ reductions! {
     ("any", "whether any element is nonzero", &[DIM, KEEPDIM], 1, truth);
     ("all", "whether every element is nonzero", &[DIM, KEEPDIM], 1, truth);
     ("count_nonzero", "the number of nonzero elements", &[DIM], 1, |_| Ok(DType::I64));
+    ("hash_tensor", "the bits of all elements as numbers of 64 bits, combined by exclusive or",
+     &[DIM, KEEPDIM, MODE], 1, hash);
     ("std", "the standard deviation over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3,
      variance);
     ("var", "the variance over some or all dimensions", &[DIM, CORRECTION, KEEPDIM], 3, variance);
@@ -161,6 +166,13 @@ fn truth(call: CallSpec<'_>) -> Result<DType> {
     Ok(if call.inputs[0].dtype == DType::U8 { DType::U8 } else { DType::Bool })
 }
 
+fn hash(call: CallSpec<'_>) -> Result<DType> {
+    match call.attrs.int("mode")?.unwrap_or(0) {
+        0 => Ok(DType::U64),
+        other => refuse("argument", format!("mode: expected 0, got {other}")),
+    }
+}
+
 fn variance(call: CallSpec<'_>) -> Result<DType> {
     call.attrs.float("correction")?;
     Ok(floats(call.inputs[0].dtype, &call.inputs[0])?.part())
@@ -176,7 +188,7 @@ fn norm(call: CallSpec<'_>) -> Result<DType> {
     };
     floats(x.dtype, x)?;
     let dtype = call.attrs.dtype("dtype")?.unwrap_or(x.dtype);
-    if x.dtype.promote(dtype) != dtype {
+    if x.dtype.promote(dtype) != Some(dtype) {
         return refuse(
             "dtype",
             format!("expected a dtype no narrower than that of {}, got {dtype}", x.brief()),

@@ -109,14 +109,14 @@ pub(crate) const PARTS: &[Def] = &[Def {
 }];
 
 fn floats(call: CallSpec<'_>) -> Result<DType> {
-    match common(call, None) {
+    match common(call, None)? {
         common if common.is_float() => Ok(common),
         _ => refuse("dtype", format!("expected floats, got {}", briefs(call.inputs))),
     }
 }
 
 fn float(call: CallSpec<'_>) -> Result<DType> {
-    Ok(floating(common(call, None)))
+    common(call, None).map(floating)
 }
 
 fn order(call: CallSpec<'_>) -> Result<DType> {

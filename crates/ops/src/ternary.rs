@@ -19,7 +19,7 @@ use millstream_types::{DType, Result, TensorSpec};
 
 use crate::args::{Scalar, required};
 use crate::def::{Arity, Def, arg};
-use crate::elementwise::{briefs, common, elementwise, in_place, refuse, shape, with_number};
+use crate::elementwise::{briefs, common, elementwise, in_place, number_in_place, refuse, shape};
 use crate::promotion::common_dtype;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
@@ -91,7 +91,7 @@ const WHERE: Def = Def {
             return refuse("argument", message);
         }
         let tensors = call.inputs[1..].iter().map(|i| (i.dtype, i.layout.rank()));
-        crate::elementwise::fresh(call, common_dtype(tensors, numbers))
+        crate::elementwise::fresh(call, common_dtype(tensors, numbers)?)
     },
 };
 
@@ -122,7 +122,7 @@ const MASKED_FILL_: Def = Def {
 
 fn masked_fill(call: CallSpec<'_>) -> Result<()> {
     let (x, mask) = (&call.inputs[0], &call.inputs[1]);
-    let (_, value) = with_number(call, 3, "value")?;
+    let value = number_in_place(call, 3, "value")?;
     if mask.dtype != DType::Bool {
         return refuse("dtype", format!("expected a bool mask, got {}", mask.brief()));
     }
@@ -138,15 +138,17 @@ fn masked_fill(call: CallSpec<'_>) -> Result<()> {
     }
 }
 
-/// Returns whether PyTorch converts a scalar to this dtype: the fraction is dropped, and u8 takes
-/// negative numbers modulo 256.
+/// Returns whether PyTorch converts a scalar to this dtype: the fraction is dropped, and unsigned
+/// integers take negative numbers modulo the number of their values.
 fn holds(dtype: DType, value: Scalar) -> bool {
     let value = match value {
         Scalar::Float(v) if dtype.is_int() && v.is_finite() => Scalar::Float(v.trunc()),
         other => other,
     };
     match value {
-        Scalar::Int(v @ -255..0) if dtype == DType::U8 => Scalar::Int(-v).fits(dtype),
+        Scalar::Int(v) if v < 0 && (dtype == DType::U8 || dtype.is_wide_unsigned()) => {
+            v.checked_neg().is_none_or(|v| Scalar::Int(v).fits(dtype))
+        }
         other => other.fits(dtype),
     }
 }
@@ -156,14 +158,14 @@ fn clamp(call: CallSpec<'_>) -> Result<DType> {
     let mut bounds = bounds.into_iter().flatten().peekable();
     required("min or max", bounds.peek().copied())?;
     let x = &call.inputs[0];
-    match common_dtype([(x.dtype, x.layout.rank())], bounds) {
+    match common_dtype([(x.dtype, x.layout.rank())], bounds)? {
         DType::Bool => refuse("dtype", format!("expected numbers, got {}", x.brief())),
         common => Ok(common),
     }
 }
 
 fn lerp(call: CallSpec<'_>) -> Result<DType> {
-    with_number(call, 3, "weight")?;
+    number_in_place(call, 3, "weight")?;
     let x = &call.inputs[0];
     let alike = call.inputs[1].dtype == x.dtype
         && call.inputs.get(2).is_none_or(|w| w.dtype == x.dtype || w.layout.rank() == 0);
@@ -176,7 +178,7 @@ fn lerp(call: CallSpec<'_>) -> Result<DType> {
 
 fn addcmul(call: CallSpec<'_>) -> Result<DType> {
     Scalar::of(call.attrs, "value")?;
-    match common(call, None) {
+    match common(call, None)? {
         DType::Bool => refuse("dtype", format!("expected numbers, got {}", briefs(call.inputs))),
         common => Ok(common),
     }

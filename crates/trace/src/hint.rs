@@ -66,7 +66,7 @@ fn element(seed: u64, i: u64, distribution: Distribution, dtype: DType) -> Eleme
         Distribution::Uniform { low, high } => float(low + (high - low) * u),
         Distribution::Integers { low, high } => {
             let n = (high.wrapping_sub(low) as u64).max(1);
-            int_element(low.wrapping_add(((z >> 33) % n) as i64), dtype)
+            int_element(low.wrapping_add(((z >> 33) % n) as i64).into(), dtype)
         }
     }
 }
@@ -155,7 +155,7 @@ mod tests {
             [0.9801044464111328, 1.0569376945495605, 0.9424625039100647]
         );
         let integers = Hint::new("y", Distribution::Integers { low: 0, high: 1024 });
-        let integers: Vec<i64> = integers
+        let integers: Vec<i128> = integers
             .elements(DType::I64)
             .take(3)
             .map(|e| read_int(e.bytes(), DType::I64))

@@ -59,23 +59,21 @@ pub(crate) fn float_element(value: f64, dtype: DType) -> Element {
 }
 
 /// Returns the least and the greatest value of an integer dtype or of bool.
-pub(crate) const fn int_range(dtype: DType) -> (i64, i64) {
+pub(crate) const fn int_range(dtype: DType) -> (i128, i128) {
+    let bits = 8 * dtype.size();
     match dtype {
-        DType::I32 => (i32::MIN as i64, i32::MAX as i64),
-        DType::I16 => (i16::MIN as i64, i16::MAX as i64),
-        DType::I8 => (i8::MIN as i64, i8::MAX as i64),
-        DType::U8 => (0, u8::MAX as i64),
         DType::Bool => (0, 1),
-        _ => (i64::MIN, i64::MAX),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => (0, (1 << bits) - 1),
+        _ => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
     }
 }
 
 /// Converts an integer within the dtype's range to an element.
-pub(crate) fn int_element(value: i64, dtype: DType) -> Element {
-    match dtype {
-        DType::I64 => Element::new(&value.to_ne_bytes()),
-        DType::I32 => Element::new(&(value as i32).to_ne_bytes()),
-        DType::I16 => Element::new(&(value as i16).to_ne_bytes()),
+pub(crate) fn int_element(value: i128, dtype: DType) -> Element {
+    match dtype.size() {
+        8 => Element::new(&(value as i64).to_ne_bytes()),
+        4 => Element::new(&(value as i32).to_ne_bytes()),
+        2 => Element::new(&(value as i16).to_ne_bytes()),
         _ => Element::new(&[value as u8]),
     }
 }
@@ -100,10 +98,8 @@ impl Number {
         }
         let (low, high) = int_range(dtype);
         match self {
-            Number::Int(n) if (i128::from(low)..=i128::from(high)).contains(&n) => {
-                Ok(int_element(n as i64, dtype))
-            }
-            Number::Bool(b) if dtype == DType::Bool => Ok(int_element(i64::from(b), dtype)),
+            Number::Int(n) if (low..=high).contains(&n) => Ok(int_element(n, dtype)),
+            Number::Bool(b) if dtype == DType::Bool => Ok(int_element(i128::from(b), dtype)),
             _ if dtype == DType::Bool => Err(format!("expected true or false, got {self}")),
             _ => Err(format!("expected an integer from {low} to {high} for {dtype}, got {self}")),
         }
@@ -142,14 +138,17 @@ pub(crate) fn read_float(bytes: &[u8], dtype: DType) -> f64 {
 }
 
 /// Converts an element of an integer dtype or of bool to a number.
-pub(crate) fn read_int(bytes: &[u8], dtype: DType) -> i64 {
-    match *bytes {
-        [a] if dtype == DType::I8 => i64::from(i8::from_ne_bytes([a])),
-        [a] => i64::from(a),
+pub(crate) fn read_int(bytes: &[u8], dtype: DType) -> i128 {
+    let signed = i128::from(match *bytes {
+        [a] => i64::from(i8::from_ne_bytes([a])),
         [a, b] => i64::from(i16::from_ne_bytes([a, b])),
         [a, b, c, d] => i64::from(i32::from_ne_bytes([a, b, c, d])),
         [a, b, c, d, e, f, g, h] => i64::from_ne_bytes([a, b, c, d, e, f, g, h]),
         _ => 0,
+    });
+    match dtype {
+        DType::I64 | DType::I32 | DType::I16 | DType::I8 => signed,
+        _ => signed.rem_euclid(1 << (8 * dtype.size())),
     }
 }
 
@@ -165,6 +164,10 @@ mod tests {
             (Number::Int(-1), DType::U8, false),
             (Number::Int(-128), DType::I8, true),
             (Number::Int(i128::from(i64::MAX) + 1), DType::I64, false),
+            (Number::Int(i128::from(i64::MIN)), DType::I64, true),
+            (Number::Int(i128::from(u64::MAX)), DType::U64, true),
+            (Number::Int(i128::from(u64::MAX) + 1), DType::U64, false),
+            (Number::Int(-1), DType::U16, false),
             (Number::Float(1.0), DType::I32, false),
             (Number::Float(65504.0), DType::F16, true),
             (Number::Float(65520.0), DType::F16, false),
@@ -191,5 +194,7 @@ mod tests {
         }
         assert_eq!(read_int(Number::Int(-2).element(DType::I8).unwrap().bytes(), DType::I8), -2);
         assert_eq!(read_int(Number::Int(200).element(DType::U8).unwrap().bytes(), DType::U8), 200);
+        let most = Number::Int(i128::from(u64::MAX)).element(DType::U64).unwrap();
+        assert_eq!(read_int(most.bytes(), DType::U64), i128::from(u64::MAX));
     }
 }

@@ -128,7 +128,7 @@ impl Elements {
             Distribution::Integers { low, high } => {
                 // The distance of two i64 fits in u64; the wrapping difference is exact.
                 let n = high.wrapping_sub(low) as u64;
-                int_element(low.wrapping_add(self.below(n) as i64), dtype)
+                int_element(low.wrapping_add(self.below(n) as i64).into(), dtype)
             }
             Distribution::Normal { mean, std } => float_element(mean + std * self.normal(), dtype),
         }
@@ -145,7 +145,7 @@ mod tests {
         (0..n).map(|_| read_float(elements.next_element().bytes(), dtype)).collect()
     }
 
-    fn ints(n: usize, dtype: DType, low: i64, high: i64) -> Vec<i64> {
+    fn ints(n: usize, dtype: DType, low: i64, high: i64) -> Vec<i128> {
         let mut elements = Elements::new(7, dtype, Distribution::Integers { low, high });
         (0..n).map(|_| read_int(elements.next_element().bytes(), dtype)).collect()
     }

@@ -221,7 +221,7 @@ fn uniform<'a>(reader: &Reader<'a>, raw: Raw<'a, RandomForm<'a>>, dtype: DType) 
             (None, DType::Bool) => 2,
             (None, _) => return Err(reader.error(raw, "'high' is missing in random integers")),
         };
-        if low >= high || low < least || high.saturating_sub(1) > greatest {
+        if low >= high || i128::from(low) < least || i128::from(high) - 1 > greatest {
             let message = format!(
                 "expected low < high within {dtype}, {least} to {greatest} and one past it, \
                  got {low} and {high}"

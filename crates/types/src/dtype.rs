@@ -33,6 +33,12 @@ pub enum DType {
     I8,
     /// Unsigned, 8 bits.
     U8,
+    /// Unsigned, 16 bits; see [`DType::is_wide_unsigned`].
+    U16,
+    /// Unsigned, 32 bits; see [`DType::is_wide_unsigned`].
+    U32,
+    /// Unsigned, 64 bits; see [`DType::is_wide_unsigned`].
+    U64,
     /// One byte, 0 or 1.
     Bool,
     /// A complex number: two binary32, the real part first.
@@ -48,7 +54,7 @@ impl DType {
     /// # use millstream_types::*;
     /// assert_eq!(DType::ALL.iter().filter(|dtype| dtype.is_complex()).count(), 2);
     /// ```
-    pub const ALL: [DType; 12] = [
+    pub const ALL: [DType; 15] = [
         DType::F32,
         DType::F64,
         DType::F16,
@@ -58,16 +64,20 @@ impl DType {
         DType::I16,
         DType::I8,
         DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
         DType::Bool,
         DType::C64,
         DType::C128,
     ];
 
-    /// The dtypes of real numbers and of bool, in the same order.
+    /// The dtypes of real numbers that have arithmetic, and bool, in the same order.
     ///
     /// ```
     /// # use millstream_types::*;
     /// assert!(DType::REAL.contains(&DType::Bool) && !DType::REAL.contains(&DType::C64));
+    /// assert!(DType::REAL.iter().all(|dtype| !dtype.is_wide_unsigned()));
     /// ```
     pub const REAL: [DType; 10] = [
         DType::F32,
@@ -92,9 +102,9 @@ impl DType {
     pub const fn size(self) -> usize {
         match self {
             DType::C128 => 16,
-            DType::F64 | DType::I64 | DType::C64 => 8,
-            DType::F32 | DType::I32 => 4,
-            DType::F16 | DType::BF16 | DType::I16 => 2,
+            DType::F64 | DType::I64 | DType::U64 | DType::C64 => 8,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
             DType::I8 | DType::U8 | DType::Bool => 1,
         }
     }
@@ -169,6 +179,19 @@ impl DType {
     #[inline]
     pub const fn is_int(self) -> bool {
         matches!(self, DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8)
+            || self.is_wide_unsigned()
+    }
+
+    /// Returns whether elements are unsigned integers of more than 8 bits, which have no
+    /// arithmetic: they are stored, moved, converted and compared, as in PyTorch.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(DType::U16.is_wide_unsigned() && !DType::U8.is_wide_unsigned());
+    /// ```
+    #[inline]
+    pub const fn is_wide_unsigned(self) -> bool {
+        matches!(self, DType::U16 | DType::U32 | DType::U64)
     }
 
     /// Returns the name used in text forms and files.
@@ -188,6 +211,9 @@ impl DType {
             DType::I16 => "i16",
             DType::I8 => "i8",
             DType::U8 => "u8",
+            DType::U16 => "u16",
+            DType::U32 => "u32",
+            DType::U64 => "u64",
             DType::Bool => "bool",
             DType::C64 => "c64",
             DType::C128 => "c128",
@@ -196,20 +222,30 @@ impl DType {
 
     /// Returns the dtype that holds values of both, as PyTorch promotes two tensors of one or more
     /// dimensions: bool < integers < floats < complex numbers; u8 with a signed integer gives the
-    /// next wider signed integer; f16 with bf16 gives f32.
+    /// next wider signed integer; f16 with bf16 gives f32. u16, u32 and u64 promote with floats
+    /// alone; with any other dtype there is none.
     ///
     /// Source: <https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc>.
     ///
     /// ```
     /// # use millstream_types::*;
-    /// assert_eq!(DType::U8.promote(DType::I8), DType::I16);
-    /// assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
+    /// assert_eq!(DType::U8.promote(DType::I8), Some(DType::I16));
+    /// assert_eq!(DType::F16.promote(DType::BF16), Some(DType::F32));
+    /// assert_eq!(DType::U16.promote(DType::I32), None);
     /// ```
-    pub fn promote(self, other: DType) -> DType {
-        use DType::*;
+    pub fn promote(self, other: DType) -> Option<DType> {
         if self == other {
-            return self;
+            return Some(self);
         }
+        if !self.is_wide_unsigned() && !other.is_wide_unsigned() {
+            return Some(self.join(other));
+        }
+        [self, other].into_iter().find(|dtype| dtype.is_float())
+    }
+
+    /// As [`DType::promote`], of two dtypes that are not wide unsigned integers and not equal.
+    fn join(self, other: DType) -> DType {
+        use DType::*;
         if self.is_complex() || other.is_complex() {
             return match (self.complex(), other.complex()) {
                 (C64, C64) => C64,
@@ -271,6 +307,9 @@ fn elsewhere(text: &str) -> Option<DType> {
         "int16" | "short" => DType::I16,
         "int8" | "char" => DType::I8,
         "uint8" | "byte" | "uchar" => DType::U8,
+        "uint16" | "ushort" => DType::U16,
+        "uint32" => DType::U32,
+        "uint64" => DType::U64,
         "boolean" | "bool_" | "pred" | "i1" => DType::Bool,
         "complex64" | "cfloat" => DType::C64,
         "complex128" | "cdouble" | "complex" => DType::C128,
@@ -310,18 +349,27 @@ mod tests {
     #[test]
     fn promotion_is_commutative_and_idempotent() {
         for a in DType::ALL {
-            assert_eq!(a.promote(a), a);
+            assert_eq!(a.promote(a), Some(a));
             for b in DType::ALL {
                 assert_eq!(a.promote(b), b.promote(a), "{a} {b}");
-                assert_eq!(a.promote(b).promote(a), a.promote(b), "{a} {b}");
+                let Some(both) = a.promote(b) else {
+                    assert!(a.is_wide_unsigned() || b.is_wide_unsigned(), "{a} {b}");
+                    assert!(!a.is_float() && !b.is_float(), "{a} {b}");
+                    continue;
+                };
+                assert_eq!(both.promote(a), Some(both), "{a} {b}");
             }
         }
-        assert_eq!(DType::I8.promote(DType::U8), DType::I16);
-        assert_eq!(DType::F16.promote(DType::I64), DType::F16);
-        assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
-        assert_eq!(DType::Bool.promote(DType::U8), DType::U8);
-        assert_eq!(DType::C64.promote(DType::F64), DType::C128);
-        assert_eq!(DType::C64.promote(DType::I64), DType::C64);
-        assert_eq!(DType::C64.promote(DType::BF16), DType::C64);
+        assert_eq!(DType::I8.promote(DType::U8), Some(DType::I16));
+        assert_eq!(DType::F16.promote(DType::I64), Some(DType::F16));
+        assert_eq!(DType::F16.promote(DType::BF16), Some(DType::F32));
+        assert_eq!(DType::Bool.promote(DType::U8), Some(DType::U8));
+        assert_eq!(DType::C64.promote(DType::F64), Some(DType::C128));
+        assert_eq!(DType::C64.promote(DType::I64), Some(DType::C64));
+        assert_eq!(DType::C64.promote(DType::BF16), Some(DType::C64));
+        assert_eq!(DType::U64.promote(DType::BF16), Some(DType::BF16));
+        for other in [DType::I64, DType::U8, DType::U32, DType::Bool, DType::C64] {
+            assert_eq!(DType::U16.promote(other), None, "{other}");
+        }
     }
 }

@@ -10,7 +10,7 @@ mod sealed {
 }
 
 /// A Rust type of elements: `f32`, `f64`, `half::f16`, `half::bf16`, `i64`, `i32`, `i16`, `i8`,
-/// `u8`, `bool`, `Complex<f32>`, `Complex<f64>`.
+/// `u8`, `u16`, `u32`, `u64`, `bool`, `Complex<f32>`, `Complex<f64>`.
 ///
 /// ```
 /// # use millstream_types::*;
@@ -88,6 +88,9 @@ element! {
     i16, I16, f64::from;
     i8, I8, f64::from;
     u8, U8, f64::from;
+    u16, U16, f64::from;
+    u32, U32, f64::from;
+    u64, U64, |v| v as f64;
 }
 
 impl sealed::Sealed for bool {}
@@ -149,6 +152,9 @@ macro_rules! with_element {
             $crate::DType::I16 => $function::<i16>($($argument),*),
             $crate::DType::I8 => $function::<i8>($($argument),*),
             $crate::DType::U8 => $function::<u8>($($argument),*),
+            $crate::DType::U16 => $function::<u16>($($argument),*),
+            $crate::DType::U32 => $function::<u32>($($argument),*),
+            $crate::DType::U64 => $function::<u64>($($argument),*),
             $crate::DType::Bool => $function::<bool>($($argument),*),
             $crate::DType::C64 => $function::<$crate::element::C64>($($argument),*),
             $crate::DType::C128 => $function::<$crate::element::C128>($($argument),*),
@@ -201,6 +207,8 @@ mod tests {
         check(&[1.5f32, f32::INFINITY]);
         check(&[f16::from_f32(1.5), f16::MIN]);
         check(&[i64::MIN, -1]);
+        check(&[u16::MAX, 1]);
+        check(&[u64::MAX, 1 << 63]);
         check(&[true, false]);
         check(&[C64::new(1.0, -2.0), C64::new(0.0, 3.0)]);
         check(&[C128::new(1.0, -2.0)]);

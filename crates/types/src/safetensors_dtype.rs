@@ -18,6 +18,9 @@ pub const fn in_safetensors(dtype: DType) -> Dtype {
         DType::I16 => Dtype::I16,
         DType::I8 => Dtype::I8,
         DType::U8 => Dtype::U8,
+        DType::U16 => Dtype::U16,
+        DType::U32 => Dtype::U32,
+        DType::U64 => Dtype::U64,
         DType::Bool => Dtype::BOOL,
     }
 }
@@ -34,6 +37,9 @@ pub const fn of_safetensors(dtype: Dtype) -> Option<DType> {
         Dtype::I16 => DType::I16,
         Dtype::I8 => DType::I8,
         Dtype::U8 => DType::U8,
+        Dtype::U16 => DType::U16,
+        Dtype::U32 => DType::U32,
+        Dtype::U64 => DType::U64,
         Dtype::BOOL => DType::Bool,
         Dtype::C64 => DType::C64,
         _ => return None,

@@ -45,6 +45,11 @@ class Dtype(D):
         self.torch = dtype
 
 
+for dtype in ALL:
+    call("hash_tensor", values((3, 4, 5), dtype, 1))
+    call("hash_tensor", values((3, 4, 5), dtype, 1), 1, True)
+call("hash_tensor", values((0, 3), torch.float32, 1), 0)
+
 FLOAT_ONLY = ["mean", "std", "var", "linalg_vector_norm"]
 for op in ["sum", "prod", "mean", "any", "all", "count_nonzero", "std", "var", "linalg_vector_norm",
            "logsumexp"]:

@@ -67,10 +67,10 @@ given. An argument with a star must be given.
 const TAIL: &str = "
 ## CUDA tensors that the host computes
 
-The host computes linear algebra, special functions, searches and counts, segments, grids, and the
-loss of alignments for CUDA tensors: the operands are copied to pinned memory, the host's kernel
-runs when the stream reaches the call, and the results are copied back. No worker waits. Such a call
-cannot be part of a captured CUDA graph, and is refused there.
+The host computes linear algebra, special functions, searches, counts and hashes, segments, grids,
+and the loss of alignments for CUDA tensors: the operands are copied to pinned memory, the host's
+kernel runs when the stream reaches the call, and the results are copied back. No worker waits. Such
+a call cannot be part of a captured CUDA graph, and is refused there.
 
 ## What is refused
 
@@ -81,7 +81,7 @@ following.
 |---|---|
 | complex numbers in ops that have an order or are rarely used with them: `scatter_reduce`, `unique`, embeddings, samples of grids, collectives, steps of `fused` | they are not defined for c64 and c128 here; take the parts by `view_as_real` |
 | complex numbers as arguments, but for those of `fill`, `full`, `masked_fill`, `constant_pad_nd` and `_unsafe_masked_index`, operands of operators, `alpha` and `beta` of `add`, `sub`, `addmm`, `addmv`, `addr`, `addbmm` and `baddbmm`, `value` of `addcmul` and `addcdiv`; c32 | other arguments are real numbers; the dtypes are c64 and c128 |
-| u16, u32 and u64, and so `hash_tensor` | there are no such dtypes |
+| u16, u32 and u64 in ops other than those that store, move, convert, compare, sort, hash or combine them bit by bit; beside other integers of as many dimensions | as in PyTorch, these dtypes have no arithmetic and promote with floats alone |
 | sparse, nested and quantised tensors | only dense tensors have a layout here |
 | custom kernels, such as those of `torchvision` and `torch_nn` | a trace does not hold them; a recording with `--opaque` has their results |
 | results that PyTorch leaves open: `empty`, elements after a `resize_` to more | no element of an unknown writer is read |

@@ -31,12 +31,16 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Returns a contiguous operand with numbers from -3 to 3, or integers from -100 to 100.
+    /// Returns a contiguous operand with numbers from -3 to 3, integers from -100 to 100, or any of
+    /// u16, u32 or u64.
     pub(crate) fn new(dtype: DType, shape: &[usize]) -> Given {
         let most = if dtype.is_float() { 3.0 } else { 100.0 };
         let least = if [DType::U8, DType::Bool].contains(&dtype) { 0.0 } else { -most };
         let values = match dtype {
             DType::Bool => Values::Between(0.0, 2.0),
+            _ if dtype.is_wide_unsigned() => {
+                Values::Between(0.0, 2f64.powi(8 * dtype.size() as i32))
+            }
             _ => Values::Between(least, most),
         };
         Given { dtype, shape: shape.to_vec(), arrangement: Arrangement::Dense, values }

@@ -7,6 +7,7 @@ mod families;
 mod overlaps;
 mod products;
 mod rows;
+mod unsigned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -111,6 +112,7 @@ pub fn check(device: u32, seed: u64, which: &Which<'_>) -> Result<Section> {
     let mut worst: BTreeMap<(String, DType), (f64, f64)> = BTreeMap::new();
     let mut compared = BTreeSet::new();
     let cases = elementwise::cases(&ops, &turns).into_iter().chain(rows::cases(&turns));
+    let cases = cases.chain(unsigned::cases());
     for case in cases.filter(|case| which.has(&case.op)) {
         match pair.compare(&case) {
             Err(error) => section.failed.push(format!("{case}: {error:#}")),
@@ -210,7 +212,7 @@ impl Pair {
         let home = tensor.copy_to(&self.host)?;
         let dtype = tensor.spec().dtype;
         // An f64 does not represent every 64-bit integer, so each is split into halves.
-        if dtype == DType::I64 {
+        if [DType::I64, DType::U64].contains(&dtype) {
             let halves = |c: &[u8]| {
                 let v = i64::from_ne_bytes(c.try_into().unwrap_or_default());
                 [(v >> 32) as f64, (v & 0xffff_ffff) as f64]

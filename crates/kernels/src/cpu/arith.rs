@@ -42,7 +42,7 @@ fn add(args: &CallArgs<'_>, negate: bool) -> Result<Bound> {
         Scalar::Float(v) if negate => Scalar::Float(-v),
         other => other,
     };
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => {
         let alpha = from_scalar::<T>(alpha);
         call.bind(common, two(move |x: T, y: T| x.plus(alpha.times(y))))
@@ -51,13 +51,13 @@ fn add(args: &CallArgs<'_>, negate: bool) -> Result<Bound> {
 
 fn mul(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, PAIR)?;
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => call.bind(common, two(T::times)))
 }
 
 fn div(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, PAIR)?;
-    let common = call.common();
+    let common = call.common()?;
     match choice(args.attrs, "rounding_mode", ROUNDING_MODES)? {
         Some("floor") => {
             compute!(common, T => call.bind_division(common, two(T::floor_quotient)))
@@ -72,20 +72,20 @@ fn div(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn remainder(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, PAIR)?;
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => call.rounded(common).bind_division(common, two(T::remainder)))
 }
 
 fn fmod(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, PAIR)?;
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => call.rounded(common).bind_division(common, two(T::truncated_remainder)))
 }
 
 /// Frequent exponents have their own functions, with the same result or a more accurate one.
 fn pow(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "exponent"])?;
-    let common = call.common();
+    let common = call.common()?;
     let exponent = match call.inputs[1] {
         Input::Number(v) if common.is_float() => Some(from_scalar::<f64>(v)),
         Input::Number(Scalar::Int(2)) => Some(2.0),
@@ -116,25 +116,25 @@ fn pow(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn atan2(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", ""])?;
-    let common = floating(call.common());
+    let common = floating(call.common()?);
     float!(common, T => call.bind(common, two(|x: T, y: T| x.atan2(y))))
 }
 
 fn neg(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => call.bind(common, one(T::negative)))
 }
 
 fn maximum(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", ""])?;
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => call.bind(common, two(T::greater)))
 }
 
 fn minimum(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", ""])?;
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => call.bind(common, two(T::lesser)))
 }
 
@@ -149,7 +149,7 @@ fn divisor(x: i64, y: i64) -> i64 {
 
 fn gcd(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
-    call.bind(call.common(), two(divisor))
+    call.bind(call.common()?, two(divisor))
 }
 
 fn lcm(args: &CallArgs<'_>) -> Result<Bound> {
@@ -158,13 +158,13 @@ fn lcm(args: &CallArgs<'_>) -> Result<Bound> {
         0 => 0,
         common => (x / common).wrapping_mul(y).wrapping_abs(),
     };
-    call.bind(call.common(), two(multiple))
+    call.bind(call.common()?, two(multiple))
 }
 
 /// The neighbours of x are those of the dtype, also where it is computed in f32.
 fn next_after(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
-    let common = call.common();
+    let common = call.common()?;
     let function = match common {
         DType::F64 => two(|x: f64, y: f64| libm::nextafter(x, y)),
         DType::BF16 => two(|x: f32, y: f32| {

@@ -8,12 +8,29 @@ use super::element::{Element, compute};
 use super::elementwise::{Bound, Call, CallArgs, ElementwiseOp};
 use super::function::{one, two};
 
+/// Defines a kernel that compares two elements in their common dtype by their order.
+macro_rules! order {
+    ($numbers:expr, $t:ident => $f:expr) => {
+        |args| {
+            let call = Call::of(args, $numbers)?;
+            let common = call.common()?;
+            if common == DType::U64 {
+                // Computed by its bits, in i64.
+                type $t = u64;
+                let f = |x: i64, y: i64| i64::from($f(&x.cast_unsigned(), &y.cast_unsigned()));
+                return call.bind(common, two(f));
+            }
+            comparison!($numbers, $t => $f)(args)
+        }
+    };
+}
+
 /// Defines a kernel that compares two elements in their common dtype.
 macro_rules! comparison {
     ($numbers:expr, $t:ident => $f:expr) => {
         |args| {
             let call = Call::of(args, $numbers)?;
-            let common = call.common();
+            let common = call.common()?;
             let call = call.rounded(common);
             compute!(common, $t => call.bind(common, two::<$t>(|x, y| $t::from_bool($f(&x, &y)))))
         }
@@ -25,10 +42,10 @@ const PAIR: [&str; 2] = ["", "other"];
 pub(crate) const KERNELS: &[ElementwiseOp] = &[
     ("eq", comparison!(PAIR, T => T::eq)),
     ("ne", comparison!(PAIR, T => T::ne)),
-    ("lt", comparison!(PAIR, T => T::lt)),
-    ("le", comparison!(PAIR, T => T::le)),
-    ("gt", comparison!(PAIR, T => T::gt)),
-    ("ge", comparison!(PAIR, T => T::ge)),
+    ("lt", order!(PAIR, T => T::lt)),
+    ("le", order!(PAIR, T => T::le)),
+    ("gt", order!(PAIR, T => T::gt)),
+    ("ge", order!(PAIR, T => T::ge)),
     ("__lshift__", |args| bits(args, shifted_up)),
     ("__rshift__", |args| bits(args, |x, y, _| x >> u64::try_from(y).map_or(63, |y| y.min(63)))),
 ];
@@ -49,7 +66,7 @@ fn bits(
     f: impl Fn(i64, i64, u32) -> i64 + Copy + Send + Sync + 'static,
 ) -> Result<Bound> {
     let call = Call::of(args, PAIR)?;
-    let common = call.common();
+    let common = call.common()?;
     ensure!(!common.is_float(), "{common}: schema and kernel disagree");
     let width = common.size() as u32 * 8;
     call.bind(common, two(move |x, y| f(x, y, width)))
@@ -64,13 +81,13 @@ fn shifted_up(x: i64, y: i64, width: u32) -> i64 {
 
 fn logical_not(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
-    let common = call.common();
+    let common = call.common()?;
     compute!(common, T => call.bind(common, one(|x: T| T::from_bool(x == T::ZERO))))
 }
 
 fn bitwise_not(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
-    match call.common() {
+    match call.common()? {
         DType::Bool => logical_not(args),
         common => call.bind(common, one(|x: i64| !x)),
     }

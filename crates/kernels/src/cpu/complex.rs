@@ -115,13 +115,13 @@ fn truth(v: bool) -> C {
 
 fn of_one(args: &CallArgs<'_>, f: fn(C) -> C) -> Result<Bound> {
     let call = Call::of(args, [""])?;
-    let common = call.common();
+    let common = call.common()?;
     complex!(common, T => call.bind(common, one(move |z: T| T::from_complex(f(z.carry())))))
 }
 
 fn of_two(args: &CallArgs<'_>, numbers: [&str; 2], f: fn(C, C) -> C) -> Result<Bound> {
     let call = Call::of(args, numbers)?;
-    let common = call.common();
+    let common = call.common()?;
     complex!(common, T => {
         call.rounded(common.part()).bind(common, two(move |x: T, y: T| {
             T::from_complex(f(x.carry(), y.carry()))
@@ -133,7 +133,7 @@ fn of_two(args: &CallArgs<'_>, numbers: [&str; 2], f: fn(C, C) -> C) -> Result<B
 fn add(args: &CallArgs<'_>, negate: bool) -> Result<Bound> {
     let call = Call::of(args, PAIR)?;
     let alpha = Scalar::of(args.attrs, "alpha")?.unwrap_or(Scalar::Int(1));
-    let common = call.common();
+    let common = call.common()?;
     complex!(common, T => {
         let alpha = from_scalar::<T>(alpha).re;
         let alpha = if negate { -alpha } else { alpha };
@@ -143,7 +143,7 @@ fn add(args: &CallArgs<'_>, negate: bool) -> Result<Bound> {
 
 fn mul(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, PAIR)?;
-    let common = call.common();
+    let common = call.common()?;
     complex!(common, T => call.bind(common, two(|x: T, y: T| x * y)))
 }
 
@@ -178,7 +178,7 @@ fn pow(args: &CallArgs<'_>) -> Result<Bound> {
     } else {
         power
     };
-    let common = call.common();
+    let common = call.common()?;
     complex!(common, T => {
         call.bind(common, two(move |x: T, y: T| T::from_complex(f(x.carry(), y.carry()))))
     })
@@ -194,7 +194,7 @@ fn from_parts(args: &CallArgs<'_>, f: fn(f64, f64) -> C) -> Result<Bound> {
 
 fn choose(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "self", "other"])?;
-    let common = common_of(&call.inputs[1..]);
+    let common = common_of(&call.inputs[1..])?;
     complex!(common, T => {
         call.bind(common, three(|c: T, x: T, y: T| if c != T::ZERO { x } else { y }))
     })
@@ -210,7 +210,7 @@ fn masked_fill(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "", "weight"])?;
-    let common = common_of(&call.inputs[..2]);
+    let common = common_of(&call.inputs[..2])?;
     complex!(common, T => {
         call.bind(common, three(|x: T, end: T, weight: T| {
             let (x, end, weight) = (x.carry(), end.carry(), weight.carry());
@@ -226,7 +226,7 @@ fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
 /// Replaces NaN and infinities in both parts.
 fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
-    let common = call.common();
+    let common = call.common()?;
     let most = if common == DType::C64 { f64::from(f32::MAX) } else { f64::MAX };
     let number = |name, default: f64| anyhow::Ok(args.attrs.float(name)?.unwrap_or(default));
     let (nan, high, low) = (number("nan", 0.0)?, number("posinf", most)?, number("neginf", -most)?);
@@ -248,7 +248,7 @@ fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
 fn combined(args: &CallArgs<'_>, f: fn(C, C) -> C) -> Result<Bound> {
     let call = Call::of(args, [""; 3])?;
     let value = Scalar::of(args.attrs, "value")?.unwrap_or(Scalar::Int(1));
-    let common = call.common();
+    let common = call.common()?;
     complex!(common, T => {
         let value = from_scalar::<T>(value).carry().re;
         call.bind(common, three(move |x: T, a: T, b: T| {

@@ -8,7 +8,7 @@ use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, DType, Dims};
 
 use super::call_layouts::{CallLayouts, unlocated};
-use super::element::{Element, dispatch, from_scalar};
+use super::element::{Element, dispatch, from_scalar, scalar_for};
 use super::loops::LoopPlan;
 use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
 use super::strided::{Address, BLOCK, CHUNK, Sequence, StridedRow};
@@ -35,6 +35,7 @@ pub(crate) fn register(kernels: &mut KernelRegistry) {
 /// A copy between operands with known layouts. Elements of equal dtypes are copied bit for bit.
 struct CopyPlan {
     both: LoopPlan<2>,
+    /// The dtype of the buffer of a row.
     dtype: DType,
     /// Boxed, because few copies have one.
     tiled: Option<Box<TiledCopy>>,
@@ -49,7 +50,7 @@ impl CopyPlan {
             true => TiledCopy::new(both.traversal(), to.dtype.size()).map(Box::new),
             false => None,
         };
-        Ok(CopyPlan { both, dtype: to.dtype, tiled })
+        Ok(CopyPlan { both, dtype: buffer_dtype(from.dtype, to.dtype), tiled })
     }
 
     /// # Safety
@@ -72,7 +73,13 @@ impl CopyPlan {
     }
 }
 
-/// Copies a row to one of elements of the type `T`.
+/// Returns the dtype in which [`copy_row`] holds elements between two rows: that of the result, or
+/// where a float is converted to u16, u32 or u64, which only stores know, that of the float.
+fn buffer_dtype(from: DType, to: DType) -> DType {
+    if to.is_wide_unsigned() && from.is_inexact() { from } else { to }
+}
+
+/// Copies a row to another through elements of the type `T`.
 ///
 /// # Safety
 /// The rows are of equal length, and the same elements or apart.
@@ -106,7 +113,11 @@ unsafe fn copy_row<T: Element>(
 /// The rows are of equal length, and the same elements or apart.
 pub(crate) unsafe fn convert_row(from: &StridedRow, to: &StridedRow) {
     // SAFETY: guaranteed by the caller.
-    unsafe { dispatch!(to.dtype(), T => copy_row::<T>(from, to, &mut MaybeUninit::uninit())) };
+    unsafe {
+        dispatch!(buffer_dtype(from.dtype(), to.dtype()), T => {
+            copy_row::<T>(from, to, &mut MaybeUninit::uninit());
+        });
+    }
 }
 
 /// Converts every element of `from`, broadcast, into `to`. Elements of equal dtypes are copied bit
@@ -263,7 +274,7 @@ impl FillPlan {
         // Where x overlaps itself it is filled on one thread.
         let block = if overlaps_itself(&x) { usize::MAX } else { BLOCK };
         let all = LoopPlan::new(&shape, &[x], Order::Any)?;
-        Ok(FillPlan { all, block, dtype: x.dtype, value })
+        Ok(FillPlan { all, block, dtype: x.dtype, value: scalar_for(value, x.dtype) })
     }
 }
 

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use anyhow::{Result, ensure};
 use millstream_ops::args::{Scalar, dimension};
 use millstream_ops::counting::range;
+use millstream_ops::promotion::promote;
 use millstream_types::{DType, Dims};
 
 use super::compute::Compute;
@@ -51,7 +52,7 @@ fn search(ctx: &KernelCtx<'_>) -> Result<()> {
         _ => x.shape.last().copied().unwrap_or(1),
     };
     ensure!(x.shape == out.shape, "{x:?} to {out:?}: schema and kernel disagree");
-    let common = sorted.dtype.promote(x.dtype);
+    let common = promote(sorted.dtype, x.dtype)?;
     // SAFETY: operands of the call; blocks of the output are disjoint.
     let (sequences, from, to) =
         unsafe { (Sequence::new(sorted), Sequence::new(x), Sequence::new(out)) };

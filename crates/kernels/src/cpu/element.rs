@@ -20,6 +20,8 @@ pub(crate) trait Element: Copy + Send + Sync + 'static {
     fn from_i64(v: i64) -> Self;
     fn from_f32(v: f32) -> Self;
     fn from_f64(v: f64) -> Self;
+    /// Integers keep the low bits.
+    fn from_u64(v: u64) -> Self;
     /// Returns the real part, or for bool whether one of the parts is not zero.
     #[inline(always)]
     fn from_complex(v: Complex<f64>) -> Self {
@@ -66,6 +68,27 @@ impl Carrier for Complex<f64> {
 #[inline(always)]
 pub(crate) fn cast<S: Element, T: Element>(v: S) -> T {
     v.carry().convert()
+}
+
+/// Returns the word that holds an element of u16, u32 or u64, of which it has the low bits.
+pub(crate) fn zero_extended(word: i64, dtype: DType) -> u64 {
+    word.cast_unsigned() & (u64::MAX >> (64 - 8 * dtype.size()))
+}
+
+/// Converts a number to u16, u32 or u64 as [`cast`] does: towards zero, saturated, NaN to 0.
+pub(crate) fn saturated(v: f64, dtype: DType) -> u64 {
+    (v as u64).min(zero_extended(-1, dtype))
+}
+
+/// Returns a scalar argument as it is converted to a dtype by [`dispatch!`]: for u16, u32 and u64
+/// as an integer whose low bits are those of the element.
+pub(crate) fn scalar_for(v: Scalar, dtype: DType) -> Scalar {
+    match v {
+        Scalar::Float(v) if dtype.is_wide_unsigned() => {
+            Scalar::Int(saturated(v, dtype).cast_signed())
+        }
+        v => v,
+    }
 }
 
 /// Converts a scalar argument to an element.
@@ -120,6 +143,10 @@ macro_rules! number {
                 v as $t
             }
             #[inline(always)]
+            fn from_u64(v: u64) -> Self {
+                v as $t
+            }
+            #[inline(always)]
             fn to_word(self) -> u64 {
                 $to(self)
             }
@@ -165,6 +192,10 @@ macro_rules! half_float {
                 $narrow(v as f32)
             }
             #[inline(always)]
+            fn from_u64(v: u64) -> Self {
+                $narrow(v as f32)
+            }
+            #[inline(always)]
             fn to_word(self) -> u64 {
                 u64::from(self.to_bits())
             }
@@ -201,6 +232,10 @@ impl Element for Bool {
     #[inline(always)]
     fn from_f64(v: f64) -> Self {
         Bool::new(v != 0.0)
+    }
+    #[inline(always)]
+    fn from_u64(v: u64) -> Self {
+        Bool::new(v != 0)
     }
     #[inline(always)]
     fn from_complex(v: Complex<f64>) -> Self {
@@ -240,6 +275,10 @@ macro_rules! complex {
                 Complex::new(v as $part, 0.0)
             }
             #[inline(always)]
+            fn from_u64(v: u64) -> Self {
+                Complex::new(v as $part, 0.0)
+            }
+            #[inline(always)]
             fn from_complex(v: Complex<f64>) -> Self {
                 Complex::new(v.re as $part, v.im as $part)
             }
@@ -262,7 +301,9 @@ complex! {
     f64, C128, |v: Complex<f64>| v.re.to_bits(), |w| Complex::new(f64::from_bits(w), 0.0);
 }
 
-/// Evaluates an expression with the type name `$t` bound to the Rust type of a dtype.
+/// Evaluates an expression with the type name `$t` bound to the Rust type of a dtype. u16, u32 and
+/// u64 have no types of their own: their elements are the bits of the signed integer of their size.
+/// [`StridedRow`](super::strided::StridedRow) and [`scalar_for`] know their values.
 macro_rules! dispatch {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
@@ -277,9 +318,9 @@ macro_rules! dispatch {
             DType::F64 => arm!(f64),
             DType::F16 => arm!(half::f16),
             DType::BF16 => arm!(half::bf16),
-            DType::I64 => arm!(i64),
-            DType::I32 => arm!(i32),
-            DType::I16 => arm!(i16),
+            DType::I64 | DType::U64 => arm!(i64),
+            DType::I32 | DType::U32 => arm!(i32),
+            DType::I16 | DType::U16 => arm!(i16),
             DType::I8 => arm!(i8),
             DType::U8 => arm!(u8),
             DType::Bool => arm!(crate::cpu::element::Bool),
@@ -291,8 +332,8 @@ macro_rules! dispatch {
 pub(crate) use dispatch;
 
 /// Evaluates an expression with the type name `$t` bound to the type of computations with one final
-/// rounding: f32 for f32, f16 and bf16; f64 for f64; i64 for integers and bool. Loads and stores
-/// convert, so a kernel is compiled for three types instead of ten. A store to a narrower integer
+/// rounding: f32 for f32, f16 and bf16; f64 for f64; i64 for integers and bool, of u64 the bits. Loads and stores
+/// convert, so a kernel is compiled for three types instead of thirteen. A store to a narrower integer
 /// keeps the low bits, and a store to bool is "nonzero", so sums and products equal those computed
 /// in the dtype itself. Complex dtypes return an error from the calling function: their functions
 /// are in `complex`.
@@ -308,9 +349,7 @@ macro_rules! compute {
         match $dtype {
             DType::F32 | DType::F16 | DType::BF16 => arm!(f32),
             DType::F64 => arm!(f64),
-            DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 | DType::Bool => {
-                arm!(i64)
-            }
+            dtype if dtype.is_int() || dtype == DType::Bool => arm!(i64),
             other => anyhow::bail!("{other}: expected real numbers: schema and kernel disagree"),
         }
     }};
@@ -333,9 +372,7 @@ macro_rules! computed {
             DType::F64 => arm!(f64),
             DType::C64 => arm!(num_complex::Complex<f32>),
             DType::C128 => arm!(num_complex::Complex<f64>),
-            DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 | DType::Bool => {
-                arm!(i64)
-            }
+            _ => arm!(i64),
         }
     }};
 }
@@ -362,7 +399,7 @@ pub(crate) use float;
 
 /// Evaluates an expression with the type name `$t` bound to the integer type that
 /// [`bits`](super::memory::bits) selects for a dtype: kernels that only move elements are compiled
-/// for five types instead of twelve.
+/// for five types instead of fifteen.
 macro_rules! moved {
     ($dtype:expr, $t:ident => $body:expr) => {{
         macro_rules! arm {

@@ -10,7 +10,7 @@ use millstream_ops::args::Scalar;
 use millstream_ops::promotion::common_dtype;
 use millstream_types::{Attrs, DType};
 
-use super::element::{Element, cast, dispatch, from_scalar};
+use super::element::{Element, cast, dispatch, from_scalar, scalar_for, zero_extended};
 use super::function::{Function, MAX_INPUTS};
 use crate::context::RawTensor;
 
@@ -99,7 +99,10 @@ impl<const N: usize> Call<N> {
     }
 
     /// Returns the dtype that the inputs promote to.
-    pub(crate) fn common(&self) -> DType {
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn common(&self) -> Result<DType> {
         common_of(&self.inputs)
     }
 
@@ -156,13 +159,20 @@ impl<'a> CallArgs<'a> {
 /// Returns a number as a word of the type `computed`, converted to the dtype `via` in between.
 fn word(v: Scalar, computed: DType, via: DType) -> u64 {
     super::element::computed!(computed, T => {
+        if via.is_wide_unsigned() {
+            let bits = from_scalar::<i64>(scalar_for(v, via));
+            return T::from_u64(zero_extended(bits, via)).to_word();
+        }
         let v = from_scalar::<T>(v);
         dispatch!(via, V => cast::<V, T>(cast::<T, V>(v))).to_word()
     })
 }
 
 /// Returns the dtype that these inputs promote to.
-pub(crate) fn common_of<T: Promoted>(inputs: &[Input<T>]) -> DType {
+///
+/// # Errors
+/// There is none.
+pub(crate) fn common_of<T: Promoted>(inputs: &[Input<T>]) -> Result<DType> {
     let tensors = inputs.iter().filter_map(|i| match i {
         Input::Tensor(t) => Some(t.dtype_and_rank()),
         Input::Number(_) => None,
@@ -171,5 +181,5 @@ pub(crate) fn common_of<T: Promoted>(inputs: &[Input<T>]) -> DType {
         Input::Tensor(_) => None,
         Input::Number(v) => Some(*v),
     });
-    common_dtype(tensors, numbers)
+    Ok(common_dtype(tensors, numbers)?)
 }

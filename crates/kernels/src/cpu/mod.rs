@@ -196,6 +196,7 @@ const ON_HOST: &[&[(Kernel, Written)]] = &[
     frexp::KERNELS,
     grid::KERNELS,
     linalg::KERNELS,
+    reduce::ON_HOST,
     scan::ON_HOST,
     segments::KERNELS,
     unique::KERNELS,

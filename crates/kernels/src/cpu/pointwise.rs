@@ -29,12 +29,12 @@ macro_rules! functions {
     };
     (@ any, $args:ident, $arity:literal, $t:ident => $function:expr) => {{
         let call = Call::of($args, [""; $arity])?;
-        let common = call.common();
+        let common = call.common()?;
         compute!(common, $t => call.bind(common, $function))
     }};
     (@ float, $args:ident, $arity:literal, $t:ident => $function:expr) => {{
         let call = Call::of($args, [""; $arity])?;
-        let common = floating(call.common());
+        let common = floating(call.common()?);
         float!(common, $t => call.bind(common, $function))
     }};
 }
@@ -225,7 +225,7 @@ fn is_tanh(args: &CallArgs<'_>) -> Result<bool> {
 
 fn gelu(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
-    let (common, tanh) = (call.common(), is_tanh(args)?);
+    let (common, tanh) = (call.common()?, is_tanh(args)?);
     float!(common, T => match tanh {
         true => call.bind(common, one(T::gelu_by_tanh)),
         false => call.bind(common, one(T::gelu)),
@@ -234,7 +234,7 @@ fn gelu(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
-    let common = call.common();
+    let common = call.common()?;
     // The limit of the dtype itself, not of the type of computations.
     let most = match common {
         DType::F16 => half::f16::MAX.to_f64(),
@@ -265,7 +265,7 @@ fn nan_to_num(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn gelu_backward(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
-    let (common, tanh) = (call.common(), is_tanh(args)?);
+    let (common, tanh) = (call.common()?, is_tanh(args)?);
     float!(common, T => match tanh {
         true => call.bind(common, two(T::gelu_by_tanh_backward)),
         false => call.bind(common, two(T::gelu_backward)),
@@ -277,7 +277,7 @@ fn elu_backward(args: &CallArgs<'_>) -> Result<Bound> {
     let number = |name| anyhow::Ok(args.attrs.float(name)?.unwrap_or(1.0));
     let (alpha, scale, input_scale) = (number("alpha")?, number("scale")?, number("input_scale")?);
     let is_result = args.attrs.bool("is_result")?.unwrap_or(false);
-    let common = call.common();
+    let common = call.common()?;
     float!(common, T => {
         let (below, scale, input_scale) =
             ((alpha * scale) as T, scale as T, input_scale as T);
@@ -297,7 +297,7 @@ fn elu_backward(args: &CallArgs<'_>) -> Result<Bound> {
 fn leaky_relu_backward(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
     let slope = args.attrs.float("negative_slope")?.unwrap_or(0.01);
-    let common = call.common();
+    let common = call.common()?;
     float!(common, T => {
         let slope = slope as T;
         call.bind(common, two(move |grad: T, x: T| if x > 0.0 { grad } else { grad * slope }))

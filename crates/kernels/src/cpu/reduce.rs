@@ -5,13 +5,13 @@ use millstream_ops::reduce::reduced;
 
 use millstream_types::element::C128;
 
-use super::Kernel;
 use super::complex_functions::{exp, log};
 use super::compute::Compute;
 use super::element::{Bool, Element, compute, float};
 use super::pairwise::interleaved;
 use super::reduction::{Columns, Reduction, reduce_to};
 use super::vectorised::vectorised;
+use super::{Kernel, Written};
 use crate::context::KernelCtx;
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -26,6 +26,9 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ("linalg_vector_norm", norm),
     ("logsumexp", logsumexp),
 ];
+
+/// The kernels that the host runs for every device.
+pub(crate) const ON_HOST: &[(Kernel, Written)] = &[(("hash_tensor", hash), Written::Last(1))];
 
 /// Returns the number of elements that each result reduces.
 fn length(ctx: &KernelCtx<'_>) -> Result<usize> {
@@ -118,6 +121,20 @@ fn counted(ctx: &KernelCtx<'_>, finish: fn(i64, i64) -> i64) -> Result<()> {
     let leaf = |values: &[Bool], _: usize| values.iter().map(|v| i64::from(v.get())).sum();
     let reduction = Reduction::new(0, &leaf, &|a: i64, b: i64| a + b);
     reduce_to(ctx, Bool::DTYPE, &reduction, &|count| finish(count, length))
+}
+
+/// `hash_tensor(x; dim, keepdim, mode)`.
+fn hash(ctx: &KernelCtx<'_>) -> Result<()> {
+    let dtype = ctx.operand(0)?.dtype;
+    let join = |a: i64, b: i64| a ^ b;
+    if dtype.is_float() {
+        let leaf = |values: &[f64], _: usize| {
+            values.iter().fold(0, |bits, v| bits ^ v.to_bits().cast_signed())
+        };
+        return reduce_to(ctx, dtype, &Reduction::new(0, &leaf, &join), &|bits: i64| bits);
+    }
+    let leaf = |values: &[i64], _: usize| values.iter().fold(0, |bits, v| bits ^ v);
+    reduce_to(ctx, dtype, &Reduction::new(0, &leaf, &join), &|bits: i64| bits)
 }
 
 /// Reduces to the number, the mean, and the sum of squared differences from the mean. A leaf is

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use anyhow::{Result, ensure};
 use millstream_ops::args::dimension;
-use millstream_types::{Dims, Layout};
+use millstream_types::{DType, Dims, Layout};
 
 use super::Kernel;
 use super::element::{Element, compute};
@@ -20,11 +20,19 @@ pub(crate) const KERNELS: &[Kernel] = &[("sort", sort), ("argsort", argsort), ("
 pub(super) trait Compare: Element {
     /// Compares two elements: NaN is greater than every number; zeros of either sign are equal.
     fn compare(self, other: Self) -> Ordering;
+
+    /// Returns an element whose order is that of this one as one of a dtype: the bits of u64 are
+    /// those of i64 with another sign. Applied twice, returns the element.
+    fn ordered(self, dtype: DType) -> Self;
 }
 
 impl Compare for i64 {
     fn compare(self, other: i64) -> Ordering {
         self.cmp(&other)
+    }
+
+    fn ordered(self, dtype: DType) -> i64 {
+        if dtype == DType::U64 { self ^ i64::MIN } else { self }
     }
 }
 
@@ -34,6 +42,10 @@ macro_rules! compare_floats {
             fn compare(self, other: $t) -> Ordering {
                 let nan = self.is_nan().cmp(&other.is_nan());
                 self.partial_cmp(&other).unwrap_or(nan)
+            }
+
+            fn ordered(self, _: DType) -> $t {
+                self
             }
         }
     )*};
@@ -97,6 +109,7 @@ fn sort_rows(
             let mut order = Vec::with_capacity(length);
             for at in number * block..count.min((number + 1) * block) {
                 elements.load(at * length, &mut row);
+                row.iter_mut().for_each(|v| *v = v.ordered(x.dtype));
                 order.clear();
                 order.extend(0..length as i64);
                 let by_value = |&a: &i64, &b: &i64| {
@@ -113,7 +126,7 @@ fn sort_rows(
                 }
                 indices.store(at * kept, &order);
                 if let Some(values) = &values {
-                    let sorted: Vec<T> = order.iter().map(|&k| row[k as usize]).collect();
+                    let sorted: Vec<T> = order.iter().map(|&k| row[k as usize].ordered(x.dtype)).collect();
                     values.store(at * kept, &sorted);
                 }
             }

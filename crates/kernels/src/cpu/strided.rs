@@ -7,7 +7,7 @@
 use millstream_types::DType;
 
 use super::conversion::convert_dense;
-use super::element::{Element, cast, dispatch};
+use super::element::{Element, cast, dispatch, saturated, zero_extended};
 use super::traversal::{Order, Traversal};
 use crate::context::RawTensor;
 
@@ -73,7 +73,37 @@ impl StridedRow {
     #[inline]
     pub(crate) unsafe fn load_to<T: Element>(&self, at: usize, to: *mut T, count: usize) {
         // SAFETY: guaranteed by the caller.
-        unsafe { dispatch!(self.dtype, S => self.load_as::<S, T>(at, to, count)) };
+        unsafe {
+            match self.dtype.is_wide_unsigned() {
+                true => self.load_unsigned(at, to, count),
+                false => dispatch!(self.dtype, S => self.load_as::<S, T>(at, to, count)),
+            }
+        }
+    }
+
+    /// As [`StridedRow::load_to`], of u16, u32 or u64. Integers of their size take the bits.
+    ///
+    /// # Safety
+    /// As for `load_to`.
+    unsafe fn load_unsigned<T: Element>(&self, at: usize, to: *mut T, count: usize) {
+        let bits = self.as_signed();
+        if bits.dtype == T::DTYPE {
+            // SAFETY: guaranteed by the caller.
+            return unsafe { bits.load_as::<T, T>(at, to, count) };
+        }
+        let mut words = [0; CHUNK];
+        for done in (0..count).step_by(CHUNK) {
+            let words = &mut words[..CHUNK.min(count - done)];
+            bits.load(at + done, words);
+            let elements = words.iter().map(|&w| T::from_u64(zero_extended(w, self.dtype)));
+            // SAFETY: guaranteed by the caller.
+            unsafe { write_all(to.add(done), elements) };
+        }
+    }
+
+    /// Returns the same bits as elements of the signed integer of the size of u16, u32 or u64.
+    fn as_signed(&self) -> StridedRow {
+        StridedRow { dtype: dispatch!(self.dtype, S => S::DTYPE), ..*self }
     }
 
     /// # Safety
@@ -114,6 +144,16 @@ impl StridedRow {
         to: *mut T,
         count: usize,
     ) {
+        if via.is_wide_unsigned() {
+            let mut words = [0; CHUNK];
+            for done in (0..count).step_by(CHUNK) {
+                let words = &mut words[..CHUNK.min(count - done)];
+                self.load_words(via, at + done, words);
+                // SAFETY: guaranteed by the caller.
+                unsafe { write_all(to.add(done), words.iter().map(|&w| T::from_u64(w))) };
+            }
+            return;
+        }
         // SAFETY: guaranteed by the caller.
         unsafe {
             dispatch!(via, V => {
@@ -124,6 +164,19 @@ impl StridedRow {
                     write_all(to.add(done), values.iter().map(|&v| cast::<V, T>(v)));
                 }
             });
+        }
+    }
+
+    /// Loads at most [`CHUNK`] elements from number `at` on, converted to u16, u32 or u64.
+    fn load_words(&self, dtype: DType, at: usize, to: &mut [u64]) {
+        if self.dtype.is_inexact() {
+            let mut values = [0.0; CHUNK];
+            self.load::<f64>(at, &mut values[..to.len()]);
+            to.iter_mut().zip(values).for_each(|(to, v)| *to = saturated(v, dtype));
+        } else {
+            let mut values = [0; CHUNK];
+            self.load::<i64>(at, &mut values[..to.len()]);
+            to.iter_mut().zip(values).for_each(|(to, v)| *to = zero_extended(v, dtype));
         }
     }
 
@@ -141,7 +194,34 @@ impl StridedRow {
     #[inline]
     pub(crate) unsafe fn store_from<T: Element>(&self, at: usize, from: *const T, count: usize) {
         // SAFETY: guaranteed by the caller.
-        unsafe { dispatch!(self.dtype, D => self.store_as::<T, D>(at, from, count)) };
+        unsafe {
+            match self.dtype.is_wide_unsigned() {
+                true => self.store_unsigned(at, from, count),
+                false => dispatch!(self.dtype, D => self.store_as::<T, D>(at, from, count)),
+            }
+        }
+    }
+
+    /// As [`StridedRow::store_from`], to u16, u32 or u64. Integers keep the low bits.
+    ///
+    /// # Safety
+    /// As for `store_from`.
+    unsafe fn store_unsigned<T: Element>(&self, at: usize, from: *const T, count: usize) {
+        let bits = self.as_signed();
+        if !T::DTYPE.is_inexact() {
+            // SAFETY: guaranteed by the caller.
+            return unsafe { bits.store_from(at, from, count) };
+        }
+        let mut words = [0; CHUNK];
+        for done in (0..count).step_by(CHUNK) {
+            let words = &mut words[..CHUNK.min(count - done)];
+            for (k, word) in words.iter_mut().enumerate() {
+                // SAFETY: guaranteed by the caller.
+                let v: f64 = cast(unsafe { from.add(done + k).read() });
+                *word = saturated(v, self.dtype).cast_signed();
+            }
+            bits.store(at + done, words);
+        }
     }
 
     /// # Safety

@@ -24,7 +24,7 @@ pub(crate) const NEW: &[ElementwiseOp] = &[("where", choose)];
 
 fn choose(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "self", "other"])?;
-    let common = common_of(&call.inputs[1..]);
+    let common = common_of(&call.inputs[1..])?;
     compute!(common, T => {
         call.bind(common, three(|c: T, x: T, y: T| if c != T::ZERO { x } else { y }))
     })
@@ -43,7 +43,7 @@ fn clamp(args: &CallArgs<'_>) -> Result<Bound> {
     let bound = |name| Scalar::of(args.attrs, name);
     let (min, max) = (bound("min")?, bound("max")?);
     let with_bounds = [min, max].into_iter().flatten();
-    let common = common_of_numbers(&call, with_bounds);
+    let common = common_of_numbers(&call, with_bounds)?;
     compute!(common, T => {
         let min = min.map_or(T::LEAST, from_scalar);
         let max = max.map_or(T::GREATEST, from_scalar);
@@ -52,7 +52,7 @@ fn clamp(args: &CallArgs<'_>) -> Result<Bound> {
     })
 }
 
-fn common_of_numbers(call: &Call<1>, numbers: impl IntoIterator<Item = Scalar>) -> DType {
+fn common_of_numbers(call: &Call<1>, numbers: impl IntoIterator<Item = Scalar>) -> Result<DType> {
     let inputs = call.inputs.iter().copied();
     let numbers = numbers.into_iter().map(Input::Number);
     common_of(&inputs.chain(numbers).collect::<Vec<_>>())
@@ -61,7 +61,7 @@ fn common_of_numbers(call: &Call<1>, numbers: impl IntoIterator<Item = Scalar>) 
 /// Interpolates from the nearer end, so that the result is exact at both ends.
 fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, ["", "", "weight"])?;
-    let common = common_of(&call.inputs[..2]);
+    let common = common_of(&call.inputs[..2])?;
     float!(common, T => {
         call.bind(common, three(|x: T, end: T, weight: T| {
             if weight.abs() < 0.5 {
@@ -75,7 +75,7 @@ fn lerp(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn addcmul(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 3])?;
-    let (common, value) = (call.common(), value(args)?);
+    let (common, value) = (call.common()?, value(args)?);
     compute!(common, T => {
         let value = from_scalar::<T>(value);
         call.bind(common, three(move |x: T, a: T, b: T| x.plus(value.times(a).times(b))))
@@ -84,7 +84,7 @@ fn addcmul(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn addcdiv(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""; 3])?;
-    let (common, value) = (call.common(), value(args)?);
+    let (common, value) = (call.common()?, value(args)?);
     float!(common, T => {
         let value = from_scalar::<T>(value);
         call.bind(common, three(move |x: T, a: T, b: T| x + value * a / b))

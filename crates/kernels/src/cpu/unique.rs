@@ -33,7 +33,7 @@ fn unique(ctx: &KernelCtx<'_>) -> Result<()> {
     // SAFETY: outputs of the call, stored by this thread alone.
     let (to_values, to_counts) = unsafe { (Sequence::new(values), Sequence::new(counts)) };
     compute!(x.dtype, T => {
-        let elements: Vec<T> = all(x);
+        let elements: Vec<T> = all::<T>(x).into_iter().map(|v| v.ordered(x.dtype)).collect();
         let slice = |at: usize| &elements[at * width..(at + 1) * width];
         let mut order: Vec<usize> = (0..count).collect();
         if !consecutive {
@@ -45,7 +45,7 @@ fn unique(ctx: &KernelCtx<'_>) -> Result<()> {
         for at in order {
             let is_same = before.is_some_and(|before| slice(before) == slice(at));
             if !is_same {
-                kept.extend_from_slice(slice(at));
+                kept.extend(slice(at).iter().map(|v| v.ordered(x.dtype)));
                 counted.push(0);
             }
             before = Some(at);

@@ -138,13 +138,14 @@ pub(super) fn is_dense(tensor: &RawTensor<'_>) -> Result<bool> {
     Ok(tensor.shape.contains(&0) || tensor.shape.iter().enumerate().all(same))
 }
 
-/// Returns sources of casts from every dtype.
+/// Returns sources of casts from every dtype that is not complex.
 pub(super) fn sources() -> Vec<(String, std::ffi::CString)> {
     let mut all = Vec::new();
-    for (k, from) in DType::REAL.into_iter().enumerate() {
+    let dtypes: Vec<DType> = DType::ALL.into_iter().filter(|d| !d.is_complex()).collect();
+    for (k, &from) in dtypes.iter().enumerate() {
         // To itself and to two others: all pairs would be a hundred sources of the same parts.
         for by in [0, 1, 4] {
-            let to = DType::REAL[(k + by) % DType::REAL.len()];
+            let to = dtypes[(k + by) % dtypes.len()];
             let Ok(kernel) = cast_kernel(from, to) else { continue };
             let kernel = Elementwise { inputs: vec![Some(from)], ..kernel };
             if let Ok(source) = kernel.source() {

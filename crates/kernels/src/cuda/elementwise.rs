@@ -21,7 +21,7 @@ use super::overlap::OverlapCopies;
 use super::source::{Elementwise, computed};
 use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::element::from_scalar;
+use crate::cpu::element::{from_scalar, scalar_for};
 use crate::cpu::elementwise::{Input, Promoted, common_of};
 use crate::cpu::memory::is_same;
 use crate::registry::{Kernel, KernelRegistry};
@@ -42,12 +42,12 @@ impl Function {
     }
 
     /// Returns the dtype that a call is computed in.
-    fn common<T: Promoted>(&self, inputs: &[Input<T>], out: DType) -> DType {
+    fn common<T: Promoted>(&self, inputs: &[Input<T>], out: DType) -> Result<DType> {
         match self.kind {
             Kind::Any | Kind::Rounded => common_of(inputs),
-            Kind::Float => floating(common_of(inputs)),
+            Kind::Float => common_of(inputs).map(floating),
             Kind::Of(from, to) => common_of(&inputs[from..to]),
-            Kind::Out => out,
+            Kind::Out => Ok(out),
         }
     }
 
@@ -96,7 +96,7 @@ impl Function {
                 let bounds = [Scalar::of(attrs, "min")?, Scalar::of(attrs, "max")?];
                 let given = bounds.into_iter().flatten().map(Input::Number);
                 let all: Vec<Input<T>> = inputs.iter().copied().chain(given).collect();
-                *common = common_of(&all);
+                *common = common_of(&all)?;
                 let ends = match common.is_float() {
                     true => [f64::NEG_INFINITY, f64::INFINITY].map(Scalar::Float),
                     false => [i64::MIN, i64::MAX].map(Scalar::Int),
@@ -166,7 +166,7 @@ pub(super) fn describe<T: Promoted + Copy>(
     inputs: &[Input<T>],
     out: DType,
 ) -> Result<(Elementwise<'static>, Vec<Scalar>)> {
-    let mut common = function.common(inputs, out);
+    let mut common = function.common(inputs, out)?;
     let chosen = function.variant(attrs, inputs, &mut common)?;
     let (variant, expression) = function.expression(chosen.name)?;
     let kernel = Elementwise {
@@ -257,7 +257,7 @@ pub(super) unsafe fn run_on(
         Input::Tensor(_) => None,
     });
     for (k, scalar) in scalars.iter().copied().enumerate().chain(replaced) {
-        args.integers[k] = from_scalar(scalar);
+        args.integers[k] = from_scalar(scalar_for(scalar, kernel.common));
         args.scalars[k] = match kernel.computed {
             DType::F32 => f64::from(from_scalar::<f32>(scalar)),
             _ => from_scalar(scalar),

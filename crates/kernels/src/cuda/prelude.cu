@@ -50,7 +50,7 @@ __device__ inline unsigned short narrowed(float value) {
 }
 #endif
 
-// Converts an element to one of three types, each of which holds all of its values.
+// Converts an element to one of four types, each of which holds all of its values.
 __device__ inline float carry(float v) { return v; }
 __device__ inline double carry(double v) { return v; }
 __device__ inline i64 carry(i64 v) { return v; }
@@ -58,6 +58,9 @@ __device__ inline i64 carry(int v) { return v; }
 __device__ inline i64 carry(short v) { return v; }
 __device__ inline i64 carry(signed char v) { return v; }
 __device__ inline i64 carry(unsigned char v) { return v; }
+__device__ inline i64 carry(unsigned short v) { return v; }
+__device__ inline i64 carry(unsigned v) { return v; }
+__device__ inline u64 carry(u64 v) { return v; }
 __device__ inline i64 carry(boolean v) { return v.bits != 0; }
 __device__ inline float carry(f16 v) { return widened(v.bits); }
 __device__ inline float carry(bf16 v) { return __uint_as_float((unsigned)v.bits << 16); }
@@ -71,7 +74,7 @@ template <class F> __device__ inline i64 truncated(F v, i64 least, i64 greatest)
     return result < least ? least : result > greatest ? greatest : result;
 }
 
-// Converts one of those three types to an element: the low bits of integers, the nearest float.
+// Converts one of those types to an element: the low bits of integers, the nearest float.
 template <class E> struct Cast;
 template <> struct Cast<float> {
     template <class V> __device__ static float of(V v) { return (float)v; }
@@ -100,7 +103,7 @@ template <class E> struct IntegerCast {
     __device__ static E of(double v) { return (E)truncated(v, least(), greatest()); }
     __device__ static i64 greatest() {
         const i64 half = (i64)1 << (sizeof(E) * 8 - 2);
-        return (E)-1 < (E)0 ? half - 1 + half : 255;
+        return (E)-1 < (E)0 ? half - 1 + half : (i64)(E)-1;
     }
     __device__ static i64 least() { return (E)-1 < (E)0 ? -greatest() - 1 : 0; }
 };
@@ -109,6 +112,15 @@ template <> struct Cast<int> : IntegerCast<int> {};
 template <> struct Cast<short> : IntegerCast<short> {};
 template <> struct Cast<signed char> : IntegerCast<signed char> {};
 template <> struct Cast<unsigned char> : IntegerCast<unsigned char> {};
+template <> struct Cast<unsigned short> : IntegerCast<unsigned short> {};
+template <> struct Cast<unsigned> : IntegerCast<unsigned> {};
+template <> struct Cast<u64> {
+    template <class V> __device__ static u64 of(V v) { return (u64)v; }
+    __device__ static u64 of(float v) { return of((double)v); }
+    __device__ static u64 of(double v) {
+        return v >= 18446744073709551616.0 ? ~(u64)0 : v > 0 ? (u64)v : 0;
+    }
+};
 
 // Converts an element to `Via` and then to `T`.
 template <class T, class Via, class E> __device__ inline T read(E element) {
@@ -155,6 +167,9 @@ __device__ inline void scalar(const ElementwiseArgs& args, int k, double& v) {
 }
 __device__ inline void scalar(const ElementwiseArgs& args, int k, i64& v) {
     v = args.integers[k];
+}
+__device__ inline void scalar(const ElementwiseArgs& args, int k, u64& v) {
+    v = (u64)args.integers[k];
 }
 
 // Fails the call.

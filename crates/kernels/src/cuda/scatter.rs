@@ -21,7 +21,7 @@ use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
 use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
+use crate::cpu::element::{Carrier, Element, dispatch, from_scalar, scalar_for};
 use crate::cpu::index::{has_wide_sums, is_scatter_add};
 
 pub(super) const KERNELS: &[super::Kernel] = &[
@@ -213,7 +213,9 @@ fn scatter(ctx: &KernelCtx<'_>, in_place: bool, combine: Combine) -> Result<()> 
         _ => {
             let value = Scalar::of(ctx.attrs(), "value")?;
             let value = value.context("neither src nor value is given")?;
-            Source::Bits(dispatch!(x.dtype, T => from_scalar::<T>(value).to_word()))
+            Source::Bits(
+                dispatch!(x.dtype, T => from_scalar::<T>(scalar_for(value, x.dtype)).to_word()),
+            )
         }
     };
     scatter_into(ctx, x, index, source, combine)

@@ -53,7 +53,7 @@ fn least(dtype: DType) -> Scalar {
         DType::I32 => Scalar::Int(i32::MIN.into()),
         DType::I16 => Scalar::Int(i16::MIN.into()),
         DType::I8 => Scalar::Int(i8::MIN.into()),
-        DType::U8 | DType::Bool => Scalar::Int(0),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 | DType::Bool => Scalar::Int(0),
     }
 }
 
@@ -68,6 +68,9 @@ fn greatest(dtype: DType) -> Scalar {
         DType::I16 => Scalar::Int(i16::MAX.into()),
         DType::I8 => Scalar::Int(i8::MAX.into()),
         DType::U8 => Scalar::Int(u8::MAX.into()),
+        DType::U16 => Scalar::Int(u16::MAX.into()),
+        DType::U32 => Scalar::Int(u32::MAX.into()),
+        DType::U64 => Scalar::Int(-1),
         DType::Bool => Scalar::Int(1),
     }
 }

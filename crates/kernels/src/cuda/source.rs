@@ -41,6 +41,9 @@ pub(super) fn element(dtype: DType) -> &'static str {
         DType::I16 => "short",
         DType::I8 => "signed char",
         DType::U8 => "unsigned char",
+        DType::U16 => "unsigned short",
+        DType::U32 => "unsigned",
+        DType::U64 => "u64",
         DType::Bool => "boolean",
         // The host computes complex numbers: these are only moved.
         DType::C64 => "float2",
@@ -48,11 +51,12 @@ pub(super) fn element(dtype: DType) -> &'static str {
     }
 }
 
-/// Returns the type that elements of a dtype are computed in, as on the host: f32, f64 or i64.
+/// Returns the type that elements of a dtype are computed in, as on the host: f32, f64 or i64; or
+/// u64, which only comparisons know.
 pub(super) fn computed(dtype: DType) -> DType {
     match dtype {
         DType::F32 | DType::F16 | DType::BF16 => DType::F32,
-        DType::F64 => DType::F64,
+        DType::F64 | DType::U64 => dtype,
         _ => DType::I64,
     }
 }
@@ -70,7 +74,7 @@ pub(super) struct Elementwise<'a> {
     /// Whether scalars are converted too, if that dtype is a float.
     pub(super) rounded: bool,
     pub(super) out: DType,
-    /// The type that the kernel computes in: f32, f64 or i64.
+    /// The type that the kernel computes in: f32, f64, i64 or u64.
     pub(super) computed: DType,
     /// An expression in the inputs `x`, `y`, `z`, the scalars `a`, `b`, `c`, the `index` of the
     /// element and the `width` of the common dtype in bits.

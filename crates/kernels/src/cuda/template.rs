@@ -182,6 +182,9 @@ fn types(dtype: DType) -> (&'static str, &'static str) {
         DType::I16 => "short",
         DType::I8 => "signed char",
         DType::U8 => "unsigned char",
+        DType::U16 => "unsigned short",
+        DType::U32 => "unsigned",
+        DType::U64 => return ("u64", "u64"),
         DType::Bool => "boolean",
         // The host computes complex numbers: these are only moved.
         DType::C64 => return ("float2", "float2"),

@@ -1,13 +1,14 @@
 //! `add`, `sub`, `mul` and `relu`.
 
-use millstream_ops::promotion::result_dtype;
+use millstream_ops::promotion::common_dtype;
 use millstream_types::{Attrs, DType};
 
 use millstream_testing::kernels::*;
 
 /// Returns x op y in the common dtype, with each step rounded as documented.
 pub(crate) fn reference(op: &str, x: &Tensor, y: &Tensor, alpha: Num, index: &[usize]) -> Num {
-    let common = result_dtype((x.spec.dtype, x.shape().len()), (y.spec.dtype, y.shape().len()));
+    let tensors = [x, y].map(|t| (t.spec.dtype, t.shape().len()));
+    let common = common_dtype(tensors, []).unwrap();
     let wide = if common.is_float() && common.size() == 2 { DType::F32 } else { common };
     let read = |t: &Tensor| rounded(t.get(&broadcast_index(t.shape(), index)), common);
     let (x, y) = (read(x), read(y));

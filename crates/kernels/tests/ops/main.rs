@@ -14,4 +14,5 @@ mod prepared;
 mod properties;
 mod reduce;
 mod reference;
+mod unsigned;
 mod views;

@@ -7,7 +7,7 @@ use crate::elementwise::reference;
 use millstream_testing::kernels::*;
 
 /// Returns layouts of `shape` with dimensions in any order, gaps and an offset.
-fn layout(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
+pub(crate) fn layout(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
     let rank = shape.len();
     let order = Just((0..rank).collect::<Vec<_>>()).prop_shuffle();
     (order, prop::collection::vec(1..3usize, rank), 0..4usize).prop_map(
@@ -25,7 +25,7 @@ fn layout(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
 }
 
 /// Returns layouts of shapes that broadcast to `shape`, with or without overlapping elements.
-fn operand(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
+pub(crate) fn operand(shape: Vec<usize>) -> impl Strategy<Value = Layout> {
     let rank = shape.len();
     let dropped = 0..=rank;
     let kept = prop::collection::vec(0..6u8, rank);

@@ -53,6 +53,9 @@ pub fn rounded(v: Num, dtype: DType) -> Num {
         DType::I16 => to_int(i16::MIN.into(), i16::MAX.into(), 16),
         DType::I8 => to_int(i8::MIN.into(), i8::MAX.into(), 8),
         DType::U8 => to_int(0, 255, 8),
+        DType::U16 => to_int(0, u16::MAX.into(), 16),
+        DType::U32 => to_int(0, u32::MAX.into(), 32),
+        DType::U64 => to_int(0, u64::MAX.into(), 64),
         DType::Bool => match v {
             Int(v) => Int(i128::from(v != 0)),
             Float(v) => Int(i128::from(v != 0.0)),

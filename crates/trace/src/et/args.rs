@@ -381,6 +381,9 @@ pub(crate) fn scalar_type(code: i64) -> Lowered<DType> {
         10 => DType::C128,
         11 => DType::Bool,
         15 => DType::BF16,
+        27 => DType::U16,
+        28 => DType::U32,
+        29 => DType::U64,
         other => return Err(unsupported(format!("dtype number {other} is not supported"))),
     })
 }

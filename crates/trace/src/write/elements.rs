@@ -147,6 +147,9 @@ pub fn element(dtype: DType, bytes: &[u8]) -> String {
         DType::I16 => i16::from_ne_bytes(array(bytes)).to_string(),
         DType::I8 => i8::from_ne_bytes(array(bytes)).to_string(),
         DType::U8 => bytes[0].to_string(),
+        DType::U16 => u16::from_ne_bytes(array(bytes)).to_string(),
+        DType::U32 => u32::from_ne_bytes(array(bytes)).to_string(),
+        DType::U64 => u64::from_ne_bytes(array(bytes)).to_string(),
         DType::Bool => (bytes[0] != 0).to_string(),
         DType::C64 | DType::C128 => {
             let (re, im) = bytes.split_at(bytes.len() / 2);

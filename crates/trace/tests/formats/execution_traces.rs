@@ -7,6 +7,8 @@ use millstream_trace::{
     Action, Body, EtOptions, LoadOptions, Number, Program, Results, TraceError, load,
 };
 
+use crate::unknown_elements::ending;
+
 /// Returns the attributes of a node since schema 1.0.2.
 fn attrs(schema: &str) -> String {
     format!(
@@ -124,6 +126,41 @@ pub(crate) fn calls(program: &Program) -> Vec<String> {
         _ => None,
     };
     block.statements.iter().filter_map(|s| call(&s.action)).collect()
+}
+
+#[test]
+fn wide_unsigned_integers() {
+    const TO: &str = "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, \
+                      Device? device=None, bool? pin_memory=None, bool non_blocking=False, \
+                      MemoryFormat? memory_format=None) -> Tensor";
+    for (code, name, bytes, dtype) in [
+        (27, "unsigned short", 2, "u16"),
+        (28, "unsigned int", 4, "u32"),
+        (29, "long unsigned int", 8, "u64"),
+    ] {
+        let whole = one(
+            &format!("[9,10,0,6,{bytes},\"cpu\"]"),
+            "[2,3]",
+            &format!("Tensor({name})"),
+            "[3,1]",
+        );
+        let to = |from: &str, ty: &str, code: i64| {
+            let (none, lists) = (r#""<None>""#, ",[]".repeat(6));
+            format!(
+                r#"{{"values":[{from},{code},{none},{none},{none},false,{none}],
+                    "shapes":[[2,3]{lists}],"strides":[[3,1]{lists}],
+                    "types":["Tensor({ty})","Int","None","None","None","Bool","None"]}}"#
+            )
+        };
+        let there = to("[5,6,0,6,4,\"cpu\"]", "float", code);
+        let back = to(&format!("[9,10,0,6,{bytes},\"cpu\"]"), name, 6);
+        let mut nodes = standard()[..2].to_vec();
+        nodes.push(node(3, "aten::_to_copy", TO, &there, &whole));
+        nodes.push(node(4, "aten::_to_copy", TO, &back, &tensor(7, 8)));
+        let program = ending(nodes).load().unwrap();
+        let expected = [format!("cast(1){{dtype={dtype}}}"), "cast(1){dtype=f32}".to_owned()];
+        assert_eq!(calls(&program), expected);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn below(parent: u32, node: String) -> String {
 }
 
 /// Returns a trace whose output is the tensor that the last node returns, in the storage 8.
-fn ending(nodes: Vec<String>) -> Folder {
+pub(crate) fn ending(nodes: Vec<String>) -> Folder {
     let id = nodes.len() as u32 + 1;
     let mut nodes = nodes;
     nodes.push(node(id, "bind:out/y", "", &tensor(7, 8), NONE));
@@ -80,6 +80,96 @@ fn results_that_depend_on_elements_of_no_source_are_unknown() {
     };
     refuses(&trace(None), &["node 6 (aten::relu)", "since node 3"]);
     trace(Some(node(4, "aten::zero_", fill, &tensor(9, 10), &tensor(9, 10)))).load().unwrap();
+}
+
+/// A tensor of a recorded node: its number, its storage, its offset, and each length and stride.
+#[derive(Clone)]
+struct Part(usize, u32, usize, Vec<[usize; 2]>);
+
+/// Returns the operands of a node: tensors, then other values with their types.
+fn operands(parts: &[&Part], others: &[(String, &str)]) -> String {
+    let [mut values, mut shapes, mut strides, mut types] = [const { Vec::new() }; 4];
+    for Part(id, storage, offset, dims) in parts {
+        let of = |k: usize| format!("{:?}", dims.iter().map(|dim| dim[k]).collect::<Vec<_>>());
+        let count: usize = dims.iter().map(|dim| dim[0]).product();
+        values.push(format!("[{id},{storage},{offset},{count},4,\"cpu\"]"));
+        shapes.push(of(0));
+        strides.push(of(1));
+        types.push("\"Tensor(float)\"".to_owned());
+    }
+    for (value, ty) in others {
+        values.push(value.clone());
+        shapes.push("[]".to_owned());
+        strides.push("[]".to_owned());
+        types.push(format!("{ty:?}"));
+    }
+    let [values, shapes, strides, types] =
+        [values, shapes, strides, types].map(|list| list.join(","));
+    format!(
+        r#"{{"values":[{values}],"shapes":[{shapes}],"strides":[{strides}],"types":[{types}]}}"#
+    )
+}
+
+/// Circular padding copies sides of its result to one another, with corners that no op has written
+/// yet, and writes those later.
+#[test]
+fn circular_padding_of_volumes() {
+    let empty = "aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? \
+                 layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+    let strided = "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? \
+                   storage_offset=None) -> Tensor(a)";
+    let copy = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)";
+    let mut nodes = standard()[..2].to_vec();
+    let push = |nodes: &mut Vec<String>, name: &str, schema: &str, given: &str, made: &Part| {
+        let id = nodes.len() as u32 + 1;
+        nodes.push(node(id, name, schema, given, &operands(&[made], &[])));
+    };
+    let view = |nodes: &mut Vec<String>, of: &Part, offset: usize, dims: &[[usize; 2]]| {
+        let part = Part(30 + nodes.len(), of.1, offset, dims.to_vec());
+        let list = |k: usize| format!("{:?}", dims.iter().map(|dim| dim[k]).collect::<Vec<_>>());
+        let ty = format!("GenericList[{}]", vec!["Int"; dims.len()].join(","));
+        let layout = [(list(0), &*ty), (list(1), &*ty), (offset.to_string(), "Int")];
+        push(nodes, "aten::as_strided", strided, &operands(&[of], &layout), &part);
+        part
+    };
+    let copied = |nodes: &mut Vec<String>, to: &Part, from: &Part| {
+        let given = operands(&[to, from], &[("false".to_owned(), "Bool")]);
+        push(nodes, "aten::copy_", copy, &given, to);
+    };
+    // A volume of [1, 2, 3], of which each side grows by one.
+    let x = Part(5, 6, 0, vec![[2, 3], [3, 1]]);
+    let x = view(&mut nodes, &x, 0, &[[1, 6], [2, 3], [3, 1]]);
+    let dims = [[3, 20], [4, 5], [5, 1]];
+    let out = Part(20, 21, 0, dims.to_vec());
+    let none = || ("\"<None>\"".to_owned(), "None");
+    let size = ("[3,4,5]".to_owned(), "GenericList[Int,Int,Int]");
+    let given = operands(&[&x], &[size, none(), none(), none(), none()]);
+    push(&mut nodes, "aten::new_empty", empty, &given, &out);
+    let cause = format!("since node {}", nodes.len());
+    let centre = view(&mut nodes, &out, 26, &[[1, 20], [2, 5], [3, 1]]);
+    copied(&mut nodes, &centre, &x);
+    for k in [2, 1, 0] {
+        let [length, stride] = dims[k];
+        for (to, from) in [(0, length - 2), (length - 1, 1)] {
+            let mut side = dims;
+            side[k][0] = 1;
+            let to = view(&mut nodes, &out, to * stride, &side);
+            let from = view(&mut nodes, &out, from * stride, &side);
+            copied(&mut nodes, &to, &from);
+        }
+    }
+    let result = |nodes: &[String]| {
+        let mut nodes = nodes.to_vec();
+        let corner = view(&mut nodes, &out, 52, &[[2, 5], [3, 1]]);
+        let y = Part(7, 8, 0, vec![[2, 3], [3, 1]]);
+        push(&mut nodes, "aten::relu", RELU, &operands(&[&corner], &[]), &y);
+        ending(nodes).load()
+    };
+    let program = result(&nodes).unwrap();
+    assert_eq!(calls(&program).iter().filter(|call| call.starts_with("copy_")).count(), 7);
+    // Without the last copy, that corner has elements that no op has written.
+    let error = result(&nodes[..nodes.len() - 1]).unwrap_err().to_string();
+    assert!(error.contains(&cause), "{error}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ impl Values {
             DType::I64 => {
                 Values::Texts(i64::from_bytes(&bytes).iter().map(i64::to_string).collect())
             }
+            DType::U64 => {
+                Values::Texts(u64::from_bytes(&bytes).iter().map(u64::to_string).collect())
+            }
             DType::Bool => {
                 let word = |v: &bool| if *v { "True".to_owned() } else { "False".to_owned() };
                 Values::Texts(bool::from_bytes(&bytes).iter().map(word).collect())
@@ -238,6 +241,9 @@ const fn torch_name(dtype: DType) -> &'static str {
         DType::I16 => "torch.int16",
         DType::I8 => "torch.int8",
         DType::U8 => "torch.uint8",
+        DType::U16 => "torch.uint16",
+        DType::U32 => "torch.uint32",
+        DType::U64 => "torch.uint64",
         DType::Bool => "torch.bool",
         DType::C64 => "torch.complex64",
         DType::C128 => "torch.complex128",

@@ -23,6 +23,18 @@ const fn on_ranks(of: &'static [&'static str], code: &'static str) -> Written {
 /// All examples. An item takes the first that lists it.
 pub(super) const WRITTEN: &[Written] = &[
     one(
+        &["hash_tensor"],
+        "let x = Tensor::from_slice(&[1i64, 2, 4], 3, &machine)?;
+        assert_eq!(x.hash_tensor(..)?.item::<u64>()?, 7);",
+    ),
+    one(
+        &["hash_tensor_with", "HashTensor", "HashTensor::keepdim"],
+        "let x = Tensor::from_slice(&[1.0f32, 1.0, 0.0, 0.5], (2, 2), &machine)?;
+        let y = x.hash_tensor_with(1, options::HashTensor::default().keepdim(true))?;
+        assert_eq!(y.shape(), [2, 1]);
+        assert_eq!(y.to_vec::<u64>()?, [0, 0.5f64.to_bits()]);",
+    ),
+    one(
         &["uniform_"],
         "let x = Tensor::zeros(4, DType::F32, &machine)?;
         x.uniform_(7)?;

@@ -135,6 +135,9 @@ fn put_values(ctx: &KernelCtx<'_>, op: &str, x: RawTensor<'_>, end: usize) -> Re
     let values = copy.as_mut().map_or(values, Temporary::tensor);
     let seen = broadcast_to(&values, &resolved.shape)?;
     let (values, count) = (view(&values, &seen), seen.numel());
+    // Sums of unsigned integers have the bits of those of signed ones.
+    let (x, values) =
+        if x.dtype.is_wide_unsigned() { (bits(&x), bits(&values)) } else { (x, values) };
     if ctx.attrs().bool("accumulate")?.unwrap_or(false) {
         // SAFETY: operands of the call, or memory that the copy owns; the indices are checked. The
         // schema refuses an x that overlaps itself, and everything runs on this thread.

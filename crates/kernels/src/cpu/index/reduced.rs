@@ -25,8 +25,8 @@ pub(super) fn scatter_reduce(ctx: &KernelCtx<'_>) -> Result<()> {
     let wide = match out.dtype {
         DType::F32 | DType::F64 | DType::I64 => return reduce_into(ctx, out, index, src),
         DType::F16 | DType::BF16 => DType::F32,
-        DType::I32 | DType::I16 | DType::I8 | DType::U8 | DType::Bool => DType::I64,
         DType::C64 | DType::C128 => bail!("complex numbers: schema and kernel disagree"),
+        _ => DType::I64,
     };
     // SAFETY: operands of the call; the last is its output.
     unsafe { with_wide(ctx, wide, out, src, |out, src| reduce_into(ctx, out, index, src)) }

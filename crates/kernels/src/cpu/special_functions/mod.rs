@@ -21,7 +21,7 @@ macro_rules! of_one {
     ($($op:literal $f:expr;)*) => {
         pub(crate) const OF_ONE: &[ElementwiseOp] = &[$(($op, |args| {
             let call = Call::of(args, [""])?;
-            let common = floating(call.common());
+            let common = floating(call.common()?);
             float!(common, T => call.bind(common, one(|x: T| $f(x.into()) as T)))
         })),*];
     };
@@ -54,7 +54,7 @@ macro_rules! of_two {
     ($($op:literal $f:expr;)*) => {
         pub(crate) const OF_TWO: &[ElementwiseOp] = &[$(($op, |args| {
             let call = Call::of(args, [""; 2])?;
-            let common = floating(call.common());
+            let common = floating(call.common()?);
             float!(common, T => {
                 call.bind(common, two(|x: T, y: T| $f(x.into(), y.into()) as T))
             })
@@ -96,7 +96,7 @@ pub(crate) const CHOICES: &[ElementwiseOp] = &[
 fn polygamma(args: &CallArgs<'_>) -> Result<Bound> {
     let call = Call::of(args, [""])?;
     let order = args.attrs.int("n")?.unwrap_or(0);
-    let common = floating(call.common());
+    let common = floating(call.common()?);
     float!(common, T => {
         call.bind(common, one(move |x: T| gamma::polygamma(order, x.into()) as T))
     })
@@ -104,7 +104,7 @@ fn polygamma(args: &CallArgs<'_>) -> Result<Bound> {
 
 fn hermite(args: &CallArgs<'_>, f: fn(f64, f64, i64) -> f64) -> Result<Bound> {
     let call = Call::of(args, [""; 2])?;
-    let common = floating(call.common());
+    let common = floating(call.common()?);
     let most = if common == DType::F64 { 512 } else { 128 };
     float!(common, T => {
         call.bind(common, two(move |x: T, n: T| f(x.into(), n.into(), most) as T))

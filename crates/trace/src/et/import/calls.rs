@@ -53,7 +53,7 @@ impl Import<'_> {
             .ops()
             .get(id)
             .ok_or_else(|| unsupported(format!("the op '{op}' is not registered")))?;
-        schema.check(CallSpec { inputs: &specs, attrs }).map_err(|e| Refusal::Wrong(e.to_string()))
+        Ok(schema.check(CallSpec { inputs: &specs, attrs })?)
     }
 
     pub(super) fn emit(

@@ -6,9 +6,13 @@ use std::collections::BTreeMap;
 use millstream_types::{Access, TensorSpec};
 
 use super::{Import, Lowered, Refusal, StorageIndex, Val, unsupported};
+use crate::element_iter::ElementIter;
 
 /// The maximum number of runs of a view that are tracked.
 const MAX_RUNS: usize = 1 << 22;
+
+/// The maximum number of elements of a copy that are tracked one by one.
+const MAX_COPIED: usize = 1 << 20;
 
 /// Runs of bytes of known elements, none of which touch: the end of each by its start. Views of a
 /// storage may have elements of several sizes.
@@ -16,6 +20,11 @@ const MAX_RUNS: usize = 1 << 22;
 pub(super) struct KnownElements(BTreeMap<usize, usize>);
 
 impl KnownElements {
+    /// Returns all of this many bytes.
+    fn all(bytes: usize) -> KnownElements {
+        KnownElements(BTreeMap::from([(0, bytes)]))
+    }
+
     fn insert(&mut self, start: usize, end: usize) {
         let (mut start, mut end) = (start, end);
         // The runs that overlap or touch the new one become part of it.
@@ -45,22 +54,39 @@ impl KnownElements {
     fn remove(&mut self, spec: &TensorSpec) {
         let Some(runs) = Runs::of(spec) else { return self.0.clear() };
         runs.for_each(&mut |start, end| {
-            while let Some((&from, &to)) =
-                self.0.range(..end).next_back().filter(|(_, to)| **to > start)
-            {
-                self.0.remove(&from);
-                if from < start {
-                    self.0.insert(from, start);
-                }
-                if to > end {
-                    self.0.insert(end, to);
-                }
-                if from < start {
-                    break;
-                }
-            }
+            self.remove_run(start, end);
             true
         });
+    }
+
+    fn remove_run(&mut self, start: usize, end: usize) {
+        while let Some((&from, &to)) =
+            self.0.range(..end).next_back().filter(|(_, to)| **to > start)
+        {
+            self.0.remove(&from);
+            if from < start {
+                self.0.insert(from, start);
+            }
+            if to > end {
+                self.0.insert(end, to);
+            }
+            if from < start {
+                break;
+            }
+        }
+    }
+
+    /// Makes each element of a view known or unknown as the one that is copied to it is.
+    fn copy(&mut self, to: &TensorSpec, (source, from): (&KnownElements, &TensorSpec)) {
+        let sizes = [to, from].map(|spec| spec.dtype.size());
+        let pairs = ElementIter::new(&to.layout).zip(ElementIter::new(&from.layout));
+        for (to, from) in pairs {
+            let (to, from) = (to * sizes[0], from * sizes[1]);
+            match source.contains(from, from + sizes[1]) {
+                true => self.insert(to, to + sizes[0]),
+                false => self.remove_run(to, to + sizes[0]),
+            }
+        }
     }
 
     /// Returns whether all elements of a view are known.
@@ -164,13 +190,26 @@ impl Import<'_> {
     pub(super) fn forget_elements(&mut self, val: Val, cause: &str) {
         let tensor = &self.tensors[val.0];
         let storage = &mut self.storages[tensor.storage.0];
-        let known = storage.known.get_or_insert_with(|| {
-            let mut all = KnownElements::default();
-            all.insert(0, storage.bytes);
-            all
-        });
+        let known = storage.known.get_or_insert_with(|| KnownElements::all(storage.bytes));
         known.remove(&tensor.spec);
         self.note_cause(val, cause);
+    }
+
+    /// Tracks a copy of elements of which some are unknown: those that `empty` returned and no op
+    /// has written yet, as the corners in circular padding. Returns whether it did.
+    fn copy_known(&mut self, to: Val, from: Val) -> bool {
+        let [target, source] = [to, from].map(|val| &self.tensors[val.0]);
+        let of = &self.storages[source.storage.0];
+        let (Some(known), Some(cause)) = (of.known.clone(), of.cause.clone()) else { return false };
+        let is_alike = target.spec.shape() == source.spec.shape();
+        if of.initial.is_some() || !is_alike || source.spec.numel() > MAX_COPIED {
+            return false;
+        }
+        let storage = &mut self.storages[target.storage.0];
+        let written = storage.known.get_or_insert_with(|| KnownElements::all(storage.bytes));
+        written.copy(&target.spec, (&known, &source.spec));
+        self.note_cause(to, &cause);
+        true
     }
 
     /// Returns whether all elements of a tensor are known.
@@ -208,6 +247,12 @@ impl Import<'_> {
         op: &str,
         operands: &[(Val, Access)],
     ) -> Lowered<Option<String>> {
+        if let ("copy_", [(to, _), (from, _)]) = (op, operands)
+            && !self.is_known(*from)
+            && self.copy_known(*to, *from)
+        {
+            return Ok(None);
+        }
         let mut cause = None;
         for (k, (val, access)) in operands.iter().enumerate() {
             let partial = access.writes() && PARTIAL.contains(&op);
@@ -281,6 +326,17 @@ mod tests {
         assert_eq!(known.0, BTreeMap::from([(0, 1), (3, 5), (14, 16)]));
         known.remove(&view(&[20], &[1], 0));
         assert_eq!(known.0, BTreeMap::new());
+    }
+
+    #[test]
+    fn copies_of_known_and_unknown_elements() {
+        let mut known = KnownElements::default();
+        assert!(known.add(&view(&[3], &[1], 4)));
+        let source = known.clone();
+        known.copy(&view(&[2, 2], &[2, 1], 0), (&source, &view(&[2, 2], &[1, 2], 4)));
+        assert_eq!(known.0, BTreeMap::from([(0, 3), (4, 7)]));
+        known.copy(&view(&[2], &[1], 4), (&source, &view(&[2], &[1], 6)));
+        assert_eq!(known.0, BTreeMap::from([(0, 3), (4, 5), (6, 7)]));
     }
 
     #[test]

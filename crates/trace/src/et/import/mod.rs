@@ -45,6 +45,12 @@ impl From<ValueError> for Refusal {
     }
 }
 
+impl From<millstream_types::Error> for Refusal {
+    fn from(error: millstream_types::Error) -> Refusal {
+        Refusal::Wrong(error.to_string())
+    }
+}
+
 pub(crate) fn unsupported(message: impl Into<String>) -> Refusal {
     Refusal::Unsupported { message: message.into(), help: None }
 }

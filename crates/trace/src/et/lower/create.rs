@@ -57,7 +57,7 @@ pub(super) fn create(
             layouts::channels_last(&lengths).map(|s| s.iter().map(|&s| s as i64).collect())
         }
         (None, None | Some("preserve"), Some(of)) if base.ends_with("_like") => {
-            let kept = layouts::preserved(of).map_err(|e| Refusal::Wrong(e.to_string()))?;
+            let kept = layouts::preserved(of)?;
             Some(kept.strides().iter().map(|&s| s as i64).collect())
         }
         _ => None,
@@ -119,11 +119,9 @@ fn with_strides(
     let dims = |list: &[i64]| list.iter().map(|&v| usize::try_from(v).ok()).collect();
     let (lengths, steps): (Option<Vec<usize>>, Option<Vec<usize>>) = (dims(&shape), dims(&strides));
     let layout = lengths.zip(steps).map(|(shape, strides)| Layout::strided(&shape, &strides, 0));
-    let layout = layout
-        .ok_or_else(|| {
-            Refusal::Wrong(format!("impossible shape {shape:?} or strides {strides:?}"))
-        })?
-        .map_err(|e| Refusal::Wrong(e.to_string()))?;
+    let layout = layout.ok_or_else(|| {
+        Refusal::Wrong(format!("impossible shape {shape:?} or strides {strides:?}"))
+    })??;
     if layout.covers(layout.numel()) {
         let attrs = attrs.with("shape", shape).with("strides", strides);
         return one_call(import, "full", &[], attrs);

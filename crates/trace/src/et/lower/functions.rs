@@ -136,7 +136,7 @@ pub(super) fn in_floats(
     f: impl FnOnce(&mut Import<'_>, &[Val]) -> Lowered<Val>,
 ) -> Lowered<Val> {
     let each = operands.iter().map(|&x| (import.spec(x).dtype, import.spec(x).shape().len()));
-    let dtype = floating(common_dtype(each.collect::<Vec<_>>(), None));
+    let dtype = floating(common_dtype(each.collect::<Vec<_>>(), None)?);
     let wide = match dtype {
         DType::F16 | DType::BF16 => DType::F32,
         other => other,

@@ -394,7 +394,7 @@ fn same(
 }
 
 fn call(import: &mut Import<'_>, op: &str, converted: Converted) -> Lowered<Made> {
-    let mask = converted.attrs.ints("output_mask").map_err(|e| Refusal::Wrong(e.to_string()))?;
+    let mask = converted.attrs.ints("output_mask")?;
     let mut made = import.call(op, &converted.inputs, converted.attrs)?.into_iter().map(Some);
     Ok(match mask {
         None => made.collect(),

@@ -117,7 +117,7 @@ fn blocks(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
         parts.push((reshaped(import, x, &shape)?, shape));
     }
     let each = parts.iter().map(|(x, _)| (import.spec(*x).dtype, 2));
-    let dtype = millstream_ops::promotion::common_dtype(each.collect::<Vec<_>>(), None);
+    let dtype = millstream_ops::promotion::common_dtype(each.collect::<Vec<_>>(), None)?;
     let sum = |k: usize| parts.iter().map(|(_, shape)| shape[k]).sum::<i64>();
     let zeros =
         Attrs::new().with("shape", vec![sum(0), sum(1)]).with("value", 0i64).with("dtype", dtype);
@@ -142,8 +142,7 @@ fn blocks(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
 fn masked_scatter(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     let (x, mask) = (given.tensor(import, "self")?, given.tensor(import, "mask")?);
     let source = given.tensor(import, "source")?;
-    let shape = broadcast(import.spec(x).shape(), import.spec(mask).shape())
-        .map_err(|e| Refusal::Wrong(e.to_string()))?;
+    let shape = broadcast(import.spec(x).shape(), import.spec(mask).shape())?;
     let shape: Vec<i64> = shape.iter().map(|&d| d as i64).collect();
     let size = || Attrs::new().with("size", shape.clone());
     let x = one_call(import, "expand", &[x], size())?;

@@ -48,7 +48,7 @@ pub(super) fn filled(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<M
     let like = given.tensor(import, "self")?;
     let spec = import.spec(like).clone();
     let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<i64>>();
-    let layout = layouts::preserved(&spec).map_err(|e| Refusal::Wrong(e.to_string()))?;
+    let layout = layouts::preserved(&spec)?;
     let attrs = Attrs::new()
         .with("shape", ints(spec.shape()))
         .with("value", 0i64)

@@ -33,7 +33,7 @@ pub(super) fn special_function(
             dtypes.push((import.spec(val).dtype, import.spec(val).shape().len()));
         }
     }
-    let dtype = floating(common_dtype(dtypes, None));
+    let dtype = floating(common_dtype(dtypes, None)?);
     let mut operands = Vec::new();
     for name in names {
         operands.push(match given.get(name) {

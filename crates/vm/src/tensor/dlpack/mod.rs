@@ -55,7 +55,7 @@ const CODES: [u8; 6] = [0, 1, 2, 4, 6, 5];
 const fn type_of(dtype: DType) -> Type {
     let code = match dtype {
         DType::I64 | DType::I32 | DType::I16 | DType::I8 => CODES[0],
-        DType::U8 => CODES[1],
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => CODES[1],
         DType::F64 | DType::F32 | DType::F16 => CODES[2],
         DType::BF16 => CODES[3],
         DType::Bool => CODES[4],

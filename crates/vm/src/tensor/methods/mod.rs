@@ -56,8 +56,8 @@ pub use pointwise::{
 };
 pub use random::{Bernoulli, Exponential, Normal, Randint, Uniform};
 pub use reductions::{
-    All, Amax, Amin, Any, Argmax, Argmin, Cumprod, Cumsum, LinalgVectorNorm, Logsumexp, Max, Mean,
-    Min, Prod, Std, Sum, Var,
+    All, Amax, Amin, Any, Argmax, Argmin, Cumprod, Cumsum, HashTensor, LinalgVectorNorm, Logsumexp,
+    Max, Mean, Min, Prod, Std, Sum, Var,
 };
 pub use softmax::{
     BinaryCrossEntropy, BinaryCrossEntropyWithLogits, HuberLoss, MseLoss, NllLoss, SmoothL1Loss,

@@ -290,6 +290,41 @@ impl Cumsum {
     }
 }
 
+/// Options of [`Tensor::hash_tensor_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 1.0, 0.0, 0.5], (2, 2), &machine)?;
+/// let y = x.hash_tensor_with(1, options::HashTensor::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [2, 1]);
+/// assert_eq!(y.to_vec::<u64>()?, [0, 0.5f64.to_bits()]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct HashTensor {
+    attrs: Attrs,
+}
+
+impl HashTensor {
+    /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 0.0, 0.5], (2, 2), &machine)?;
+    /// let y = x.hash_tensor_with(1, options::HashTensor::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<u64>()?, [0, 0.5f64.to_bits()]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> HashTensor {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
 /// Options of [`Tensor::linalg_vector_norm_with`].
 ///
 /// ```
@@ -1022,6 +1057,61 @@ impl Tensor {
             attrs.set("dim", dim);
         }
         call::one("count_nonzero", &[self], attrs)
+    }
+
+    /// Returns the bits of all elements as numbers of 64 bits, combined by exclusive or.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    ///
+    /// PyTorch: `aten::hash_tensor`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 2, 4], 3, &machine)?;
+    /// assert_eq!(x.hash_tensor(..)?.item::<u64>()?, 7);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn hash_tensor(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("hash_tensor", &[self], attrs)
+    }
+
+    /// Returns the bits of all elements as numbers of 64 bits, combined by exclusive or.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension or dimensions, negative from the end, or `..`
+    /// - `options`: [`struct@HashTensor`], which has defaults
+    ///
+    /// PyTorch: `aten::hash_tensor`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 0.0, 0.5], (2, 2), &machine)?;
+    /// let y = x.hash_tensor_with(1, options::HashTensor::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [2, 1]);
+    /// assert_eq!(y.to_vec::<u64>()?, [0, 0.5f64.to_bits()]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn hash_tensor_with(&self, dim: impl Dims, options: HashTensor) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("hash_tensor", &[self], attrs)
     }
 
     /// Returns the standard deviation over some or all dimensions.
