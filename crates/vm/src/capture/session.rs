@@ -329,9 +329,6 @@ impl Session {
         }
         match self.action(step) {
             Ok(action) => {
-                if let Step::Release { tensor } = step {
-                    self.end(tensor.tensor_ref());
-                }
                 let result = |tensor| self.result(tensor, origin);
                 let results = results.iter().map(result).collect();
                 self.notes.push(Note { action, results, origin: origin.clone() });

@@ -338,7 +338,7 @@ impl<'a> LaunchBuilder<'a> {
         let (run, outputs) = launched.map_err(at)?;
         inner.keep(&given, &outputs);
         inner.gradients.iter().for_each(|leaf| leaf.leave(&outputs));
-        let completion = Completion::of_launch(machine.of_handle(), run.clone());
+        let completion = Completion::of_launch(machine.clone(), run.clone());
         Ok(Launched { run, completion, outputs })
     }
 }
