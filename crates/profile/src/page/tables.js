@@ -172,7 +172,8 @@ class Tables {
       differing.map(([k]) => text(k)).join(', '),
     ], () => this.view.select(numbering.local(first[0]), true)]);
     const advice = 'Machine::traced replays such calls, and --replay a whole trace. A round '
-      + 'behind a dot lies within one of the round before. Pass arguments that differ in tensors.';
+      + 'behind a dot lies within one of the round before. Give arguments that differ to the '
+      + 'function.';
     const header = ['repeats from', 'to', 'calls', 'rounds', 'share', 'other arguments at'];
     this.table(header, rows, [element('p', rows.length ? advice : 'Nothing repeats.')]);
   }

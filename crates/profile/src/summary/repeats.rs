@@ -46,7 +46,7 @@ pub(super) fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::R
     writeln!(out, "{table}")?;
     more(out, repeats.len(), rows)?;
     if other > 0 {
-        writeln!(out, "a replay has the arguments of the first round: pass these in tensors")?;
+        writeln!(out, "arguments that differ between rounds: give these to the traced function")?;
         writeln!(out, "{others}")?;
         more(out, other, rows)?;
     }
