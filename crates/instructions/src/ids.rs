@@ -15,7 +15,7 @@ use millstream_types::{
     Attrs, CallbackId, EventId, ListId, OpId, Point, ReadId, StreamId, TensorId, TensorSpec,
 };
 
-use crate::instruction::{Operand, Operands, Placement, Priority, Resolution, Via};
+use crate::instruction::{Operand, Operands, Part, Placement, Priority, Resolution, Via};
 use crate::planner::ArenaId;
 
 /// What an instruction does with the ids of a field.
@@ -147,33 +147,6 @@ pub trait Remap {
     }
 }
 
-/// The content of a field that the queries of an instruction ask for.
-#[derive(Clone, Copy, Debug)]
-pub enum Part<'a> {
-    /// A stream.
-    Stream(StreamId),
-    /// A point.
-    Point(&'a Point),
-    /// Any number of points.
-    Points(&'a [Point]),
-    /// A tensor.
-    Tensor(TensorId),
-    /// Operands.
-    Operands(&'a [Operand]),
-    /// The description of a tensor.
-    Spec(&'a TensorSpec),
-    /// Memory.
-    Placement(&'a Placement),
-    /// An op.
-    Op(OpId),
-    /// An executable.
-    List(ListId),
-    /// The means of a wait.
-    Via(Via),
-    /// Anything else, or an optional field that is empty.
-    Other,
-}
-
 /// A type of field, as holder of ids.
 pub trait Ids {
     /// Calls `visit` with each id of the field.
@@ -185,12 +158,15 @@ pub trait Ids {
     /// An id has no new one.
     fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error>;
 
-    /// Returns the content of the field.
-    fn part(&self) -> Part<'_>;
+    /// Returns the content of the field, if a query asks for it.
+    #[inline]
+    fn part(&self) -> Part<'_> {
+        Part::Other
+    }
 }
 
 macro_rules! plain_ids {
-    ($($ty:ty, $id:ident, $method:ident, $part:expr;)*) => {$(
+    ($($ty:ty, $id:ident, $method:ident $(, $part:expr)?;)*) => {$(
         impl Ids for $ty {
             fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
                 visit(Id::$id(*self), role);
@@ -199,21 +175,21 @@ macro_rules! plain_ids {
                 *self = map.$method(*self)?;
                 Ok(())
             }
-            #[inline]
+            $(#[inline]
             fn part(&self) -> Part<'_> {
                 $part(*self)
-            }
+            })?
         }
     )*};
 }
 
 plain_ids! {
     StreamId, Stream, stream, Part::Stream;
-    ArenaId, Arena, arena, |_| Part::Other;
+    ArenaId, Arena, arena;
     OpId, Op, op, Part::Op;
     ListId, List, list, Part::List;
-    ReadId, Read, read, |_| Part::Other;
-    CallbackId, Callback, callback, |_| Part::Other;
+    ReadId, Read, read;
+    CallbackId, Callback, callback;
 }
 
 impl Ids for Point {
@@ -252,10 +228,6 @@ impl Ids for EventId {
         *self = map.event(*self, role)?;
         Ok(())
     }
-    #[inline]
-    fn part(&self) -> Part<'_> {
-        Part::Other
-    }
 }
 
 impl Ids for Operand {
@@ -286,7 +258,7 @@ impl Ids for Operands {
 }
 
 macro_rules! lists_of_ids {
-    ($($item:ty, $part:expr;)*) => {$(
+    ($($item:ty $(, $part:expr)?;)*) => {$(
         impl Ids for SmallVec<[$item; 4]> {
             fn visit(&self, role: Role, visit: &mut impl FnMut(Id, Role)) {
                 self.iter().for_each(|item| item.visit(role, visit));
@@ -294,17 +266,16 @@ macro_rules! lists_of_ids {
             fn remap<R: Remap>(&mut self, role: Role, map: &mut R) -> Result<(), R::Error> {
                 self.iter_mut().try_for_each(|item| item.remap(role, map))
             }
-            #[inline]
-            fn part(&self) -> Part<'_> {
+            $(fn part(&self) -> Part<'_> {
                 $part(self)
-            }
+            })?
         }
     )*};
 }
 
 lists_of_ids! {
     Point, |points| Part::Points(points);
-    TensorId, |_| Part::Other;
+    TensorId;
 }
 
 impl Ids for Via {
@@ -341,10 +312,6 @@ impl Ids for Resolution {
             }
         }
     }
-    #[inline]
-    fn part(&self) -> Part<'_> {
-        Part::Other
-    }
 }
 
 impl Ids for Placement {
@@ -361,23 +328,22 @@ impl Ids for Placement {
 }
 
 macro_rules! without_ids {
-    ($($ty:ty, $part:expr;)*) => {$(
+    ($($ty:ty $(, $part:expr)?;)*) => {$(
         impl Ids for $ty {
             fn visit(&self, _: Role, _: &mut impl FnMut(Id, Role)) {}
             fn remap<R: Remap>(&mut self, _: Role, _: &mut R) -> Result<(), R::Error> {
                 Ok(())
             }
-            #[inline]
-            fn part(&self) -> Part<'_> {
+            $(fn part(&self) -> Part<'_> {
                 $part(self)
-            }
+            })?
         }
     )*};
 }
 
 without_ids! {
-    Arc<Attrs>, |_| Part::Other;
-    Priority, |_| Part::Other;
+    Arc<Attrs>;
+    Priority;
     TensorSpec, Part::Spec;
 }
 

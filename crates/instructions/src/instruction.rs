@@ -4,7 +4,9 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use millstream_types::{Access, EventId, Point, StreamType, TensorId, WorkSet};
+use millstream_types::{
+    Access, EventId, ListId, OpId, Point, StreamId, StreamType, TensorId, TensorSpec, WorkSet,
+};
 
 use crate::planner::ArenaId;
 
@@ -176,4 +178,31 @@ impl fmt::Display for RunsOn {
             }
         }
     }
+}
+
+/// The content of a field that the queries of an instruction ask for.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// A stream.
+    Stream(StreamId),
+    /// A point.
+    Point(&'a Point),
+    /// Any number of points.
+    Points(&'a [Point]),
+    /// A tensor.
+    Tensor(TensorId),
+    /// Operands.
+    Operands(&'a [Operand]),
+    /// The description of a tensor.
+    Spec(&'a TensorSpec),
+    /// Memory.
+    Placement(&'a Placement),
+    /// An op.
+    Op(OpId),
+    /// An executable.
+    List(ListId),
+    /// The means of a wait.
+    Via(Via),
+    /// Anything else, or an optional field that is empty.
+    Other,
 }

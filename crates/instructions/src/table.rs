@@ -6,9 +6,9 @@
 //! here.
 //!
 //! A kind states its fields, each with its type, the label that stands before it in the text form,
-//! and in brackets its [`Role`] unless that is [`Role::Uses`]; its [`Class`], with `[SideEffect]` if
-//! it has one; what it does to its operands; and the streams that run it, by the kinds of work that
-//! these accept.
+//! and in brackets its [`Role`] unless that is [`Role::Uses`]; its [`Class`], with `[SideEffect]`
+//! if it has one; what it does to its operands; and the streams that run it, by the kinds of work
+//! that these accept.
 //!
 //! Long because every kind of instruction is in one table.
 
@@ -22,9 +22,9 @@ use millstream_types::{
     TensorSpec, WorkKind, WorkSet,
 };
 
-use crate::ids::{Id, Ids, Part, Remap, Role};
+use crate::ids::{Id, Ids, Remap, Role};
 use crate::instruction::{
-    Accesses, Class, Operand, Operands, Placement, Priority, Resolution, RunsOn, Via,
+    Accesses, Class, Operand, Operands, Part, Placement, Priority, Resolution, RunsOn, Via,
 };
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError};

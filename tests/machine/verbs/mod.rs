@@ -1,5 +1,5 @@
-//! Every verb of the public surface in every mode: what it emits, whether the mode notes or replaces
-//! it, and the whole error where it is refused.
+//! Every verb of the public surface in every mode: what it emits, whether the mode notes or
+//! replaces it, and the whole error where it is refused.
 //!
 //! In errors, `VERB` is the place of the verb, and `MODE` a place of the mode.
 
@@ -172,11 +172,11 @@ fn act(scene: &Scene, verb: &Verb) -> Outcome {
 }
 
 fn plain(device: &DeviceId) -> Scene {
-    Scene::new(&threaded(), device, |x| x)
+    Scene::new(&inline(), device, |x| x)
 }
 
 fn taped(verb: &Verb, device: &DeviceId, make: impl FnOnce(Tensor) -> Tensor) -> Outcome {
-    let m = threaded();
+    let m = inline();
     let tape = m.tape();
     let scene = Scene::new(&m, device, make);
     let before = format!("{tape:?}");
