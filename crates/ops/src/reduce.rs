@@ -15,8 +15,8 @@
 //! (`count_nonzero` always drops them). With `dtype`, elements are converted first. `std` and `var`
 //! divide by the number of elements minus `correction`. The norm of order p is the p-th root of the
 //! sum of the p-th powers of magnitudes. f16 and bf16 are computed in f32; `std`, `var`,
-//! `linalg_vector_norm` and `logsumexp` in f64. A hash combines the bits of floats as f64, and those
-//! of integers as numbers of 64 bits; without elements it is 0.
+//! `linalg_vector_norm` and `logsumexp` in f64. A hash combines the bits of floats as f64, and
+//! those of integers as numbers of 64 bits; without elements it is 0.
 //!
 //! Sources: the pages of `torch` and `torch.linalg`, such as
 //! <https://docs.pytorch.org/docs/stable/generated/torch.sum.html>.

@@ -8,12 +8,13 @@ use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, DType, Dims};
 
 use super::call_layouts::{CallLayouts, unlocated};
-use super::element::{Element, dispatch, from_scalar, scalar_for};
+use super::element::{Element, dispatch, from_scalar};
 use super::loops::LoopPlan;
 use super::memory::{Extent, Temporary, byte_count, is_same, may_overlap, overlaps_itself};
 use super::strided::{Address, BLOCK, CHUNK, Sequence, StridedRow};
 use super::transpose::TiledCopy;
 use super::traversal::Order;
+use super::unsigned::scalar_for;
 use super::{KIND, Kernel};
 use crate::context::{KernelCtx, RawTensor, Threads};
 use crate::prepared::{KernelSpec, PreparedKernel};

@@ -70,27 +70,6 @@ pub(crate) fn cast<S: Element, T: Element>(v: S) -> T {
     v.carry().convert()
 }
 
-/// Returns the word that holds an element of u16, u32 or u64, of which it has the low bits.
-pub(crate) fn zero_extended(word: i64, dtype: DType) -> u64 {
-    word.cast_unsigned() & (u64::MAX >> (64 - 8 * dtype.size()))
-}
-
-/// Converts a number to u16, u32 or u64 as [`cast`] does: towards zero, saturated, NaN to 0.
-pub(crate) fn saturated(v: f64, dtype: DType) -> u64 {
-    (v as u64).min(zero_extended(-1, dtype))
-}
-
-/// Returns a scalar argument as it is converted to a dtype by [`dispatch!`]: for u16, u32 and u64
-/// as an integer whose low bits are those of the element.
-pub(crate) fn scalar_for(v: Scalar, dtype: DType) -> Scalar {
-    match v {
-        Scalar::Float(v) if dtype.is_wide_unsigned() => {
-            Scalar::Int(saturated(v, dtype).cast_signed())
-        }
-        v => v,
-    }
-}
-
 /// Converts a scalar argument to an element.
 pub(crate) fn from_scalar<T: Element>(v: Scalar) -> T {
     match v {
@@ -303,7 +282,8 @@ complex! {
 
 /// Evaluates an expression with the type name `$t` bound to the Rust type of a dtype. u16, u32 and
 /// u64 have no types of their own: their elements are the bits of the signed integer of their size.
-/// [`StridedRow`](super::strided::StridedRow) and [`scalar_for`] know their values.
+/// [`StridedRow`](super::strided::StridedRow) and [`scalar_for`](super::unsigned::scalar_for) know
+/// their values.
 macro_rules! dispatch {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;
@@ -332,11 +312,11 @@ macro_rules! dispatch {
 pub(crate) use dispatch;
 
 /// Evaluates an expression with the type name `$t` bound to the type of computations with one final
-/// rounding: f32 for f32, f16 and bf16; f64 for f64; i64 for integers and bool, of u64 the bits. Loads and stores
-/// convert, so a kernel is compiled for three types instead of thirteen. A store to a narrower integer
-/// keeps the low bits, and a store to bool is "nonzero", so sums and products equal those computed
-/// in the dtype itself. Complex dtypes return an error from the calling function: their functions
-/// are in `complex`.
+/// rounding: f32 for f32, f16 and bf16; f64 for f64; i64 for integers (the bits of u64) and bool.
+/// Loads and stores convert, so a kernel is compiled for three types instead of thirteen. A store
+/// to a narrower integer keeps the low bits, and a store to bool is "nonzero", so sums and products
+/// equal those computed in the dtype itself. Complex dtypes return an error from the calling
+/// function: their functions are in `complex`.
 macro_rules! compute {
     ($dtype:expr, $t:ident => $body:expr) => {{
         use millstream_types::DType;

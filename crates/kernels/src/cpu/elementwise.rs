@@ -10,8 +10,9 @@ use millstream_ops::args::Scalar;
 use millstream_ops::promotion::common_dtype;
 use millstream_types::{Attrs, DType};
 
-use super::element::{Element, cast, dispatch, from_scalar, scalar_for, zero_extended};
+use super::element::{Element, cast, dispatch, from_scalar};
 use super::function::{Function, MAX_INPUTS};
+use super::unsigned::{scalar_for, zero_extended};
 use crate::context::RawTensor;
 
 /// A function that binds the calls of an op.

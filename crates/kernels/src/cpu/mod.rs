@@ -127,6 +127,7 @@ mod ternary;
 mod transpose;
 mod traversal;
 mod unique;
+pub(crate) mod unsigned;
 mod vector_math;
 mod vectorised;
 mod winograd;

@@ -126,7 +126,8 @@ fn sort_rows(
                 }
                 indices.store(at * kept, &order);
                 if let Some(values) = &values {
-                    let sorted: Vec<T> = order.iter().map(|&k| row[k as usize].ordered(x.dtype)).collect();
+                    let sorted = order.iter().map(|&k| row[k as usize].ordered(x.dtype));
+                    let sorted: Vec<T> = sorted.collect();
                     values.store(at * kept, &sorted);
                 }
             }

@@ -3,12 +3,15 @@
 //! Kernels hold no reference into an operand, because two operands may be the same memory. They
 //! load a piece of a row into their own buffer, compute there, and store it; a result may therefore
 //! coincide with an operand. Loads and stores convert between dtypes.
+//!
+//! Long because that code stays in one file.
 
 use millstream_types::DType;
 
 use super::conversion::convert_dense;
-use super::element::{Element, cast, dispatch, saturated, zero_extended};
+use super::element::{Element, cast, dispatch};
 use super::traversal::{Order, Traversal};
+use super::unsigned::{saturated, zero_extended};
 use crate::context::RawTensor;
 
 /// The number of elements that a kernel loads, computes and stores at once. A few such buffers fit

@@ -21,9 +21,10 @@ use super::overlap::OverlapCopies;
 use super::source::{Elementwise, computed};
 use super::{Unsupported, launch, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::element::{from_scalar, scalar_for};
+use crate::cpu::element::from_scalar;
 use crate::cpu::elementwise::{Input, Promoted, common_of};
 use crate::cpu::memory::is_same;
+use crate::cpu::unsigned::scalar_for;
 use crate::registry::{Kernel, KernelRegistry};
 
 /// The kernel of an op. A call without an output operand writes its first input.

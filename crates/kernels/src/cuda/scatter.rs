@@ -21,8 +21,9 @@ use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
 use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
-use crate::cpu::element::{Carrier, Element, dispatch, from_scalar, scalar_for};
+use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
 use crate::cpu::index::{has_wide_sums, is_scatter_add};
+use crate::cpu::unsigned::scalar_for;
 
 pub(super) const KERNELS: &[super::Kernel] = &[
     ("scatter", |ctx| scatter(ctx, false, Combine::Set)),
