@@ -110,8 +110,8 @@ impl MachineShared {
         loop {
             let outcome = emit(&mut emission).map_err(at);
             let growth = match &outcome {
-                Ok(Outcome::Need(Need::Grow { arena, bytes, least, stream })) => {
-                    Growth::plan(self, &emission, *arena, [*bytes, *least], *stream)
+                Ok(Outcome::Need(Need::Grow { arena, bytes, least })) => {
+                    Growth::plan(self, &emission, *arena, [*bytes, *least])
                 }
                 _ => None,
             };
