@@ -102,6 +102,26 @@ fn streams() {
 }
 
 #[test]
+fn streams_of_own_keys() {
+    let _alone = alone();
+    check("streams by key that are waited for", |m, x, k| {
+        let named = m.compute(&CPU, 1 + k as u32).unwrap();
+        with_stream(&named, || x.relu()).unwrap();
+        named.synchronize().unwrap();
+    });
+    check("streams by key that are dropped at once", |m, x, k| {
+        let named = m.stream(&StreamKey::compute(CPU, 1 + k as u32)).unwrap();
+        with_stream(&named, || x.relu()).unwrap();
+    });
+    check("streams by key that wait for one another", |m, x, k| {
+        let pair = [0, 1].map(|n| m.compute(&CPU, 1 + 2 * k as u32 + n).unwrap());
+        let y = with_stream(&pair[0], || x.relu()).unwrap();
+        with_stream(&pair[1], || y.add(x)).unwrap();
+        pair[0].wait_stream(&pair[1]).unwrap();
+    });
+}
+
+#[test]
 fn events() {
     let _alone = alone();
     check("events", |m, _, _| {

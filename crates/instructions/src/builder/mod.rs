@@ -436,10 +436,39 @@ impl Builder {
         }
         let id = StreamId(self.streams.len() as u16);
         self.streams.push(track);
-        self.ids.insert(key.clone(), id);
+        self.note_key(id, key);
+        Ok(id)
+    }
+
+    /// Gives a stream another key of the same device and type, under which it is known from now on.
+    /// Its sequence numbers go on. The host has observed its instructions.
+    ///
+    /// # Errors
+    /// The catalog has no such stream. Nothing has changed.
+    pub fn rename(&mut self, stream: StreamId, key: &StreamKey) -> Result<()> {
+        self.known_stream(stream)?;
+        let facts = self.catalog.describe(key)?;
+        let memory = self.planner.arena(&facts.memory);
+        let track = &mut self.streams[stream.index()];
+        debug_assert!((&track.decl.key.device, track.decl.key.ty) == (&key.device, key.ty));
+        let decl = StreamDecl { key: key.clone(), mode: track.decl.mode, work: facts.work };
+        let before = track.rename(decl, memory, facts);
+        self.ids.remove(&before);
+        self.note_key(stream, key);
+        self.forget_history(stream);
+        Ok(())
+    }
+
+    /// Notes the key of a stream.
+    fn note_key(&mut self, stream: StreamId, key: &StreamKey) {
+        self.ids.insert(key.clone(), stream);
         let next = self.next_index.entry((key.device.clone(), key.ty)).or_default();
         *next = (*next).max(key.index.saturating_add(1));
-        Ok(id)
+    }
+
+    /// Returns the mode of a stream, if it is known.
+    pub fn mode(&self, stream: StreamId) -> Option<StreamMode> {
+        self.streams.get(stream.index()).map(|track| track.decl.mode)
     }
 
     /// Returns the stream of this key, if it is known.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode};
+use millstream_types::{DeviceId, EventId, Point, StreamId, StreamKey, StreamMode};
 
 use crate::builder::clock::Clock;
 use crate::catalog::StreamFacts;
@@ -134,6 +134,19 @@ impl StreamTrack {
             most_events: RECENT_EVENTS,
             passed: Clock::new(),
         }
+    }
+
+    /// Gives the stream another key of its device and type. Returns the one before.
+    pub(super) fn rename(
+        &mut self,
+        decl: StreamDecl,
+        memory: ArenaId,
+        facts: StreamFacts,
+    ) -> StreamKey {
+        (self.memory, self.on_device) = (memory, Vec::new());
+        (self.reads, self.writes, self.copies) = (facts.reads, facts.writes, facts.copies);
+        self.runs_ops = Kind::OpCall.runs_on().allows(decl.work);
+        std::mem::replace(&mut self.decl, decl).key
     }
 
     /// Has the stream keep all of its clocks and events.

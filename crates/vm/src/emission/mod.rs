@@ -213,7 +213,7 @@ impl MachineShared {
         }
     }
 
-    fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
+    pub(crate) fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
         for &point in points {
             self.wait_point(point, None)?;
         }

@@ -62,8 +62,8 @@ fn run_step(
     cancel::check(run.cancel_scope.as_ref())?;
     let operands = StepOperands { run, call };
     let attrs = &*run.attrs(call.attrs.as_deref().unwrap_or(&NO_ATTRS));
-    let workspace = match call.workspace {
-        Some((address, bytes)) => (run.resolve(address), bytes as usize),
+    let workspace = match call.workspace.as_deref() {
+        Some(&(address, bytes)) => (run.resolve(address), bytes as usize),
         None => (std::ptr::null_mut(), 0),
     };
     // SAFETY: the list was checked to order all conflicting uses, and to place no two live storages
