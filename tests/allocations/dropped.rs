@@ -102,6 +102,26 @@ fn streams() {
 }
 
 #[test]
+fn streams_of_own_keys() {
+    let _alone = alone();
+    check("streams by key that are waited for", |m, x, k| {
+        let named = m.compute(&CPU, 1 + k as u32).unwrap();
+        with_stream(&named, || x.relu()).unwrap();
+        named.synchronize().unwrap();
+    });
+    check("streams by key that are dropped at once", |m, x, k| {
+        let named = m.stream(&StreamKey::compute(CPU, 1 + k as u32)).unwrap();
+        with_stream(&named, || x.relu()).unwrap();
+    });
+    check("streams by key that wait for one another", |m, x, k| {
+        let pair = [0, 1].map(|n| m.compute(&CPU, 1 + 2 * k as u32 + n).unwrap());
+        let y = with_stream(&pair[0], || x.relu()).unwrap();
+        with_stream(&pair[1], || y.add(x)).unwrap();
+        pair[0].wait_stream(&pair[1]).unwrap();
+    });
+}
+
+#[test]
 fn events() {
     let _alone = alone();
     check("events", |m, _, _| {
@@ -266,44 +286,4 @@ fn machines() {
     round(count() / 60);
     let grown = bytes_in_use() - before;
     assert!(grown < BOUND, "{grown} bytes more after {} machines", count() / 60);
-}
-
-/// Streams that live at the same time take memory for themselves alone, not for one another.
-#[test]
-fn live_streams_take_memory_for_themselves_alone() {
-    let _alone = alone();
-    let m = machine(DriverKind::Inline);
-    let x = Tensor::from_slice(&[1.0f32, -2.0], 2, &m).unwrap();
-    let mut streams = Vec::new();
-    let mut more = |count: usize| {
-        let before = bytes_in_use();
-        for _ in 0..count {
-            let side = m.create_stream(&CPU).unwrap();
-            with_stream(&side, || x.relu()).unwrap();
-            side.synchronize().unwrap();
-            streams.push(side);
-        }
-        // The earlier ones run again, and learn of the later ones.
-        for side in &streams {
-            with_stream(side, || x.relu()).unwrap();
-            side.synchronize().unwrap();
-        }
-        (bytes_in_use() - before) / count as i64
-    };
-    let (first, later) = (more(500), more(500));
-    assert!(later < 3 * first / 2 && first < 4 << 10, "{first}, then {later} bytes for each");
-    // Those that were dropped serve again.
-    drop(streams);
-    m.synchronize().unwrap();
-    let (free, keys) = (bytes_in_use(), m.stream_keys().unwrap().len());
-    let again: Vec<Stream> = (0..1000).map(|_| m.create_stream(&CPU).unwrap()).collect();
-    for side in &again {
-        with_stream(side, || x.relu()).unwrap();
-        side.synchronize().unwrap();
-    }
-    drop(again);
-    m.synchronize().unwrap();
-    assert_eq!(m.stream_keys().unwrap().len(), keys);
-    let more = (bytes_in_use() - free) / 1000;
-    assert!(more < 200, "{more} bytes more for each");
 }

@@ -3,6 +3,7 @@
 mod dropped;
 mod executables;
 mod prepared_calls;
+mod streams;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

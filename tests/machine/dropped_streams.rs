@@ -1,7 +1,8 @@
-//! A created stream without handles is given back: its id, its worker's state and its native stream
-//! serve the next one. Handles, tensors made on it and the current stream of a thread keep it.
+//! A stream without handles is given back: its id, its worker's state and its native stream serve
+//! the next one. Handles, tensors made on it and the current stream of a thread keep it.
 
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex, mpsc};
 
 use millstream::*;
 use millstream_testing::machine::*;
@@ -209,4 +210,112 @@ fn failures_belong_to_their_handles() {
         failed.wait().unwrap_err();
         assert_eq!(m.failures().1, 2);
     }
+}
+
+/// The ids of streams that the program has named by keys of its own serve other keys.
+#[test]
+fn streams_of_own_keys_are_given_back() {
+    for (driver, device) in ALL_DRIVERS.into_iter().flat_map(|d| [(d, CPU), (d, SIM)]) {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let x = upload(&m.compute(&device, 0).unwrap(), &m, &[1.0, -2.0]);
+        for k in 1..500 {
+            let named = m.compute(&device, k).unwrap();
+            assert_eq!(*named.key(), StreamKey::compute(device.clone(), k));
+            let y = call(&m, "add", &[&x, &x], &named);
+            assert_eq!(y.stream().unwrap().key(), named.key());
+            if k % 100 == 0 {
+                assert_eq!(read(&y), [2.0, -4.0]);
+            }
+            named.synchronize().unwrap();
+        }
+        let keys = m.stream_keys().unwrap();
+        assert!(keys.len() < 40, "{driver:?} on {device}: {} streams", keys.len());
+        // Those that were dropped last are still there, and others than the earlier ones.
+        assert!((480..500).all(|k| keys.contains(&StreamKey::compute(device.clone(), k))));
+        assert!(!keys.contains(&StreamKey::compute(device.clone(), 100)));
+        let again = m.compute(&device, 100).unwrap();
+        assert_eq!(read(&call(&m, "add", &[&x, &x], &again)), [2.0, -4.0]);
+    }
+}
+
+/// A handle, a thread's current stream and an event keep a key's stream.
+#[test]
+fn whatever_can_use_a_stream_keeps_its_key() {
+    let m = inline();
+    let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
+    let held = m.compute(&CPU, 1).unwrap();
+    m.compute(&CPU, 2).unwrap().set_current();
+    let event = m.compute(&CPU, 3).unwrap().record_event().unwrap();
+    m.compute(&CPU, 4).unwrap();
+    let others = |from: u32| {
+        for k in from..from + 200 {
+            used(&m, &x, &m.compute(&CPU, k).unwrap());
+            m.synchronize().unwrap();
+        }
+        let keys = m.stream_keys().unwrap();
+        [1, 2, 3, 4].map(|k| keys.contains(&StreamKey::compute(CPU, k)))
+    };
+    assert_eq!(others(100), [true, true, true, false]);
+    drop(event);
+    cpu(&m, 0).set_current();
+    assert_eq!(others(300), [true, false, false, false]);
+    drop(held);
+}
+
+/// The work of a key stays in order, whatever was dropped in between: a stream whose instructions
+/// the host has not observed keeps its key.
+#[test]
+fn a_key_keeps_the_order_of_its_work() {
+    for device in [CPU, SIM] {
+        let m = threaded();
+        let engine = m.engine().unwrap();
+        let x = upload(&m.compute(&device, 0).unwrap(), &m, &[1.0, -2.0]);
+        let (open, opened) = mpsc::channel::<()>();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let noted = order.clone();
+        let first = move || {
+            let _ = opened.recv();
+            noted.lock().unwrap().push("first");
+        };
+        engine.push(first).on(&m.compute(&device, 1).unwrap()).spawn().unwrap();
+        for k in 2..200 {
+            let other = m.compute(&device, k).unwrap();
+            used(&m, &x, &other);
+            other.synchronize().unwrap();
+        }
+        let noted = order.clone();
+        let second = move || noted.lock().unwrap().push("second");
+        engine.push(second).on(&m.compute(&device, 1).unwrap()).spawn().unwrap();
+        drop(open);
+        engine.wait_all().unwrap();
+        assert_eq!(*order.lock().unwrap(), ["first", "second"], "{device}");
+    }
+}
+
+/// Without a wait of the program, the host waits for the oldest of many. The list says so, and does
+/// not depend on the driver.
+#[test]
+fn a_bounded_number_of_own_keys_is_unobserved() {
+    for driver in ALL_DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let x = upload(&cpu(&m, 0), &m, &[1.0, -2.0]);
+        for k in 1..1500 {
+            used(&m, &x, &m.compute(&CPU, k).unwrap());
+        }
+        let streams = m.stream_keys().unwrap().len();
+        assert!(streams < 1024 + 10, "{driver:?}: {streams} streams");
+    }
+    emitted(SyncPolicy::Frontier, |m| {
+        let x = upload(&cpu(m, 0), m, &[1.0, -2.0]);
+        let named = |m: &Machine, from: u32| {
+            for k in from..from + 60 {
+                used(m, &x, &m.compute(&CPU, k).unwrap());
+                m.synchronize().unwrap();
+            }
+        };
+        named(m, 1);
+        m.start_recording(&[("x", &x)]).unwrap();
+        named(m, 100);
+        m.finish_recording().unwrap()
+    });
 }

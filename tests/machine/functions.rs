@@ -72,6 +72,73 @@ fn sleeping_functions_leave_the_hosts_workers_to_others() {
     engine.wait_all().unwrap();
 }
 
+/// Where a function runs: MXNet's properties for each device, and streams that the program names.
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Prop(Prop),
+    On(StreamKey),
+}
+
+impl Kind {
+    fn all() -> Vec<Kind> {
+        let props = [Prop::Normal, Prop::CpuPrioritized].into_iter();
+        let copies = [CPU, SIM].into_iter();
+        let copies = copies.flat_map(|d| [Prop::CopyToDevice(d.clone()), Prop::CopyFromDevice(d)]);
+        let types = [StreamType::COMPUTE, StreamType::CCL];
+        let keys = [CPU, SIM].into_iter().flat_map(|d| types.map(|ty| (d.clone(), ty)));
+        // Uploads and reads of the host use compute stream 0.
+        let on = keys.map(|(device, ty)| Kind::On(StreamKey::new(device, ty, 1)));
+        props.chain(copies).map(Kind::Prop).chain(on).collect()
+    }
+
+    /// How many functions of this kind can run side by side, on two workers.
+    fn side_by_side(&self) -> usize {
+        if *self == Kind::Prop(Prop::Normal) { 2 } else { 1 }
+    }
+
+    fn push(&self, engine: &Engine, function: impl FnOnce() + Send + 'static, writes: &[&Var]) {
+        let push = engine.push(function).writes(writes);
+        match self {
+            Kind::Prop(prop) => push.prop(prop.clone()).spawn(),
+            Kind::On(key) => push.on(&engine.machine().stream(key).unwrap()).spawn(),
+        }
+        .unwrap();
+    }
+}
+
+/// MXNet's workers of copies, of normal and of urgent functions are apart, for each device. Here a
+/// function that sleeps, of any of these kinds, holds up none of the others, on two workers: neither
+/// functions, nor ops, copies and collectives of any device.
+#[test]
+fn a_sleeping_function_holds_up_its_own_kind_alone() {
+    let m = threaded();
+    let engine = m.engine().unwrap();
+    for asleep in Kind::all() {
+        let mut awake = Vec::new();
+        for _ in 0..asleep.side_by_side() {
+            let (function, wake) = sleeper();
+            asleep.push(&engine, function, &[]);
+            awake.push(wake);
+        }
+        let a = engine.var().unwrap();
+        for other in Kind::all().into_iter().filter(|other| *other != asleep) {
+            other.push(&engine, || (), &[&a]);
+            engine.wait_for(&a).unwrap();
+        }
+        for device in [CPU, SIM] {
+            let on = |ty| m.stream(&StreamKey::new(device.clone(), ty, 2)).unwrap();
+            let x = upload(&cpu(&m, 2), &m, &[1.0, -2.0]);
+            let there = call(&m, "copy", &[&x], &on(StreamType::HOST2DEVICE));
+            m.call("allreduce_", &[&there]).on(&on(StreamType::CCL)).unwrap();
+            let there = call(&m, "neg", &[&there], &on(StreamType::COMPUTE));
+            let back = call(&m, "copy", &[&there], &on(StreamType::DEVICE2HOST));
+            back.synchronize().unwrap();
+        }
+        drop(awake);
+        engine.wait_all().unwrap();
+    }
+}
+
 /// Functions of each device and property use plain variables, and variables of tensors anywhere.
 #[test]
 fn variables_may_lie_in_any_memory() {

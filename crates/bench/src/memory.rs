@@ -190,7 +190,7 @@ fn place(planner: &mut Planner, arena: ArenaId, bytes: u64, known: &Known) -> Re
     loop {
         match planner.place(arena, bytes, A, known) {
             Answer::Placed(placed) => return Ok(placed.block),
-            Answer::NeedGrow { bytes, .. } => planner.grown(arena, bytes, A),
+            Answer::NeedGrow { bytes, .. } => planner.grown(arena, bytes),
             other => bail!("a planner without a limit returns {other:?}"),
         }
     }

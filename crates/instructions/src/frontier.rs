@@ -102,6 +102,11 @@ impl Frontier {
         self.points.iter().copied()
     }
 
+    /// Returns the number of points.
+    pub(crate) fn len(&self) -> usize {
+        self.points.len()
+    }
+
     /// Whether the frontier has no point.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()

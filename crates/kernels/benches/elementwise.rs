@@ -114,7 +114,7 @@ mod chain {
     #[divan::bench(args = SIZES)]
     fn one_by_one(bencher: Bencher<'_, '_>, n: usize) {
         let kernels = standard();
-        let spec = TensorSpec::contiguous(DType::F32, &[n]).unwrap();
+        let spec = Arc::new(TensorSpec::contiguous(DType::F32, &[n]).unwrap());
         let mut memory = vec![vec![0f32; n]; CHAIN.len() + 2];
         let at: Vec<*mut u8> = memory.iter_mut().map(|m| m.as_mut_ptr().cast()).collect();
         let step = |(k, (op, [x, y])): (usize, (&str, [usize; 2]))| {

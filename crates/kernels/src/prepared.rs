@@ -1,6 +1,8 @@
 //! Kernels that are bound once to the layouts and arguments of a call, and then run many times on
 //! addresses alone.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 
 use millstream_types::{Attrs, TensorSpec};
@@ -12,7 +14,7 @@ use crate::context::Threads;
 pub struct KernelSpec<'a> {
     /// The operands in the order of [`KernelCtx::operand`](crate::KernelCtx::operand): the inputs,
     /// then the fresh outputs.
-    pub operands: &'a [TensorSpec],
+    pub operands: &'a [Arc<TensorSpec>],
     /// The call's named arguments.
     pub attrs: &'a Attrs,
     /// The bytes of workspace that the schema requests. A prepared kernel gets none.

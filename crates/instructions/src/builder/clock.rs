@@ -52,6 +52,11 @@ impl Clock {
         true
     }
 
+    /// Returns the number of points that take memory.
+    pub(super) fn far_points(&self) -> usize {
+        self.far.as_ref().map_or(0, |far| far.len())
+    }
+
     /// Returns the known points.
     pub(super) fn frontier(&self) -> Frontier {
         let near = (0..).zip(self.near).map(|(s, seq)| Point::new(StreamId(s), seq));

@@ -10,6 +10,7 @@ use millstream_types::{
 };
 
 use crate::builder::region::SectionId;
+use crate::builder::slot::SpecClass;
 use crate::builder::{Builder, Outcome, Sink, TensorRef};
 use crate::instruction::{Operand, Operands};
 use crate::planner::{ArenaId, Knowledge};
@@ -38,7 +39,7 @@ pub enum LaunchOperand<'a> {
     /// A tensor of the program, and the executable's access to it.
     Given(TensorRef, Access),
     /// A new tensor on a device, in a storage of this many bytes, which the executable overwrites.
-    Fresh(&'a DeviceId, &'a TensorSpec, u64),
+    Fresh(&'a DeviceId, &'a Arc<TensorSpec>, u64),
 }
 
 /// The tensors of a launch's operands, in order.
@@ -58,7 +59,7 @@ impl Builder {
         let Launch { stream, list, attrs, section, origin, .. } = *launch;
         self.runs(stream, Kind::LazyJobLauncher)?;
         let mut sizes: SmallVec<[(ArenaId, u64); 4]> = SmallVec::new();
-        let mut fresh: SmallVec<[&TensorSpec; 4]> = SmallVec::new();
+        let mut fresh: SmallVec<[&Arc<TensorSpec>; 4]> = SmallVec::new();
         for operand in launch.operands {
             match operand {
                 LaunchOperand::Given(tensor, _) => self.usable(*tensor, section)?,
@@ -85,8 +86,9 @@ impl Builder {
                 (LaunchOperand::Given(tensor, access), _) => (*tensor, *access),
                 (LaunchOperand::Fresh(..), made) => {
                     let Some((memory, spec)) = made.next() else { continue };
-                    let spec = (*spec).clone();
-                    (self.begin_tensor(sink, stream, spec, memory, origin), Access::Write)
+                    let class = SpecClass::default();
+                    let new = self.begin_classified(sink, stream, spec, class, memory, origin);
+                    (new, Access::Write)
                 }
             };
             tensors.push(tensor);

@@ -91,7 +91,7 @@ impl Builder {
                     after.extend(placed.after);
                     continue;
                 }
-                Answer::NeedGrow { bytes, least } => Need::Grow { arena, bytes, least, stream },
+                Answer::NeedGrow { bytes, least } => Need::Grow { arena, bytes, least },
                 Answer::NeedReturn(bytes) => Need::Return { arena, bytes },
                 Answer::NeedWait(points) => Need::Wait(points),
                 Answer::Full => {

@@ -106,6 +106,9 @@ pub enum SyncPolicy {
     LastUsedStream,
 }
 
+/// The number of streams up to which each keeps its memory for what it knows.
+const FEW_STREAMS: usize = 64;
+
 /// The configuration of a builder.
 #[derive(Clone, Debug, Default)]
 pub struct BuilderConfig {
@@ -238,8 +241,6 @@ pub enum Need {
         bytes: u64,
         /// The smallest growth that suffices, if the device has less.
         least: u64,
-        /// The stream that needs the memory.
-        stream: StreamId,
     },
     /// These points must have completed: wait for them, call [`Builder::observe`], and ask again.
     Wait(Points),
@@ -289,6 +290,9 @@ pub struct Builder {
     fence: Clock,
     /// Counts the changes of `fence`.
     fence_epoch: u64,
+    /// The streams that hold memory for what they know, until all their instructions are behind the
+    /// fence. Of a few streams none is noted, so that they keep their memory.
+    holding: Vec<StreamId>,
     /// The points behind the last barrier.
     behind_barrier: Clock,
     /// The points that the host has observed.
@@ -332,6 +336,7 @@ impl Builder {
             planner: Planner::new(),
             fence: Clock::new(),
             fence_epoch: 0,
+            holding: Vec::new(),
             behind_barrier: Clock::new(),
             observed: Clock::new(),
             scrub: None,
@@ -376,9 +381,9 @@ impl Builder {
         &mut self.planner
     }
 
-    /// Records that an arena has grown by `bytes` bytes, which `stream` asked for.
-    pub fn grown(&mut self, arena: ArenaId, bytes: u64, stream: StreamId) {
-        self.planner.grown(arena, bytes, stream);
+    /// Records that an arena has grown by `bytes` bytes.
+    pub fn grown(&mut self, arena: ArenaId, bytes: u64) {
+        self.planner.grown(arena, bytes);
     }
 
     /// Takes the chunk that begins at `start` out of an arena, to be given back to the device.
@@ -461,10 +466,39 @@ impl Builder {
         }
         let id = StreamId(self.streams.len() as u16);
         self.streams.push(track);
-        self.ids.insert(key.clone(), id);
+        self.note_key(id, key);
+        Ok(id)
+    }
+
+    /// Gives a stream another key of the same device and type, under which it is known from now on.
+    /// Its sequence numbers go on. The host has observed its instructions.
+    ///
+    /// # Errors
+    /// The catalog has no such stream. Nothing has changed.
+    pub fn rename(&mut self, stream: StreamId, key: &StreamKey) -> Result<()> {
+        self.known_stream(stream)?;
+        let facts = self.catalog.describe(key)?;
+        let memory = self.planner.arena(&facts.memory);
+        let track = &mut self.streams[stream.index()];
+        debug_assert!((&track.decl.key.device, track.decl.key.ty) == (&key.device, key.ty));
+        let decl = StreamDecl { key: key.clone(), mode: track.decl.mode, work: facts.work };
+        let before = track.rename(decl, memory, facts);
+        self.ids.remove(&before);
+        self.note_key(stream, key);
+        self.forget_history(stream);
+        Ok(())
+    }
+
+    /// Notes the key of a stream.
+    fn note_key(&mut self, stream: StreamId, key: &StreamKey) {
+        self.ids.insert(key.clone(), stream);
         let next = self.next_index.entry((key.device.clone(), key.ty)).or_default();
         *next = (*next).max(key.index.saturating_add(1));
-        Ok(id)
+    }
+
+    /// Returns the mode of a stream, if it is known.
+    pub fn mode(&self, stream: StreamId) -> Option<StreamMode> {
+        self.streams.get(stream.index()).map(|track| track.decl.mode)
     }
 
     /// Returns the stream of this key, if it is known.
@@ -621,6 +655,29 @@ impl Builder {
         let track = &mut self.streams[stream.index()];
         track.seq += 1;
         Point::new(stream, track.seq)
+    }
+
+    /// Notes that a stream may hold memory for what it knows.
+    fn holds(&mut self, stream: StreamId) {
+        let is_few = self.streams.len() <= FEW_STREAMS;
+        let track = &mut self.streams[stream.index()];
+        if !is_few && !self.whole_history && !std::mem::replace(&mut track.holds, true) {
+            self.holding.push(stream);
+        }
+    }
+
+    /// Counts a growth of the fence, and frees what streams knew whose instructions are behind it.
+    fn fence_has_grown(&mut self) {
+        self.fence_epoch += 1;
+        let Builder { holding, streams, fence, .. } = self;
+        holding.retain(|stream| {
+            let track = &mut streams[stream.index()];
+            track.holds = !fence.covers(Point::new(*stream, track.seq));
+            if !track.holds {
+                track.settle(fence);
+            }
+            track.holds
+        });
     }
 
     /// Brings a stream's clock up to date, if the fence has grown.

@@ -49,7 +49,7 @@ impl Builder {
     /// The memory is used up.
     pub fn assume(&mut self, sink: &mut dyn Sink, need: Need, origin: &Origin) -> Result<()> {
         match need {
-            Need::Grow { arena, bytes, stream, .. } => {
+            Need::Grow { arena, bytes, .. } => {
                 let in_use = self.planner().reserved(arena);
                 if bytes > ALL_MEMORY || in_use > ALL_MEMORY {
                     return Err(Error::OutOfMemory {
@@ -61,7 +61,7 @@ impl Builder {
                         holders: Vec::new(),
                     });
                 }
-                self.grown(arena, bytes, stream);
+                self.grown(arena, bytes);
             }
             Need::Wait(points) => self.observe(sink, &points, origin),
             Need::Return { arena, bytes } => {

@@ -70,6 +70,7 @@ impl Builder {
         self.emit_wait(sink, at, event.at, via, origin);
         // The event carries the clock at its record, even if the stream's history has lost it.
         self.streams[at.stream.index()].waited(at.seq, event.at, Some(&event.passed));
+        self.holds(at.stream);
         Ok(())
     }
 
@@ -181,7 +182,7 @@ impl Builder {
             let passed = self.passed(tail);
             self.fence.join(&passed);
         }
-        self.fence_epoch += 1;
+        self.fence_has_grown();
         self.behind_barrier.clone_from(&self.fence);
         let at = self.next(stream);
         self.fence.add(at);
@@ -215,6 +216,9 @@ impl Builder {
     /// on.
     pub fn observe(&mut self, sink: &mut dyn Sink, points: &[Point], origin: &Origin) {
         for &point in points {
+            if self.observed.covers(point) {
+                continue;
+            }
             // Clocks leave out the points behind the fence. The host has observed those of them
             // that are behind a barrier once it has observed a point after the barrier.
             if !self.behind_barrier.covers(point) {
@@ -233,7 +237,7 @@ impl Builder {
             let passed = self.passed(point);
             self.fence.join(&passed);
         }
-        self.fence_epoch += 1;
+        self.fence_has_grown();
         self.emit(sink, Body::HostObserved { points: news.iter().collect() }, origin);
     }
 }

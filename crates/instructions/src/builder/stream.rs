@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use millstream_types::{DeviceId, EventId, Point, StreamId, StreamMode};
+use millstream_types::{DeviceId, EventId, Point, StreamId, StreamKey, StreamMode};
 
 use crate::builder::clock::Clock;
 use crate::catalog::StreamFacts;
@@ -15,6 +15,10 @@ use crate::table::Kind;
 /// The number of earlier clocks that a stream keeps. A wait for a point before them adds the point
 /// alone, which is right, but less than could be known.
 const HISTORY: usize = 64;
+
+/// The most points that a stream's earlier clocks hold beyond those with slots of their own. Among
+/// a thousand streams that wait for one another, each clock has a thousand of them.
+const HISTORY_POINTS: usize = 512;
 
 /// The number of newest events that a stream keeps for further waits.
 const RECENT_EVENTS: usize = 8;
@@ -51,6 +55,8 @@ pub(super) struct StreamTrack {
     pub(super) fence_epoch: u64,
     /// Points that the next instruction with operands waits for besides.
     pub(super) requested: SmallVec<[Point; 2]>,
+    /// Whether it is among the builder's `holding` streams.
+    pub(super) holds: bool,
     /// For each other stream, whether this one can wait for it on the device, once asked.
     pub(super) on_device: Vec<Option<bool>>,
     history: History,
@@ -61,27 +67,40 @@ pub(super) struct StreamTrack {
 /// The clocks of a stream at its recent points.
 #[derive(Debug)]
 struct History {
-    /// The most clocks that it keeps.
+    /// The most clocks that it keeps, and the most points that they hold.
     most: usize,
+    most_points: usize,
+    /// The points that the clocks hold.
+    points: usize,
     /// The sequence number from which on the clock of the same position holds, until the next one.
     starts: VecDeque<u64>,
     clocks: VecDeque<Clock>,
 }
 
 impl History {
+    fn new(most: usize, most_points: usize) -> History {
+        let (starts, clocks) = (VecDeque::new(), VecDeque::new());
+        History { most, most_points, points: 0, starts, clocks }
+    }
+
     fn remember(&mut self, from: u64, state: &Clock) {
         if let (Some(last), Some(kept)) = (self.starts.back(), self.clocks.back_mut())
             && *last == from
         {
+            self.points = self.points + state.far_points() - kept.far_points();
             kept.clone_from(state);
             return;
         }
-        let oldest = if self.starts.len() == self.most { self.clocks.pop_front() } else { None };
-        if oldest.is_some() {
+        self.points += state.far_points();
+        let mut kept = Clock::new();
+        while (self.starts.len() == self.most || self.points > self.most_points)
+            && let Some(oldest) = self.clocks.pop_front()
+        {
             self.starts.pop_front();
+            self.points -= oldest.far_points();
+            kept = oldest;
         }
         // Overwritten, so that nothing is allocated.
-        let mut kept = oldest.unwrap_or_default();
         kept.clone_from(state);
         self.starts.push_back(from);
         self.clocks.push_back(kept);
@@ -109,16 +128,30 @@ impl StreamTrack {
             events: SmallVec::new(),
             fence_epoch: 0,
             requested: SmallVec::new(),
+            holds: false,
             on_device: Vec::new(),
-            history: History { most: HISTORY, starts: VecDeque::new(), clocks: VecDeque::new() },
+            history: History::new(HISTORY, HISTORY_POINTS),
             most_events: RECENT_EVENTS,
             passed: Clock::new(),
         }
     }
 
+    /// Gives the stream another key of its device and type. Returns the one before.
+    pub(super) fn rename(
+        &mut self,
+        decl: StreamDecl,
+        memory: ArenaId,
+        facts: StreamFacts,
+    ) -> StreamKey {
+        (self.memory, self.on_device) = (memory, Vec::new());
+        (self.reads, self.writes, self.copies) = (facts.reads, facts.writes, facts.copies);
+        self.runs_ops = Kind::OpCall.runs_on().allows(decl.work);
+        std::mem::replace(&mut self.decl, decl).key
+    }
+
     /// Has the stream keep all of its clocks and events.
-    pub(super) const fn keep_history(&mut self) {
-        self.history.most = usize::MAX;
+    pub(super) fn keep_history(&mut self) {
+        self.history = History::new(usize::MAX, usize::MAX);
         self.most_events = usize::MAX;
     }
 
@@ -147,8 +180,16 @@ impl StreamTrack {
 
     /// Frees the memory of earlier clocks, and returns the stream's events.
     pub(super) fn forget_history(&mut self) -> SmallVec<[(EventId, u64); RECENT_EVENTS]> {
-        (self.history.starts, self.history.clocks) = (VecDeque::new(), VecDeque::new());
+        self.history = History::new(self.history.most, self.history.most_points);
         std::mem::take(&mut self.events)
+    }
+
+    /// Frees the memory of what the stream knows, once all its instructions are behind the fence:
+    /// later waits for them are elided.
+    pub(super) fn settle(&mut self, fence: &Clock) {
+        self.leave_out(fence);
+        self.history = History::new(self.history.most, self.history.most_points);
+        self.on_device = Vec::new();
     }
 
     /// Records that the instruction number `from` has waited for `until`, and so for the points

@@ -322,6 +322,7 @@ impl Builder {
         if let Ok([waiter, source]) = self.streams.get_disjoint_mut([waiter, source]) {
             waiter.waited(at.seq, until, source.at(until.seq));
         }
+        self.holds(at.stream);
     }
 
     pub(super) fn waits_on_device(&mut self, waiter: StreamId, source: StreamId) -> bool {

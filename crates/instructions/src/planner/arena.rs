@@ -8,6 +8,9 @@
 //!    a moment ago, and most programs ask for the same sizes again. They are merged when a request
 //!    finds no block of its size, or when a stream has many. Pending ones stay apart, so that one
 //!    slow use does not delay its neighbours.
+//! 4. An idle block without last uses is *unused*, and belongs to no stream: any may take it. It is
+//!    merged with unused blocks alone. Otherwise the first small block that a stream releases would
+//!    bind the rest of a chunk to that stream.
 
 use millstream_types::{DeviceId, Point, StreamId};
 
@@ -16,7 +19,7 @@ use crate::instruction::Placement;
 
 use super::free_blocks::FreeBlocks;
 use super::usage::Steps;
-use super::{ArenaId, GRANULARITY, Knowledge, LARGE};
+use super::{ArenaId, GRANULARITY, Knowledge, LARGE, Search};
 
 /// No block.
 pub(super) const NONE: u32 = u32::MAX;
@@ -81,6 +84,8 @@ pub(super) struct Arena {
     pub(super) chunks: Vec<Chunk>,
     /// By stream.
     pub(super) free_blocks: Vec<FreeBlocks>,
+    /// The unused blocks.
+    pub(super) unused: FreeBlocks,
     pub(super) steps: Steps,
     pub(super) reserved: u64,
     pub(super) reserved_peak: u64,
@@ -101,6 +106,7 @@ impl Arena {
             spare: Vec::new(),
             chunks: Vec::new(),
             free_blocks: Vec::new(),
+            unused: FreeBlocks::default(),
             steps: Steps::default(),
             reserved: 0,
             reserved_peak: 0,
@@ -219,7 +225,7 @@ impl Arena {
             self.blocks[right as usize].left = new;
         }
         match state {
-            State::Idle => self.free_blocks[stream.index()].add_idle(&mut self.blocks, new),
+            State::Idle => self.add_idle(new),
             _ => {
                 // Any of the last uses will do: the queue moves the block on.
                 let open = self.blocks[new as usize].last_uses.iter().next();
@@ -291,9 +297,13 @@ impl Arena {
     /// Adds a block to its stream's idle ones, merged with its idle neighbours.
     fn idle(&mut self, mut at: u32) -> u32 {
         let Block { left, right, stream, .. } = self.blocks[at as usize];
+        let is_unused = self.blocks[at as usize].is_unused();
         let joins = |a: &Arena, other: u32| {
-            let other = a.blocks.get(other as usize);
-            other.is_some_and(|b| b.state == State::Idle && b.stream == stream)
+            a.blocks.get(other as usize).is_some_and(|b| {
+                b.state == State::Idle
+                    && b.is_unused() == is_unused
+                    && (is_unused || b.stream == stream)
+            })
         };
         if joins(self, right) {
             self.remove(right);
@@ -304,14 +314,56 @@ impl Arena {
             self.merge(left, at);
             at = left;
         }
-        self.free_blocks[stream.index()].add_idle(&mut self.blocks, at);
+        self.add_idle(at);
         at
     }
 
-    /// Takes a block out of its stream's free blocks.
+    /// Returns the free blocks that a free block belongs to, and all blocks.
+    fn free_with(&mut self, at: u32) -> (&mut FreeBlocks, &mut [Block]) {
+        let Block { stream, last_uses, .. } = &self.blocks[at as usize];
+        let free = match last_uses.is_empty() {
+            true => &mut self.unused,
+            false => &mut self.free_blocks[stream.index()],
+        };
+        (free, &mut self.blocks)
+    }
+
+    /// Adds a block that is in no list to the idle ones.
+    fn add_idle(&mut self, at: u32) {
+        let (free, blocks) = self.free_with(at);
+        free.add_idle(blocks, at);
+    }
+
+    /// Takes a block out of the free blocks.
     pub(super) fn remove(&mut self, at: u32) {
-        let stream = self.blocks[at as usize].stream;
-        self.free_blocks[stream.index()].remove(&mut self.blocks, at);
+        let (free, blocks) = self.free_with(at);
+        free.remove(blocks, at);
+    }
+
+    /// Extends an idle block of `stream` into the unused memory behind it, up to `want` bytes.
+    /// Without it, a stream that asks for more and more would leave its released blocks behind.
+    pub(super) fn extend(&mut self, stream: StreamId, want: u64) -> Option<u32> {
+        let unused = &self.unused.idle[usize::from(want >= LARGE)];
+        let extends = |&(_, block): &(u32, &Block)| {
+            self.blocks.get(block.left as usize).is_some_and(|left| {
+                left.state == State::Idle
+                    && left.stream == stream
+                    && left.size < want
+                    && want - left.size <= block.size
+            })
+        };
+        let few = Search::Bounded.most();
+        let (behind, block) = unused.at_least(&self.blocks, 0).take(few).find(extends)?;
+        let (at, size) = (block.left, block.size);
+        let more = want - self.blocks[at as usize].size;
+        self.remove(at);
+        self.remove(behind);
+        if size > more {
+            self.split(behind, more);
+        }
+        self.merge(at, behind);
+        self.add_idle(at);
+        Some(at)
     }
 
     /// Merges two neighbouring blocks that are in no list.
@@ -370,12 +422,11 @@ impl Arena {
         start
     }
 
-    /// Adds a chunk at [`Arena::gap`], idle on `stream`.
-    pub(super) fn grown(&mut self, bytes: u64, stream: StreamId) {
+    /// Adds an unused chunk at [`Arena::gap`].
+    pub(super) fn grown(&mut self, bytes: u64) {
         let start = self.gap(bytes);
         let large = bytes >= LARGE;
-        self.free_of(stream);
-        let first = self.new_block(Block { stream, large, ..Block::new(start, bytes) });
+        let first = self.new_block(Block { large, ..Block::new(start, bytes) });
         let at = self.chunks.partition_point(|c| c.start < start);
         self.chunks.insert(at, Chunk { start, size: bytes, first });
         self.reserved += bytes;
@@ -411,6 +462,11 @@ impl Arena {
 }
 
 impl Block {
+    /// Whether no stream has used it.
+    fn is_unused(&self) -> bool {
+        self.last_uses.is_empty()
+    }
+
     fn new(offset: u64, size: u64) -> Block {
         debug_assert!(offset.is_multiple_of(GRANULARITY) && size.is_multiple_of(GRANULARITY));
         Block {

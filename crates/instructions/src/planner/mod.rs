@@ -7,7 +7,7 @@
 //! Each stream keeps the blocks that were placed for it, free ones in bins by size. The planner
 //! serves a request by the first of these steps that succeeds:
 //!
-//! 1. an idle block of the stream;
+//! 1. an idle block of the stream, or memory that no stream has used;
 //! 2. a pending block of the stream, whose last uses the stream's clock covers by now;
 //! 3. a block of another stream of the device, whose last uses the stream's clock covers;
 //! 4. more memory from the device, while the limit allows. If more is pending than in use, and more
@@ -321,9 +321,9 @@ impl Planner {
         self.arenas[arena.index()].gap(bytes)
     }
 
-    /// Adds `bytes` bytes to an arena, at [`Planner::next_chunk`], for `stream`.
-    pub fn grown(&mut self, arena: ArenaId, bytes: u64, stream: StreamId) {
-        self.arenas[arena.index()].grown(bytes, stream);
+    /// Adds `bytes` bytes to an arena, at [`Planner::next_chunk`].
+    pub fn grown(&mut self, arena: ArenaId, bytes: u64) {
+        self.arenas[arena.index()].grown(bytes);
     }
 
     /// Returns the start of the chunk to give back next, and the points that the host has to wait

@@ -23,7 +23,8 @@ struct Run {
 }
 
 impl Arena {
-    /// Finds a block that `stream` may use without a wait: its own, or another stream's.
+    /// Finds a block that `stream` may use without a wait: its own, an unused one, or another
+    /// stream's.
     pub(super) fn known_free(
         &mut self,
         stream: StreamId,
@@ -32,6 +33,10 @@ impl Arena {
         known: &impl Knowledge,
     ) -> Option<u32> {
         if let Some(at) = self.own_idle(stream, want, search) {
+            return Some(at);
+        }
+        if let Some(at) = self.extend(stream, want).or_else(|| self.fit_unused(want, search)) {
+            self.steps.idle += 1;
             return Some(at);
         }
         let at = self.fit_elsewhere(stream, want, want >= LARGE, search, known)?;
@@ -64,6 +69,10 @@ impl Arena {
             return None;
         }
         self.own_idle(stream, want, Search::Bounded)
+    }
+
+    fn fit_unused(&self, want: u64, search: Search) -> Option<u32> {
+        self.unused.fit_idle(&self.blocks, want, want >= LARGE, search, |_| true)
     }
 
     /// Finds the best block of another stream whose last uses `stream` knows.

@@ -10,7 +10,7 @@ use super::arena::{Arena, State};
 /// Counts of the planner's steps, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Requests served by an idle block of the stream.
+    /// Requests served by an idle block of the stream, or by memory that no stream has used.
     pub idle: u64,
     /// Requests served by a block that was pending until the stream knew its last uses.
     pub covered: u64,
@@ -59,7 +59,7 @@ pub struct ArenaUse {
     pub in_use: u64,
     /// The most that was ever held.
     pub peak: u64,
-    /// Idle: free, and the stream that it belongs to knows its last uses.
+    /// Idle: free, and the stream that it belongs to knows its last uses, or no stream has used it.
     pub cached: u64,
     /// Pending: free once the stream that it belongs to knows its last uses.
     pub pending: u64,
@@ -152,7 +152,8 @@ impl Arena {
             }
         }
         let sum = |of: fn(&StreamUse) -> u64| streams.iter().map(of).sum();
-        let (cached, pending) = (sum(|s| s.cached), sum(|s| s.pending));
+        let unused: u64 = self.unused.idle.iter().map(|bins| bins.bytes).sum();
+        let (cached, pending) = (sum(|s| s.cached) + unused, sum(|s| s.pending));
         streams.retain(|s| s.peak > 0 || s.cached + s.pending > 0);
         ArenaUse {
             device: self.device.clone(),

@@ -59,8 +59,9 @@ impl Call {
     pub(crate) fn prepared(&mut self) -> Option<impl FnMut() + '_> {
         let kernel = standard().get("cpu", self.op).unwrap().clone();
         let addresses = self.addresses();
+        let operands: Vec<_> = self.specs.iter().cloned().map(Arc::new).collect();
         let spec =
-            KernelSpec { operands: &self.specs, attrs: &self.attrs, workspace: self.requested };
+            KernelSpec { operands: &operands, attrs: &self.attrs, workspace: self.requested };
         let prepared: Arc<dyn PreparedKernel> = kernel.prepare(spec)?;
         // SAFETY: the operands are memory of this call, and nothing else uses them.
         Some(move || unsafe { prepared.run(&addresses, None) }.unwrap())

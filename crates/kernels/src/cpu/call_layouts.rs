@@ -1,5 +1,7 @@
 //! The layouts and arguments that a kernel was prepared for.
 
+use std::sync::Arc;
+
 use anyhow::{Result, ensure};
 use millstream_types::{Attrs, TensorSpec};
 
@@ -9,13 +11,13 @@ use crate::registry::Kernel;
 
 /// A call without addresses, owned. With addresses it can be run as any other call.
 pub(crate) struct CallLayouts {
-    specs: Vec<TensorSpec>,
+    specs: Box<[Arc<TensorSpec>]>,
     attrs: Attrs,
 }
 
 impl CallLayouts {
     pub(crate) fn of(call: KernelSpec<'_>) -> CallLayouts {
-        CallLayouts { specs: call.operands.to_vec(), attrs: call.attrs.clone() }
+        CallLayouts { specs: call.operands.into(), attrs: call.attrs.clone() }
     }
 
     /// Checks the number of operands.
@@ -46,7 +48,7 @@ impl CallLayouts {
 
 /// Operands at their addresses.
 struct Located<'a> {
-    specs: &'a [TensorSpec],
+    specs: &'a [Arc<TensorSpec>],
     addresses: &'a [*mut u8],
 }
 

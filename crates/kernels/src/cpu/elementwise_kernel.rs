@@ -62,7 +62,8 @@ impl Kernel for ElementwiseKernel {
     }
 
     fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
-        let operands: Vec<RawTensor<'_>> = call.operands.iter().map(unlocated).collect();
+        let operands: Vec<RawTensor<'_>> =
+            call.operands.iter().map(|spec| unlocated(spec)).collect();
         let bound = self.bind(&CallArgs { operands: &operands, attrs: call.attrs }).ok()?;
         let plan = Plan::new(bound, &operands).ok()?;
         Some(Arc::new(PreparedElementwise { kernel: *self, plan, call: CallLayouts::of(call) }))

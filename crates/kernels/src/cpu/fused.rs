@@ -70,7 +70,8 @@ impl Kernel for FusedKernel {
     }
 
     fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
-        let operands: Vec<RawTensor<'_>> = call.operands.iter().map(unlocated).collect();
+        let operands: Vec<RawTensor<'_>> =
+            call.operands.iter().map(|spec| unlocated(spec)).collect();
         let plan = FusedPlan::new(&Program::of(call.attrs).ok()?, &operands).ok()?;
         Some(Arc::new(PreparedFused { plan, call: CallLayouts::of(call) }))
     }

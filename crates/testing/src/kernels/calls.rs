@@ -73,7 +73,7 @@ pub fn try_launch_prepared(
     attrs: &Attrs,
     threads: usize,
 ) -> Option<Result<(), String>> {
-    let specs: Vec<TensorSpec> = operands.iter().map(|t| t.spec.clone()).collect();
+    let specs: Vec<Arc<TensorSpec>> = operands.iter().map(|t| Arc::new(t.spec.clone())).collect();
     let kernel = kernels().get("cpu", op).expect("a kernel");
     let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs, workspace: 0 })?;
     let addresses: Vec<*mut u8> = operands.iter().map(|t| t.raw().data).collect();
@@ -95,7 +95,7 @@ pub fn run_and_compare_prepared(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
     let spec = |t: &RawTensor<'_>| {
         TensorSpec::new(t.dtype, Layout::strided(t.shape, t.strides, 0).unwrap()).unwrap()
     };
-    let specs: Vec<TensorSpec> = operands.iter().map(spec).collect();
+    let specs: Vec<Arc<TensorSpec>> = operands.iter().map(|t| Arc::new(spec(t))).collect();
     let (_, workspace) = ctx.workspace();
     let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs: ctx.attrs(), workspace });
     let families =

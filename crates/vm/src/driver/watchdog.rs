@@ -140,7 +140,7 @@ impl Watchdog {
                 let end = run.end_of(usize::from(*tape)).seq;
                 stream.submit(end, "tape", None, run.origin.clone(), None);
                 if let Some(submitted) = stream.submitted.back_mut() {
-                    let (program, tapes) = (run.program.clone(), run.tapes.clone());
+                    let (program, tapes) = (run.program.clone(), run.tapes.as_slice().into());
                     let tape = usize::from(*tape);
                     submitted.tape = Some(TapeOfLaunch { program, tapes, tape });
                 }

@@ -11,7 +11,7 @@
 use std::sync::{PoisonError, TryLockError};
 
 use millstream_instructions::{ArenaId, Arenas};
-use millstream_types::{DeviceId, Error, Result, StreamId};
+use millstream_types::{DeviceId, Error, Result};
 
 use crate::api::machine::MachineShared;
 use crate::emission::Emission;
@@ -27,7 +27,6 @@ pub(super) struct Growth<'a> {
     reserved: u64,
     /// The bytes wanted, and the fewest that are enough, each with the start of such a chunk.
     sizes: [(u64, u64); 2],
-    stream: StreamId,
     _lock: MutexGuard<'a, ()>,
 }
 
@@ -46,7 +45,6 @@ impl<'a> Growth<'a> {
         emission: &Emission,
         arena: ArenaId,
         sizes: [u64; 2],
-        stream: StreamId,
     ) -> Option<Growth<'a>> {
         let lock = match shared.growth.try_lock() {
             Ok(lock) => lock,
@@ -58,7 +56,7 @@ impl<'a> Growth<'a> {
         let limit = planner.limit(&device);
         let reserved = planner.reserved(arena);
         let sizes = sizes.map(|bytes| (bytes, planner.next_chunk(arena, bytes)));
-        Some(Growth { arena, device, limit, reserved, sizes, stream, _lock: lock })
+        Some(Growth { arena, device, limit, reserved, sizes, _lock: lock })
     }
 
     /// Waits for the growth that is under way, and enters the critical section again.
@@ -73,7 +71,7 @@ impl<'a> Growth<'a> {
         let mut emission = shared.lock()?;
         match grown {
             Grown::Limit(limit) => emission.builder.planner_mut().set_limit(&self.device, limit),
-            Grown::Chunk(bytes) => emission.builder.grown(self.arena, bytes, self.stream),
+            Grown::Chunk(bytes) => emission.builder.grown(self.arena, bytes),
             Grown::Unchanged => {}
         }
         shared.begin(emission)

@@ -134,8 +134,8 @@ impl MachineShared {
         loop {
             let outcome = first.take().unwrap_or_else(|| emit(&mut emission)).map_err(at);
             let growth = match &outcome {
-                Ok(Outcome::Need(Need::Grow { arena, bytes, least, stream })) => {
-                    Growth::plan(self, &emission, *arena, [*bytes, *least], *stream)
+                Ok(Outcome::Need(Need::Grow { arena, bytes, least })) => {
+                    Growth::plan(self, &emission, *arena, [*bytes, *least])
                 }
                 _ => None,
             };
@@ -240,7 +240,7 @@ impl MachineShared {
         }
     }
 
-    fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
+    pub(crate) fn wait_and_observe(&self, points: &[Point], origin: &Origin) -> Result<()> {
         for &point in points {
             self.wait_point(point, None)?;
         }

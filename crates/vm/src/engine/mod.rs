@@ -45,7 +45,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::{Outcome, Priority};
-use millstream_types::{Access, DType, Error, Result, StreamId, TensorSpec};
+use millstream_types::{Access, DType, Error, Origin, Result, StreamId, StreamMode, TensorSpec};
 
 use crate::api::handle::{Stream, Tensor};
 use crate::api::machine::Machine;
@@ -327,32 +327,41 @@ impl Engine {
         let shared = &self.machine.shared;
         let at = |error: Error| error.at(&origin);
         reentrancy::check(shared.tables.machine, "waiting").map_err(at)?;
-        let signal = Signal::new();
-        let mark = signal.mark();
         let mut uses = Uses::default();
         uses.add(&[var], Access::Read, shared.tables.machine);
+        uses.check().map_err(at)?;
+        let (written, mode) = {
+            let emission = shared.lock().map_err(at)?;
+            let written = emission.builder.last_write(var.slot()).map_err(at)?;
+            (written, emission.builder.mode(written.stream))
+        };
+        if mode == Some(StreamMode::Pool) {
+            self.wait_in_pool(written.stream, &uses, origin.clone())?;
+        } else {
+            shared.wait_point(written, None).map_err(at)?;
+        }
+        let poison = shared.tables.poison.get(var.storage());
+        poison.map_or(Ok(()), |failure| Err(Error::of(failure)))
+    }
+
+    /// Blocks until a function that uses these variables would run on a pool. Only the pool's own
+    /// functions can wait for single ones of it.
+    fn wait_in_pool(&self, pool: StreamId, uses: &Uses, origin: Origin) -> Result<()> {
+        let signal = Signal::new();
+        let mark = signal.mark();
         let request = Request {
             function: Function::Once(Box::new(move || {
                 drop(mark);
                 Ok(())
             })),
-            stream: Target::Stream(self.stream_of_last_write(var).map_err(at)?),
+            stream: Target::Stream(pool),
             on_pusher: false,
         };
         let (form, operands) = uses.form(Priority::default(), Some("wait_for".into()));
         // The wait itself is not cancelled with the thread's work.
-        let submit = || push::submit(&self.machine, request, &uses, &form, &operands, &origin);
+        let submit = || push::submit(&self.machine, request, uses, &form, &operands, &origin);
         let point = cancel::outside(submit)?;
-        shared.wait_for_signal(&signal, point).map_err(at)?;
-        let poison = shared.tables.poison.get(var.storage());
-        poison.map_or(Ok(()), |failure| Err(Error::of(failure)))
-    }
-
-    /// Returns the stream whose order knows best when the variable was written last.
-    fn stream_of_last_write(&self, var: &Var) -> Result<StreamId> {
-        let written = self.machine.shared.lock()?.builder.last_write(var.slot())?;
-        let EngineStreams { normal, prioritized, .. } = &self.streams;
-        Ok(if written.stream == prioritized.id { prioritized.id } else { normal.id })
+        self.machine.shared.wait_for_signal(&signal, point).map_err(|e| e.at(&origin))
     }
 
     /// Blocks until everything that was submitted to the machine has ended, functions and ops, and

@@ -23,7 +23,7 @@ pub(super) struct Instances {
 /// Private memory and the streams of the tapes.
 pub(crate) struct Instance {
     pub(super) memory: SmallVec<[TensorRef; 1]>,
-    pub(super) tapes: SmallVec<[TapeStream; 4]>,
+    pub(super) tapes: Box<[TapeStream]>,
     pub(super) graphs: Arc<InstanceGraphs>,
     /// The last launches.
     pub(super) runs: Recycled<Arc<Run>>,

@@ -247,7 +247,7 @@ impl<'a> LaunchBuilder<'a> {
         match self.executable.0.program.formal(kind, name) {
             Ok(formal) if self.given[formal].is_none() => self.given[formal] = Some(tensor),
             Ok(formal) => {
-                let twice = self.executable.0.program.formals[formal].given_twice();
+                let twice = self.executable.0.program.given_twice(formal);
                 self.mistake.get_or_insert(twice);
             }
             Err(unknown) => {
@@ -323,9 +323,13 @@ impl<'a> LaunchBuilder<'a> {
         for (formal, gradient) in found.iter().flatten() {
             given[*formal] = Some(gradient);
         }
+        let of_launches;
         let stream = match stream {
             Some(stream) => stream,
-            None => inner.default_stream().map_err(at)?,
+            None => {
+                of_launches = machine.launch_stream().map_err(at)?;
+                &of_launches
+            }
         };
         machine.own_stream(stream).map_err(at)?;
         let section = machine.own_section(section).map_err(at)?;
@@ -465,19 +469,17 @@ impl ExecutableInner {
         given: &[Option<&'a Tensor>],
     ) -> Result<SmallVec<[LaunchOperand<'a>; 8]>> {
         let mut operands = SmallVec::new();
-        for (formal, tensor) in self.program.formals.iter().zip(given) {
+        for (k, (formal, tensor)) in self.program.formals.iter().zip(given).enumerate() {
             // A formal that the list does not use is only touched.
             let access = formal.access.unwrap_or(Access::Read);
             operands.push(match tensor {
                 Some(tensor) => {
                     let made = self.machine.owns(tensor)?;
-                    formal.check(tensor.spec(), tensor.device())?;
+                    self.program.check(k, tensor.spec(), tensor.device())?;
                     LaunchOperand::Given(made, access)
                 }
-                None if formal.kind == FormalKind::Output => {
-                    LaunchOperand::Fresh(&formal.device, &formal.spec, formal.bytes)
-                }
-                None => return Err(formal.missing()),
+                None if formal.kind == FormalKind::Output => self.program.fresh(k),
+                None => return Err(self.program.missing(k)),
             });
         }
         Ok(operands)
@@ -498,7 +500,7 @@ impl ExecutableInner {
             extents.push(Extent {
                 formal,
                 storage: builder.storage_of(tensor)?,
-                bytes: declared.extent(builder.spec(tensor)?, bytes)?,
+                bytes: self.program.extent(formal, builder.spec(tensor)?, bytes)?,
                 is_written: declared.access.is_some_and(Access::writes),
                 is_bound: declared.kind == FormalKind::Bound,
             });
@@ -507,18 +509,19 @@ impl ExecutableInner {
         let message = format!(
             "{:?} and {:?} share memory, and the list writes one of them; record one as a view of \
              the other",
-            formals[one].name, formals[other].name
+            self.program.name(one),
+            self.program.name(other)
         );
         Err(Error::Invalid { what: "launch", message })
     }
 
     /// Describes the private memory, for allocations.
-    pub(super) fn memory_specs(&self) -> Result<SmallVec<[TensorSpec; 1]>> {
+    pub(super) fn memory_specs(&self) -> Result<SmallVec<[Arc<TensorSpec>; 1]>> {
         let bytes = self.program.memory.iter().map(|(_, bytes)| *bytes);
         bytes
             .map(|bytes| {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-                TensorSpec::contiguous(DType::U8, &[bytes])
+                TensorSpec::contiguous(DType::U8, &[bytes]).map(Arc::new)
             })
             .collect()
     }

@@ -69,14 +69,15 @@ use std::sync::{Arc, PoisonError};
 use smallvec::SmallVec;
 
 use millstream_instructions::{InstructionList, TensorRef};
-use millstream_types::{DeviceId, Error, ListId, Result, StreamKey, StreamType};
+use millstream_types::{DeviceId, Error, ListId, Result, StreamKey};
 
-use crate::api::handle::{Stream, Tensor};
+use crate::api::handle::Tensor;
 use crate::api::machine::{DriverKind, Machine};
 use crate::emission::Release;
-use crate::sync::{Mutex, OnceLock};
+use crate::sync::Mutex;
 use crate::tensor::generator::Generator;
 
+use compile::SharedSpecs;
 pub use foreign::accepts;
 use gradients::LaunchedLeaf;
 pub use graph::GraphStatus;
@@ -122,16 +123,14 @@ struct ExecutableInner {
     program: Arc<Program>,
     list: ListId,
     /// The tensors that were bound when the list was recorded, one for each formal.
-    bound: Vec<Option<Tensor>>,
+    bound: Box<[Option<Tensor>]>,
     /// The leaves that launches read and set.
-    gradients: Vec<LaunchedLeaf>,
+    gradients: Box<[LaunchedLeaf]>,
     /// The outputs whose tensors later launches write again.
-    kept: Mutex<Vec<KeptOutput>>,
+    kept: Mutex<Box<[KeptOutput]>>,
     /// The generators that its launches draw from, by number.
-    generators: Vec<Generator>,
+    generators: Box<[Generator]>,
     instances: Mutex<Instances>,
-    /// The stream of launches that name none, after the first of them.
-    default_stream: OnceLock<Box<Stream>>,
 }
 
 /// The resources of a dropped executable.
@@ -313,21 +312,6 @@ impl Executable {
     }
 }
 
-impl ExecutableInner {
-    /// Returns the stream of launches that name none.
-    fn default_stream(&self) -> Result<&Stream> {
-        if let Some(stream) = self.default_stream.get() {
-            return Ok(stream);
-        }
-        let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
-        let stream = self.machine.stream(&key)?;
-        // Another thread may have set the same one.
-        let _ = self.default_stream.set(Box::new(stream));
-        let unset = || Error::Internal { message: "a set cell is empty".to_owned() };
-        self.default_stream.get().map(|stream| &**stream).ok_or_else(unset)
-    }
-}
-
 impl Drop for ExecutableInner {
     fn drop(&mut self) {
         let instances = self.instances.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -373,16 +357,15 @@ impl Machine {
         list.arenas.shrink_to_fit();
         list.externals.shrink_to_fit();
         list.instructions.shrink_to_fit();
+        let mut specs = SharedSpecs::default();
         let formal = |(external, kind): (&millstream_instructions::External, &FormalKind)| {
-            let undeclared =
-                || Error::List { message: format!("{} is not declared", external.arena) };
-            let device = list.arenas.get(external.arena.index()).ok_or_else(undeclared)?;
+            if external.arena.index() >= list.arenas.len() {
+                let message = format!("{} is not declared", external.arena);
+                return Err(Error::List { message });
+            }
             Ok(Formal {
-                name: external.name.clone(),
                 kind: *kind,
-                spec: Arc::new(external.spec.clone()),
-                bytes: external.bytes,
-                device: device.clone(),
+                spec: specs.share(&external.spec),
                 access: None,
                 begin: u64::MAX,
                 end: 0,
@@ -392,10 +375,7 @@ impl Machine {
             list.externals.iter().zip(&kinds).map(formal).collect();
         let mut formals = formals?;
         for output in &mut outputs {
-            let spec = &formals[output.formal].spec;
-            if output.spec == *spec {
-                output.spec = spec.clone();
-            }
+            output.spec = specs.share(&output.spec);
         }
         let tables = &self.shared.tables;
         let host_tapes = match self.shared.driver {
@@ -404,7 +384,7 @@ impl Machine {
             // Each order that the list allows is to be tried.
             DriverKind::Simulated => usize::MAX,
         };
-        let mut compiled = compile::compile(tables, &list, &mut formals, host_tapes)?;
+        let mut compiled = compile::compile(tables, &list, &mut formals, specs, host_tapes)?;
         if self.shared.watchdog.is_some() {
             // Its reports name the step at which a tape stands.
             compiled.tapes.iter_mut().for_each(|tape| tape.publishes.fill(true));
@@ -412,13 +392,13 @@ impl Machine {
         let program = Arc::new(Program {
             list,
             formals,
-            outputs,
+            outputs: outputs.into(),
             memory: compiled.memory,
             tapes: compiled.tapes,
             graphs: compiled.graphs,
             events: compiled.events,
             reads: compiled.reads,
-            callbacks,
+            callbacks: callbacks.into(),
             channels: compiled.channels,
             given: compiled.given,
         });
@@ -432,7 +412,9 @@ impl Machine {
             ListId(std::mem::replace(&mut emission.next_list, next.ok_or_else(full)?))
         };
         let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
-        let (machine, default_stream) = (self.clone(), OnceLock::default());
+        let machine = self.clone();
+        let (bound, gradients) = (bound.into(), gradients.into());
+        let generators = generators.into();
         let kept = kept.into_iter().filter_map(|output| KeptOutput::new(&program, output));
         let kept = Mutex::new(kept.collect());
         let inner = ExecutableInner {
@@ -444,7 +426,6 @@ impl Machine {
             kept,
             generators,
             instances,
-            default_stream,
         };
         Ok(Executable(Arc::new(inner)))
     }

@@ -227,18 +227,16 @@ impl ExecutableInner {
         let formals = &self.program.formals;
         let specs = self.memory_specs()?;
         let mut operands: SmallVec<[LaunchOperand<'_>; 8]> = SmallVec::new();
-        for (formal, given) in formals.iter().zip(given) {
+        for (k, (formal, given)) in formals.iter().zip(given).enumerate() {
             // A formal that the list does not use is only touched.
             let access = formal.access.unwrap_or(Access::Read);
             operands.push(match given {
                 Some(tensor) => {
-                    formal.check(builder.spec(*tensor)?, builder.device(*tensor)?)?;
+                    self.program.check(k, builder.spec(*tensor)?, builder.device(*tensor)?)?;
                     LaunchOperand::Given(*tensor, access)
                 }
-                None if formal.kind == FormalKind::Output => {
-                    LaunchOperand::Fresh(&formal.device, &formal.spec, formal.bytes)
-                }
-                None => return Err(formal.missing()),
+                None if formal.kind == FormalKind::Output => self.program.fresh(k),
+                None => return Err(self.program.missing(k)),
             });
         }
         self.check_extents(builder, given)?;

@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use smallvec::SmallVec;
-
 use millstream_ep::PooledEvent;
 use millstream_kernels::RawTensor;
 use millstream_types::{Attrs, Failure, Origin, Point, Result, ScalarUse, StreamId};
@@ -76,15 +74,15 @@ pub(crate) struct Run {
     pub(crate) at: Point,
     /// The launch's place in the program.
     pub(crate) origin: Origin,
-    pub(crate) bases: SmallVec<[Base; 8]>,
+    pub(crate) bases: Vec<Base>,
     /// The machine's numbers of the formals' storages.
-    pub(crate) storages: SmallVec<[u64; 8]>,
-    pub(crate) tapes: SmallVec<[Playing; 4]>,
+    pub(crate) storages: Vec<u64>,
+    pub(crate) tapes: Vec<Playing>,
     pub(crate) cancel_scope: Option<Arc<CancelScope>>,
     /// For each channel of the program the number of the launch's first call.
-    pub(crate) numbers: SmallVec<[u64; 2]>,
+    pub(crate) numbers: Vec<u64>,
     /// The scalars of the list, by number.
-    pub(crate) scalars: SmallVec<[i64; 4]>,
+    pub(crate) scalars: Vec<i64>,
     /// The arguments of the calls that use scalars, with the numbers of this launch.
     given: Box<[Attrs]>,
     /// Whether calls have to look for poison or cancellation. Relaxed: who reads poisoned data
@@ -110,11 +108,10 @@ fn own<T>(mutex: &mut Mutex<T>) -> &mut T {
 }
 
 /// Replaces elements by others, and writes only those that differ.
-fn replace<A: smallvec::Array>(held: &mut SmallVec<A>, new: impl Iterator<Item = A::Item>)
-where
-    A::Item: PartialEq,
-{
+fn replace<T: PartialEq>(held: &mut Vec<T>, new: impl Iterator<Item = T>) {
     let mut count = 0;
+    // Most lists are short, and keep their length.
+    held.reserve_exact(new.size_hint().0.saturating_sub(held.len()));
     for item in new {
         match held.get_mut(count) {
             Some(old) if *old == item => {}
@@ -141,12 +138,12 @@ impl Run {
             program,
             at: Point { stream: StreamId(0), seq: 0 },
             origin: Origin::Unknown,
-            bases: SmallVec::new(),
-            storages: SmallVec::new(),
-            tapes: SmallVec::new(),
+            bases: Vec::new(),
+            storages: Vec::new(),
+            tapes: Vec::new(),
             cancel_scope: None,
-            numbers: SmallVec::new(),
-            scalars: SmallVec::new(),
+            numbers: Vec::new(),
+            scalars: Vec::new(),
         }
     }
 

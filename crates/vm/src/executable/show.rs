@@ -57,9 +57,9 @@ impl Shown<'_> {
         for (k, operand) in operands.iter().enumerate() {
             let comma = if k == 0 { "" } else { ", " };
             let (base, offset) = (operand.address.base as usize, operand.address.offset);
-            let base = match self.program.formals.get(base) {
-                Some(formal) => formal.name.clone(),
-                None => format!("private {}", base - self.program.formals.len()),
+            let base = match base.checked_sub(self.program.formals.len()) {
+                None => self.program.name(base).to_owned(),
+                Some(private) => format!("private {private}"),
             };
             // Writing to a string does not fail.
             let _ = write!(text, "{comma}{} {base}+{offset}", operand.access);

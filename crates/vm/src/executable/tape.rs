@@ -7,8 +7,6 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use millstream_instructions::InstructionList;
 use millstream_kernels::PreparedKernel;
 use millstream_ops::collective::Channel;
@@ -92,16 +90,16 @@ pub(crate) struct StepCall {
     /// The kind of instruction, for errors.
     pub(crate) kind: &'static str,
     pub(crate) op: Option<OpId>,
-    pub(crate) operands: SmallVec<[StepOperand; 3]>,
+    pub(crate) operands: Box<[StepOperand]>,
     pub(crate) attrs: Option<Arc<Attrs>>,
     /// Their position in [`Program::given`], if each launch gives some of them.
     pub(crate) given: Option<u32>,
     /// The scratch memory and its size in bytes.
-    pub(crate) workspace: Option<(Address, u64)>,
+    pub(crate) workspace: Option<Box<(Address, u64)>>,
     pub(crate) origin: Origin,
     /// For a collective its channel, by position in [`Program::channels`], and its number among the
     /// channel's calls of a launch.
-    pub(crate) number: Option<(u16, u64)>,
+    pub(crate) number: Option<Box<(u16, u64)>>,
 }
 
 /// The steps of one stream of one worker.
@@ -132,15 +130,12 @@ pub(crate) enum FormalKind {
     Bound,
 }
 
-/// A tensor from outside.
+/// What the program's list does not say of one of its externals.
 #[derive(Clone, Debug)]
 pub(crate) struct Formal {
-    pub(crate) name: String,
     pub(crate) kind: FormalKind,
+    /// That of the external, shared with the operands of steps.
     pub(crate) spec: Arc<TensorSpec>,
-    /// The bytes of its storage.
-    pub(crate) bytes: u64,
-    pub(crate) device: DeviceId,
     /// The union of all accesses to it; none if the list does not use it.
     pub(crate) access: Option<Access>,
     /// The bytes of its storage that the list uses.
@@ -160,23 +155,24 @@ pub(crate) struct OutputSpec {
 /// A compiled list.
 pub(crate) struct Program {
     pub(crate) list: InstructionList,
+    /// One for each external of the list.
     pub(crate) formals: Box<[Formal]>,
-    pub(crate) outputs: Vec<OutputSpec>,
+    pub(crate) outputs: Box<[OutputSpec]>,
     /// The private memory of an instance: for each device, so many bytes. Base number
     /// `formals.len() + k` is the first byte of the k-th.
-    pub(crate) memory: Vec<(DeviceId, u64)>,
-    pub(crate) tapes: Vec<Tape>,
+    pub(crate) memory: Box<[(DeviceId, u64)]>,
+    pub(crate) tapes: Box<[Tape]>,
     /// The tapes that are launched as graphs.
-    pub(crate) graphs: Vec<GraphPlan>,
+    pub(crate) graphs: Box<[GraphPlan]>,
     /// How many native events a launch needs.
     pub(crate) events: u16,
     /// The host reads, by their ids in the list.
-    pub(crate) reads: Vec<ReadId>,
-    pub(crate) callbacks: Vec<SharedCallback>,
+    pub(crate) reads: Box<[ReadId]>,
+    pub(crate) callbacks: Box<[SharedCallback]>,
     /// The channels of the collectives, each with the number of its calls.
-    pub(crate) channels: Vec<(Channel, u64)>,
+    pub(crate) channels: Box<[(Channel, u64)]>,
     /// The arguments of the calls to which each launch gives some.
-    pub(crate) given: Vec<Arc<Attrs>>,
+    pub(crate) given: Box<[Arc<Attrs>]>,
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ impl<'a> RecordedLaunch<'a> {
         match self.executable.0.program.formal(kind, name) {
             Ok(formal) if self.given[formal].is_none() => self.given[formal] = Some(tensor.0),
             Ok(formal) => {
-                let twice = self.executable.0.program.formals[formal].given_twice();
+                let twice = self.executable.0.program.given_twice(formal);
                 self.mistake.get_or_insert(twice);
             }
             Err(unknown) => {

@@ -166,7 +166,7 @@ impl Graph {
     pub(super) fn accept(&mut self, task: Task, context: &impl GraphContext) {
         match task {
             Task::OpenStream(id, key) => self.open(id, *key),
-            Task::CloseStream(_) => unreachable!("created streams are in order"),
+            Task::CloseStream(_) => unreachable!("pools have no lease"),
             Task::Call(ref call) => self.work(call.stream, call.seq, task, context),
             Task::Wait { at, until, .. } => self.wait(at, until, context),
             Task::RecordEvent { at, .. } | Task::RecordForWait { until: at, .. } => {

@@ -82,11 +82,9 @@ impl CallSlot {
 
     #[cold]
     fn bind(&self, kernel: &Arc<dyn Kernel>) -> Option<BoundKernel> {
-        let operands: SmallVec<[TensorSpec; 4]> =
-            self.specs.iter().map(|spec| (**spec).clone()).collect();
         let none = Attrs::new();
         let attrs = self.attrs.as_deref().unwrap_or(&none);
-        let bound = kernel.prepare(KernelSpec { operands: &operands, attrs, workspace: 0 })?;
+        let bound = kernel.prepare(KernelSpec { operands: &self.specs, attrs, workspace: 0 })?;
         Some(BoundKernel { of: kernel.clone(), kernel: bound })
     }
 }

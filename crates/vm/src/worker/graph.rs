@@ -290,9 +290,9 @@ impl Worker {
     fn fail_graph(&self, graph: &GraphRef, message: String) {
         let run = &graph.run;
         let Point { stream, seq } = run.at;
-        let operand = |formal: &Formal| {
-            let Formal { name, access, spec, .. } = formal;
-            let (tensor, shape) = (name.clone(), spec.shape().into());
+        let operand = |(k, formal): (usize, &Formal)| {
+            let Formal { access, spec, .. } = formal;
+            let (tensor, shape) = (run.program.name(k).to_owned(), spec.shape().into());
             Some(FailedOperand { tensor, access: (*access)?, dtype: spec.dtype, shape })
         };
         let failure = self.tables.note_failure(Failure {
@@ -300,7 +300,7 @@ impl Worker {
             message,
             instruction: millstream_instructions::Kind::LazyJobLauncher.name(),
             op: None,
-            operands: run.program.formals.iter().filter_map(operand).collect(),
+            operands: run.program.formals.iter().enumerate().filter_map(operand).collect(),
             stream: stream.to_string(),
             seq,
             origin: run.origin.clone(),

@@ -83,8 +83,11 @@ impl Worker {
                 self.closing = true;
                 self.finished += 1;
             }
-            // It was to be closed.
-            Task::OpenStream(..) => self.streams[at].closing = false,
+            // It was to be closed. It may have another key of its device and type.
+            Task::OpenStream(_, key) => {
+                let stream = &mut self.streams[at];
+                (stream.closing, stream.key) = (false, *key);
+            }
             Task::Launch(_) => unreachable!("it takes effect when it is taken"),
         }
         None

@@ -41,7 +41,7 @@ pub(super) fn number_of(attrs: &Attrs) -> u64 {
 /// Returns the number of a step's call within all calls of its channel; none if it is no
 /// collective.
 pub(super) fn number_of_step(run: &Run, call: &StepCall) -> Option<u64> {
-    let (channel, number) = call.number?;
+    let (channel, number) = **call.number.as_ref()?;
     Some(run.numbers.get(usize::from(channel)).copied().unwrap_or_default() + number)
 }
 

@@ -78,8 +78,8 @@ fn run_step(
         StepArguments::OfLaunch => (run.given(call).unwrap_or_else(declared), None),
         StepArguments::OfGraph(words) => (declared(), words),
     };
-    let workspace = match call.workspace {
-        Some((address, bytes)) => (run.resolve(address), bytes as usize),
+    let workspace = match call.workspace.as_deref() {
+        Some(&(address, bytes)) => (run.resolve(address), bytes as usize),
         None => (std::ptr::null_mut(), 0),
     };
     // SAFETY: the list was checked to order all conflicting uses, and to place no two live storages

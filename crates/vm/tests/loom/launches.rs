@@ -3,13 +3,13 @@
 
 use loom::cell::UnsafeCell;
 use loom::thread;
-use millstream_types::StreamId;
 
-use crate::inbox::{Inbox, Message};
-use crate::points::{Milestone, StreamState, Waiter};
+use crate::inbox::Inbox;
+use crate::points::{Milestone, StreamState};
 use crate::recycled::Recycled;
 use crate::spsc_queue;
 use crate::sync::Arc;
+use crate::wait_for;
 
 /// The part of a launch that its renewal changes: the number of the launch.
 struct Run(UnsafeCell<u64>);
@@ -65,20 +65,6 @@ struct Worker {
 }
 
 impl Worker {
-    /// Blocks until a point is reached, as a stream does.
-    fn wait(&self, state: &StreamState, seq: u64, milestone: Milestone) {
-        let to_wake = Waiter::Stream(self.inbox.clone(), StreamId(0));
-        if state.park(seq, milestone, to_wake) {
-            while !self.inbox.has_messages() {
-                self.inbox.park_unless(false, || self.inbox.has_messages());
-            }
-            let mut messages = Vec::new();
-            self.inbox.take(&mut messages);
-            assert!(matches!(messages[..], [Message::Resume(_)]));
-        }
-        assert!(state.reached(seq, milestone));
-    }
-
     /// Makes the step of a launch that uses the private memory: the first or the second one.
     fn step(&self, launch: u64, number: u64) {
         self.memory.with_mut(|memory| {
@@ -99,7 +85,7 @@ impl Worker {
             self.tapes[0].publish(launch, Milestone::Completed);
             self.tapes[0].flush();
             // The end of the launch waits for all tapes.
-            self.wait(&self.tapes[1], launch, Milestone::Completed);
+            wait_for(&self.tapes[1], launch, Milestone::Completed, &self.inbox);
             self.launches.publish(launch, Milestone::Completed);
             self.launches.flush();
         }
@@ -108,8 +94,8 @@ impl Worker {
     /// Runs the second tape of each launch, whose step waits for the one of the first tape.
     fn second(&self, launches: u64) {
         for launch in 1..=launches {
-            self.wait(&self.launches, launch, Milestone::Launched);
-            self.wait(&self.tapes[0], launch, Milestone::Completed);
+            wait_for(&self.launches, launch, Milestone::Launched, &self.inbox);
+            wait_for(&self.tapes[0], launch, Milestone::Completed, &self.inbox);
             self.step(launch, 2);
             self.tapes[1].publish(launch, Milestone::Completed);
             self.tapes[1].flush();
@@ -138,7 +124,7 @@ fn an_instance_passes_from_launch_to_launch() {
         let other = thread::spawn(move || {
             second.inbox.set_thread(thread::current());
             second.second(2);
-            second.wait(&second.launches, 2, Milestone::Completed);
+            wait_for(&second.launches, 2, Milestone::Completed, &second.inbox);
             // SAFETY: loom checks that nobody else changes it meanwhile.
             second.memory.with(|memory| assert_eq!(unsafe { *memory }, 4));
         });

@@ -59,6 +59,20 @@ use parked::{ParkedWorker, ParkedWorkers};
 use points::{Milestone, StreamState, Waiter};
 use sync::Arc;
 
+/// Blocks a worker until a point is reached, as a blocked stream of it does.
+fn wait_for(state: &StreamState, seq: u64, milestone: Milestone, inbox: &Arc<Inbox>) {
+    let to_wake = Waiter::Stream(inbox.clone(), StreamId(0));
+    if state.park(seq, milestone, to_wake) {
+        while !inbox.has_messages() {
+            inbox.park_unless(false, || inbox.has_messages());
+        }
+        let mut messages = Vec::new();
+        inbox.take(&mut messages);
+        assert!(matches!(messages[..], [Message::Resume(StreamId(0))]));
+    }
+    assert!(state.reached(seq, milestone));
+}
+
 /// Every item arrives once and in order, over the border of a block.
 #[test]
 fn a_queue_keeps_order() {
@@ -184,16 +198,7 @@ fn a_published_point_reaches_its_waiter() {
         let (owner, waiting) = (state.clone(), inbox.clone());
         let waiter = thread::spawn(move || {
             waiting.set_thread(thread::current());
-            let to_wake = Waiter::Stream(waiting.clone(), StreamId(0));
-            if state.park(2, Milestone::Completed, to_wake) {
-                while !waiting.has_messages() {
-                    waiting.park_unless(false, || waiting.has_messages());
-                }
-                let mut messages = Vec::new();
-                waiting.take(&mut messages);
-                assert!(matches!(messages[..], [Message::Resume(StreamId(0))]));
-            }
-            assert!(state.reached(2, Milestone::Completed));
+            wait_for(&state, 2, Milestone::Completed, &waiting);
         });
         owner.publish(1, Milestone::Completed);
         owner.publish(2, Milestone::Completed);

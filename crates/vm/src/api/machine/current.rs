@@ -4,6 +4,8 @@ use millstream_types::{DeviceId, Error, Result, StreamId, StreamKey, StreamType}
 
 use crate::api::handle::{Stream, innermost};
 use crate::emission::Emission;
+use crate::emission::leases::Kind;
+use crate::sync::OnceLock;
 
 use super::Machine;
 
@@ -26,15 +28,25 @@ impl Machine {
         innermost(self).map_or_else(|| self.default_stream(), Ok)
     }
 
-    /// Returns compute stream 0 of the default device, without the lock from the second time on.
     fn default_stream(&self) -> Result<Stream> {
         let key = StreamKey::compute(self.shared.default_device.clone(), 0);
-        if let Some(&id) = self.shared.default_stream.get() {
+        self.first_stream(&self.shared.default_stream, key)
+    }
+
+    /// Returns the stream of launches that name none.
+    pub(crate) fn launch_stream(&self) -> Result<Stream> {
+        let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
+        self.first_stream(&self.shared.launch_stream, key)
+    }
+
+    /// Returns the first stream of a type, without the lock once its id is known.
+    fn first_stream(&self, known: &OnceLock<StreamId>, key: StreamKey) -> Result<Stream> {
+        if let Some(&id) = known.get() {
             return Ok(Stream { machine: self.clone(), id, key, lease: None });
         }
         let stream = self.stream(&key)?;
         // Another thread may have set the same id meanwhile.
-        let _ = self.shared.default_stream.set(stream.id);
+        let _ = known.set(stream.id);
         Ok(stream)
     }
 
@@ -84,7 +96,7 @@ impl Machine {
         // Streams that were dropped before are free.
         self.shared.drain(&mut guard);
         let Emission { builder, router, leases, .. } = &mut *guard;
-        let kind = (device.clone(), options);
+        let kind = Kind::Created(device.clone(), options);
         let id = match leases.reuse(&kind, builder) {
             Some(id) => {
                 self.shared.tables.failures.begin(builder.tail(id));

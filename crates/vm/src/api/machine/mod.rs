@@ -52,7 +52,7 @@ use crate::capture::{self, Step};
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
 use crate::emission::closure_calls::ClosureCalls;
-use crate::emission::leases::Leases;
+use crate::emission::leases::{Kind, Leases, Source};
 use crate::emission::origin;
 use crate::emission::reentrancy;
 use crate::emission::router::Router;
@@ -103,6 +103,8 @@ pub(crate) struct MachineShared {
     pub(crate) default_device: DeviceId,
     /// The default stream, after its first use.
     default_stream: OnceLock<StreamId>,
+    /// The stream of launches that name none, after the first of them.
+    launch_stream: OnceLock<StreamId>,
     closed: AtomicBool,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
     /// The program's threads, of which those that wait are counted.
@@ -243,6 +245,7 @@ impl Machine {
             host_workers: config.host_workers,
             default_device: config.default_device,
             default_stream: OnceLock::default(),
+            launch_stream: OnceLock::default(),
             closed: AtomicBool::new(false),
             watchdog,
             submitters: Submitters::new(config.submitters),
@@ -253,7 +256,8 @@ impl Machine {
     }
 
     /// Returns the stream of this key: in the mode in which it is known, or a new in-order one. A
-    /// stream costs nothing before its first instruction.
+    /// stream costs nothing before its first instruction. Once its handles are gone, and many
+    /// others were dropped after it, it may serve another key.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -266,13 +270,7 @@ impl Machine {
     /// # Errors
     /// There is no such device, or no policy serves the stream.
     pub fn stream(&self, key: &StreamKey) -> Result<Stream> {
-        let mut emission = self.shared.lock()?;
-        let id = match emission.builder.known_id(key) {
-            Some(id) => id,
-            None => emission.builder.stream(key)?,
-        };
-        let lease = emission.leases.of(&self.shared, id);
-        Ok(Stream { machine: self.clone(), id, key: key.clone(), lease })
+        self.named_stream(key, None)
     }
 
     /// Returns the stream of this key in the given mode: in-order or a pool.
@@ -291,10 +289,54 @@ impl Machine {
     /// # Errors
     /// As [`Machine::stream`], or it is known in another mode.
     pub fn stream_with_mode(&self, key: &StreamKey, mode: StreamMode) -> Result<Stream> {
+        self.named_stream(key, Some(mode))
+    }
+
+    /// Returns the stream of a key, in any mode or in this one.
+    fn named_stream(&self, key: &StreamKey, mode: Option<StreamMode>) -> Result<Stream> {
+        let may_be_leased = key.index > 0 && mode != Some(StreamMode::Pool);
         let mut emission = self.shared.lock()?;
-        let id = emission.builder.stream_with_mode(key, mode)?;
-        let lease = emission.leases.of(&self.shared, id);
+        while may_be_leased && emission.builder.known_id(key).is_none() {
+            // Streams that were dropped before are free.
+            self.shared.drain(&mut emission);
+            let Emission { builder, router, leases, .. } = &mut *emission;
+            let source = match router.is_recording() {
+                // A list or a profile that is being recorded names each stream by one key.
+                true => Source::New,
+                false => leases.source(&self.named(key)?, builder),
+            };
+            match source {
+                Source::Free(id) => {
+                    builder.rename(id, key)?;
+                    router.close(id);
+                    self.shared.tables.failures.begin(builder.tail(id));
+                }
+                Source::Wait(point) if !reentrancy::is_within(self.shared.tables.machine) => {
+                    drop(emission);
+                    self.shared.wait_and_observe(&[point], &Origin::Unknown)?;
+                    emission = self.shared.lock()?;
+                }
+                Source::New | Source::Wait(_) => break,
+            }
+        }
+        let builder = &mut emission.builder;
+        let id = match (builder.known_id(key), mode) {
+            (Some(id), None) => id,
+            (_, mode) => builder.stream_with_mode(key, mode.unwrap_or(StreamMode::InOrder))?,
+        };
+        let is_leased = may_be_leased && builder.mode(id) == Some(StreamMode::InOrder);
+        let mut lease = emission.leases.of(&self.shared, id);
+        if is_leased && lease.is_none() {
+            let kind = self.named(key)?;
+            lease = Some(emission.leases.begin(&self.shared, id, kind));
+        }
         Ok(Stream { machine: self.clone(), id, key: key.clone(), lease })
+    }
+
+    /// Returns the streams that can stand for one of this key.
+    fn named(&self, key: &StreamKey) -> Result<Kind> {
+        let group = self.policies().policy(key)?.worker_group(key);
+        Ok(Kind::Named(key.device.clone(), key.ty, group))
     }
 
     /// Returns the compute stream `index` of `device`: [`Machine::stream`] of the usual key.

@@ -42,13 +42,9 @@ impl Router {
     /// Returns streams for the tapes of a new instance, which is first launched on the stream `on`.
     /// The worker of that stream also runs the first tape of the host, so that a launch needs no
     /// other thread; further tapes get the workers after it.
-    pub(crate) fn open_tapes(
-        &mut self,
-        tapes: &[Tape],
-        on: StreamId,
-    ) -> Result<SmallVec<[TapeStream; 4]>> {
+    pub(crate) fn open_tapes(&mut self, tapes: &[Tape], on: StreamId) -> Result<Box<[TapeStream]>> {
         let own = self.streams[on.index()].worker;
-        let mut opened = SmallVec::new();
+        let mut opened = Vec::with_capacity(tapes.len());
         for tape in tapes {
             let worker = match tape.on_host {
                 Some(0) => own,
@@ -60,7 +56,7 @@ impl Router {
             };
             opened.push(TapeStream { id: self.tape_stream(&tape.key, worker)?, worker });
         }
-        Ok(opened)
+        Ok(opened.into())
     }
 
     fn tape_stream(&mut self, key: &StreamKey, worker: usize) -> Result<StreamId> {

@@ -164,6 +164,11 @@ impl Router {
         self.options.insert(id, options);
     }
 
+    /// Returns whether a list or times are being recorded.
+    pub(crate) const fn is_recording(&self) -> bool {
+        self.recorder.is_some() || self.times.is_some()
+    }
+
     /// Returns each stream of the program that has a worker, with its worker.
     pub(crate) fn workers(&self) -> Vec<(StreamId, usize)> {
         let open = self.streams.iter().filter(|stream| stream.is_open);

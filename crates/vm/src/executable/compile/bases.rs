@@ -32,25 +32,23 @@ impl Compiler<'_> {
             draft.addresses.iter_mut().for_each(renumber);
             for call in &mut draft.calls {
                 call.operands.iter_mut().for_each(|o| renumber(&mut o.address));
-                call.workspace.iter_mut().for_each(|(address, _)| renumber(address));
+                call.workspace.iter_mut().for_each(|memory| renumber(&mut memory.0));
             }
             draft.finish()
         });
-        let mut tapes: Vec<Tape> = tapes.collect();
-        // The memory of the larger drafts was used again.
-        tapes.shrink_to_fit();
+        let tapes: Box<[Tape]> = tapes.collect();
         let devices = self.tables.policies.devices();
         let has_graphs =
             |device: &DeviceId| devices.capabilities(device).is_ok_and(|can| can.graphs);
         let graphs = graphs::plan(&tapes, has_graphs);
         Compiled {
             tapes,
-            graphs,
-            memory,
+            graphs: graphs.into(),
+            memory: memory.into(),
             events: self.next_event,
-            reads: self.reads,
-            channels: self.channels,
-            given: self.given,
+            reads: self.reads.into(),
+            channels: self.channels.into(),
+            given: self.given.into(),
         }
     }
 }

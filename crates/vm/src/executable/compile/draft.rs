@@ -125,7 +125,7 @@ impl Draft {
         self.call(StepCall {
             kind: kind.name(),
             op: None,
-            operands: SmallVec::new(),
+            operands: Box::default(),
             attrs: None,
             given: None,
             workspace: None,

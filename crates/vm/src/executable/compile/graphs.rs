@@ -63,7 +63,7 @@ fn capture(tapes: &[Tape], group: &Group, groups: &[&Group]) -> Result<CapturePl
                     (has_called, calls) = (true, calls + 1);
                     let call = &tapes[usize::from(tape)].calls[*call as usize];
                     bases.extend(call.operands.iter().map(|operand| operand.address.base));
-                    bases.extend(call.workspace.map(|(address, _)| address.base));
+                    bases.extend(call.workspace.iter().map(|memory| memory.0.base));
                 }
                 Action::Record { .. } => {}
                 Action::Wait { .. } | Action::WaitOnDevice { .. } => {

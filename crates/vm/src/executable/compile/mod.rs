@@ -31,6 +31,7 @@ mod streams;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use millstream_instructions::passes::arena_bytes;
@@ -59,17 +60,17 @@ pub(crate) const GROUP: usize = 4;
 
 /// The result of compiling: everything of a program that depends on the list's instructions.
 pub(crate) struct Compiled {
-    pub(crate) tapes: Vec<Tape>,
-    pub(crate) graphs: Vec<GraphPlan>,
-    pub(crate) memory: Vec<(DeviceId, u64)>,
+    pub(crate) tapes: Box<[Tape]>,
+    pub(crate) graphs: Box<[GraphPlan]>,
+    pub(crate) memory: Box<[(DeviceId, u64)]>,
     pub(crate) events: u16,
-    pub(crate) reads: Vec<ReadId>,
-    pub(crate) channels: Vec<(Channel, u64)>,
-    pub(crate) given: Vec<Arc<Attrs>>,
+    pub(crate) reads: Box<[ReadId]>,
+    pub(crate) channels: Box<[(Channel, u64)]>,
+    pub(crate) given: Box<[Arc<Attrs>]>,
 }
 
 /// Compiles a checked list. `formals` are its externals in order; their accesses and extents are
-/// filled in. Streams of the host share at most `host_tapes` tapes.
+/// filled in, and their `specs` shared. Streams of the host share at most `host_tapes` tapes.
 ///
 /// # Errors
 /// An instruction cannot stand in an executable, or a number exceeds what tapes can hold.
@@ -77,12 +78,13 @@ pub(crate) fn compile(
     tables: &Tables,
     list: &InstructionList,
     formals: &mut [Formal],
+    specs: SharedSpecs,
     host_tapes: usize,
 ) -> Result<Compiled> {
     for (formal, access) in formals.iter_mut().zip(list.external_uses()) {
         formal.access = access;
     }
-    let mut compiler = Compiler::new(tables, formals);
+    let mut compiler = Compiler::new(tables, formals, specs);
     let mut shared = SharedTapes { tapes: Vec::new(), most: host_tapes.max(1), next: 0 };
     let streams = compiler.open_tapes(list, &mut shared)?;
     for executable in &list.executables {
@@ -95,9 +97,26 @@ pub(crate) fn compile(
     Ok(compiler.finish(list))
 }
 
+/// Specs of a program, each of them once: of a thousand tensors most are like others.
+#[derive(Default)]
+pub(crate) struct SharedSpecs(FxHashSet<Arc<TensorSpec>>);
+
+impl SharedSpecs {
+    /// Returns a spec, shared with all equal ones.
+    pub(super) fn share(&mut self, spec: &TensorSpec) -> Arc<TensorSpec> {
+        if let Some(known) = self.0.get(spec) {
+            return known.clone();
+        }
+        let new = Arc::new(spec.clone());
+        self.0.insert(new.clone());
+        new
+    }
+}
+
 struct Compiler<'a> {
     tables: &'a Tables,
     formals: &'a mut [Formal],
+    specs: SharedSpecs,
     tapes: Vec<Draft>,
     /// The executables that the list launches, each with the tapes of its streams.
     executables: Vec<(&'a InstructionList, Vec<Option<u16>>)>,
@@ -126,11 +145,12 @@ fn too_many(what: &str) -> Error {
 }
 
 impl<'a> Compiler<'a> {
-    fn new(tables: &'a Tables, formals: &'a mut [Formal]) -> Compiler<'a> {
+    fn new(tables: &'a Tables, formals: &'a mut [Formal], specs: SharedSpecs) -> Compiler<'a> {
         Compiler {
             tables,
             storages: formals.len() as u32,
             formals,
+            specs,
             tapes: Vec::new(),
             executables: Vec::new(),
             tape_of: Vec::new(),
@@ -201,7 +221,7 @@ impl<'a> Compiler<'a> {
                 offset: given.start.offset.wrapping_add(moved.wrapping_mul(size) as u64),
                 ..given.start
             };
-            let spec = Arc::new(external.spec.clone());
+            let spec = self.specs.share(&external.spec);
             tensors.insert(external.tensor, Known { storage: given.storage, start, spec });
         }
         let mut memory = memory.iter();
@@ -243,12 +263,12 @@ impl<'a> Compiler<'a> {
                 let start = scope.place(placement)?;
                 let storage = self.storages;
                 self.storages += 1;
-                let spec = Arc::new((**spec).clone());
+                let spec = self.specs.share(spec);
                 scope.tensors.insert(*tensor, Known { storage, start, spec });
             }
             Body::ViewTensor { tensor, of, spec } => {
                 let whole = scope.tensor(*of)?.clone();
-                scope.tensors.insert(*tensor, Known { spec: Arc::new((**spec).clone()), ..whole });
+                scope.tensors.insert(*tensor, Known { spec: self.specs.share(spec), ..whole });
             }
             Body::ReleaseTensor { .. } | Body::SoftSyncStream { .. } => {}
             Body::OpCall { at, op, operands, attrs, workspace, .. } => {
@@ -263,9 +283,9 @@ impl<'a> Compiler<'a> {
                     operands,
                     given: self.given(attrs.as_ref()),
                     attrs,
-                    workspace: workspace.transpose()?,
+                    workspace: workspace.transpose()?.map(Box::new),
                     origin: origin.clone(),
-                    number,
+                    number: number.map(Box::new),
                 };
                 let at = scope.point(*at);
                 let tape = self.ready(at.stream)?;
@@ -347,12 +367,8 @@ impl<'a> Compiler<'a> {
         &mut self.clocks[first..first + scope.list.streams.len()]
     }
 
-    fn operands(
-        &mut self,
-        scope: &Scope<'_>,
-        operands: &[Operand],
-    ) -> Result<SmallVec<[StepOperand; 3]>> {
-        let mut made = SmallVec::new();
+    fn operands(&mut self, scope: &Scope<'_>, operands: &[Operand]) -> Result<Box<[StepOperand]>> {
+        let mut made = Vec::with_capacity(operands.len());
         for &Operand { tensor, access } in operands {
             let Known { storage, start, spec } = scope.tensor(tensor)?.clone();
             let offset = (spec.layout.offset() * spec.dtype.size()) as u64;
@@ -366,7 +382,7 @@ impl<'a> Compiler<'a> {
             let address = Address { base: start.base, offset: start.offset.wrapping_add(offset) };
             made.push(StepOperand { tensor, storage, access, address, spec });
         }
-        Ok(made)
+        Ok(made.into())
     }
 
     fn host_call(
@@ -398,11 +414,11 @@ impl<'a> Compiler<'a> {
         let device = self.tables.policies.devices().device(&draft.tape.key.device).ok()?;
         let op = self.tables.ops.get(call.op?)?;
         let kernel = self.tables.kernels.get(device.kernel_kind(), op.name())?;
-        let operands: SmallVec<[TensorSpec; 4]> =
-            call.operands.iter().map(|o| (*o.spec).clone()).collect();
+        let operands: SmallVec<[Arc<TensorSpec>; 4]> =
+            call.operands.iter().map(|o| o.spec.clone()).collect();
         let none = Attrs::new();
         let attrs = call.attrs.as_deref().unwrap_or(&none);
-        let workspace = call.workspace.map_or(0, |(_, bytes)| bytes as usize);
+        let workspace = call.workspace.as_ref().map_or(0, |memory| memory.1 as usize);
         kernel.prepare(KernelSpec { operands: &operands, attrs, workspace })
     }
 }
