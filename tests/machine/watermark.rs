@@ -62,7 +62,7 @@ fn an_instruction_larger_than_the_watermark_is_admitted_alone() {
 }
 
 /// Released bytes still in use measure how far the program runs ahead. Live tensors are not
-/// counted. A worker that drops the last handle of a tensor meanwhile does not wait.
+/// counted, nor those whose memory their own stream can take. A worker that drops the last handle of a tensor meanwhile does not wait.
 #[test]
 fn released_bytes_in_use_are_bounded() {
     const BYTES: u64 = 4096;
@@ -84,9 +84,11 @@ fn released_bytes_in_use_are_bounded() {
         let (m, s, t, x) = (&m, &s, &t, &x);
         scope.spawn(move || {
             for k in 0..100 {
-                // These calls read the blocked stream's tensor, so none of their memory becomes
-                // free.
-                let y = call(m, "copy", &[x], if k % 2 == 0 { s } else { t });
+                // These calls read the blocked stream's tensor, and both streams use their results,
+                // so none of their memory becomes free.
+                let (on, other) = if k % 2 == 0 { (s, t) } else { (t, s) };
+                let y = call(m, "copy", &[x], on);
+                other.touch(&[&y]).unwrap();
                 drop(y);
                 step.send(k).unwrap();
             }

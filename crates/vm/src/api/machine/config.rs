@@ -68,7 +68,8 @@ pub struct MachineConfig {
     /// How many instructions may be pending before a submitter has to wait.
     pub watermark: u64,
     /// How many bytes of released tensors pending instructions may still use before a submitter has
-    /// to wait.
+    /// to wait. A result that one in-order stream alone has used is not counted, as the stream's
+    /// next instructions can take its memory.
     pub watermark_bytes: u64,
     /// Memory limits in bytes, by device; others have their own default.
     pub memory_limits: HashMap<DeviceId, u64>,

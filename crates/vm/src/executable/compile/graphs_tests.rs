@@ -1,6 +1,5 @@
 //! Which tapes become graphs, by hand-made tapes.
 
-use smallvec::SmallVec;
 
 use millstream_types::{Access, DType, DeviceId, Origin, StreamKey, TensorId, TensorSpec};
 
@@ -30,7 +29,7 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
     let call = StepCall {
         kind: "OpCall",
         op: None,
-        operands: SmallVec::from_iter([operand]),
+        operands: [operand].into(),
         attrs: None,
         given: None,
         workspace: None,
