@@ -42,8 +42,8 @@ fn an_idle_executable_of_one_op_takes_little_memory() {
     }
 }
 
-/// The numbers that a launch draws are written where its calls read them: a launch allocates no more
-/// than one whose seeds are fixed.
+/// The numbers that a launch draws are written where its calls read them: a launch allocates no
+/// more than one whose seeds are fixed.
 #[test]
 fn the_numbers_of_a_launch_allocate_nothing() {
     let _alone = alone();

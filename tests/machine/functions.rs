@@ -107,8 +107,8 @@ impl Kind {
 }
 
 /// MXNet's workers of copies, of normal and of urgent functions are apart, for each device. Here a
-/// function that sleeps, of any of these kinds, holds up none of the others, on two workers: neither
-/// functions, nor ops, copies and collectives of any device.
+/// function that sleeps, of any of these kinds, holds up none of the others, on two workers:
+/// neither functions, nor ops, copies and collectives of any device.
 #[test]
 fn a_sleeping_function_holds_up_its_own_kind_alone() {
     let m = threaded();

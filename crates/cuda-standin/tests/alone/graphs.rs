@@ -1,5 +1,7 @@
 //! Executables as CUDA graphs: the driver's calls of a launch, updates, and the reasons for which
 //! calls are made one by one.
+//!
+//! Long because each case has its launches and its counts beside it.
 
 use millstream::ep::cuda::CudaConfig;
 use millstream::types::StreamId;

@@ -1,4 +1,6 @@
 //! Tensors and their memory: allocation, views, release.
+//!
+//! Long because tensors begin, are viewed and end in one place.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

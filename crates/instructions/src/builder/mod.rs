@@ -612,7 +612,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns whether no other tensor lies in a tensor's storage, and no critical section holds it.
+    /// Returns whether a tensor alone lies in its storage, and no critical section holds it.
     ///
     /// # Errors
     /// It has been released.

@@ -1,5 +1,7 @@
 //! Slots of tensors and storages.
 //!
+//! Long because slots of tensors and of storages change together.
+//!
 //! A slot is reused once every instruction that can name it has completed. Until then it is in a
 //! queue. Each allocation of a slot examines the queue's head, so its cost does not depend on the
 //! queue's length.
@@ -222,9 +224,8 @@ impl SlotTable {
     ) -> Option<(SpecClass, bool)> {
         let hot = self.hot.get(tensor.id.index())?;
         let storage = &self.storages[hot.storage.index()];
-        let is_free = (hot.generation == tensor.generation)
-            & (hot.arena == memory)
-            & storage.held.is_none();
+        let is_free =
+            (hot.generation == tensor.generation) & (hot.arena == memory) & storage.held.is_none();
         if !is_free {
             return None;
         }

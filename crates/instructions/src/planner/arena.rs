@@ -1,13 +1,15 @@
 //! The memory of one device: chunks, cut into neighbouring blocks.
 //!
+//! Long because blocks move between all their states here.
+//!
 //! # Rules
 //! 1. The blocks of a chunk fill it without gaps and are linked in the order of their offsets.
 //!    Nothing merges across chunks.
 //! 2. A used block is in no list. A free block is in its stream's [`FreeBlocks`], idle or pending.
-//! 3. Neighbouring idle blocks of one stream are merged, but for *resting* ones: those were released
-//!    a moment ago, and most programs ask for the same sizes again. They are merged when a request
-//!    finds no block of its size, or when a stream has many. Pending ones stay apart, so that one
-//!    slow use does not delay its neighbours.
+//! 3. Neighbouring idle blocks of one stream are merged, but for *resting* ones. Those were
+//!    released a moment ago, and most programs ask for the same sizes again. They are merged when a
+//!    request finds no block of its size, or when a stream has many. Pending ones stay apart, so
+//!    that one slow use does not delay its neighbours.
 //! 4. An idle block without last uses is *unused*, and belongs to no stream: any may take it. It is
 //!    merged with unused blocks alone. Otherwise the first small block that a stream releases would
 //!    bind the rest of a chunk to that stream.

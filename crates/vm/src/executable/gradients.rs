@@ -201,8 +201,8 @@ impl LaunchedLeaf {
         }
     }
 
-    /// Returns the leaf, and the number of the output that it is given, if a launch sets its gradient
-    /// and takes none from it.
+    /// Returns the leaf and the number of the output that it is given, if a launch sets its
+    /// gradient and takes none from it.
     pub(super) fn replaced(&self) -> Option<(usize, Arc<Leaf>)> {
         match (self.found, &self.left) {
             (None, Some(LaunchedContent::Output(number))) => Some((*number, self.leaf.clone())),

@@ -1,4 +1,6 @@
 //! Host functions: callbacks on tensors' memory, reads, and the threads that run them.
+//!
+//! Long because its items have examples.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};

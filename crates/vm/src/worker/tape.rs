@@ -3,6 +3,8 @@
 //! On a stream that runs work directly, calls and waits are made in one loop that touches nothing
 //! but the tape, the bases of the launch and the stream's counter. Everything else, and all of a
 //! stream that does not, goes one step at a time through the ways of instructions.
+//!
+//! Long because that loop is written out.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Which tapes become graphs, by hand-made tapes.
 
-
 use millstream_types::{Access, DType, DeviceId, Origin, StreamKey, TensorId, TensorSpec};
 
 use crate::executable::graph::CaptureStep;

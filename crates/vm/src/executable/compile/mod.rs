@@ -1,5 +1,7 @@
 //! From a list to tapes.
 //!
+//! Long because one match compiles all kinds of instructions.
+//!
 //! Streams become tapes: those that only order others have none, those of a synchronous host device
 //! share a few, every other one has its own. The compiler walks the list once and keeps, for each
 //! stream, how many steps of each tape have completed when the stream's next instruction runs. That
