@@ -430,6 +430,7 @@ const WITHOUT_CASES: &[&str] = &["closure", "fused", "scrub"];
 const NONE_IN_PYTORCH: &[&str] = &[
     "_ctc_loss_backward",
     "geqrf",
+    "hash_tensor",
     "linalg_ldl_factor_ex",
     "linalg_ldl_solve",
     "segment_reduce_backward",
