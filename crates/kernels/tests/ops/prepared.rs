@@ -1,5 +1,7 @@
 //! Prepared kernels leave the bits that the same call leaves without preparation.
 
+use std::sync::Arc;
+
 use millstream_ops::{CallSpec, OutputSpec, families, standard};
 use millstream_types::{Attrs, DType, Layout};
 
