@@ -62,8 +62,8 @@ fn an_instruction_larger_than_the_watermark_is_admitted_alone() {
 }
 
 /// Released bytes still in use measure how far the program runs ahead. Live tensors are not
-/// counted, nor those whose memory their own stream can take. A worker that drops the last handle of
-/// a tensor meanwhile does not wait.
+/// counted, nor those whose memory their own stream can take. A worker that drops the last handle
+/// of a tensor meanwhile does not wait.
 #[test]
 fn released_bytes_in_use_are_bounded() {
     const BYTES: u64 = 4096;

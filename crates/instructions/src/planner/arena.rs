@@ -251,6 +251,10 @@ impl Arena {
         free.in_use -= size;
         match known.open(stream, &block.last_uses) {
             Some(open) => self.pend(at, open),
+            // An unused block belongs to no stream.
+            None if block.is_unused() => {
+                self.idle(at);
+            }
             None if free.add_resting(&mut self.blocks, at) => {}
             None => {
                 self.merge_resting(stream);
