@@ -274,7 +274,7 @@ macro_rules! lists_of_ids {
 }
 
 lists_of_ids! {
-    Point, |points| Part::Points(points);
+    Point, Part::Points;
     TensorId;
 }
 

@@ -474,23 +474,27 @@ pub struct Instruction {
     pub origin: Origin,
 }
 
+/// The content of the first field of this type, and of this role if one is given.
+macro_rules! part {
+    ($body:ident, $type:ident($content:ident) $(if $wanted:expr)? => $value:expr) => {
+        $body.find(|_role, part| match part {
+            Part::$type($content) $(if _role == $wanted)? => Some($value),
+            _ => None,
+        })
+    };
+}
+
 impl Body {
     /// Returns the point that the instruction takes in its stream's order, if it takes one.
     #[inline]
     pub fn at(&self) -> Option<Point> {
-        self.find(|role, part| match part {
-            Part::Point(point) if role == Role::Takes => Some(*point),
-            _ => None,
-        })
+        part!(self, Point(point) if Role::Takes => *point)
     }
 
     /// Returns the single point that the instruction waits for, if there is one.
     #[inline]
     pub fn until(&self) -> Option<Point> {
-        self.find(|role, part| match part {
-            Part::Point(point) if role == Role::Awaits => Some(*point),
-            _ => None,
-        })
+        part!(self, Point(point) if Role::Awaits => *point)
     }
 
     /// Returns the points that the instruction comes after, or that all later ones do.
@@ -505,62 +509,39 @@ impl Body {
 
     /// Returns the means of the instruction's wait, if it waits.
     pub fn via(&self) -> Option<Via> {
-        self.find(|_, part| match part {
-            Part::Via(via) => Some(via),
-            _ => None,
-        })
+        part!(self, Via(via) => via)
     }
 
     /// Returns the stream that the instruction names beside its points, if it names one.
     pub fn on(&self) -> Option<StreamId> {
-        self.find(|_, part| match part {
-            Part::Stream(stream) => Some(stream),
-            _ => None,
-        })
+        part!(self, Stream(stream) => stream)
     }
 
     /// Returns the op that the instruction calls, if it calls one.
     pub fn op(&self) -> Option<OpId> {
-        self.find(|_, part| match part {
-            Part::Op(op) => Some(op),
-            _ => None,
-        })
+        part!(self, Op(op) => op)
     }
 
     /// Returns the executable that the instruction launches, if it launches one.
     pub fn list(&self) -> Option<ListId> {
-        self.find(|_, part| match part {
-            Part::List(list) => Some(list),
-            _ => None,
-        })
+        part!(self, List(list) => list)
     }
 
     /// Returns the tensors that the instruction uses, and how it uses each.
     #[inline]
     pub fn operands(&self) -> &[Operand] {
-        let found = self.find(|_, part| match part {
-            Part::Operands(operands) => Some(operands),
-            _ => None,
-        });
-        found.unwrap_or_default()
+        part!(self, Operands(operands) => operands).unwrap_or_default()
     }
 
     /// Returns the memory that begins to be used with the instruction: a storage's or a call's
     /// workspace.
     pub fn placement(&self) -> Option<&Placement> {
-        self.find(|_, part| match part {
-            Part::Placement(placement) => Some(placement),
-            _ => None,
-        })
+        part!(self, Placement(placement) => placement)
     }
 
     /// Returns the tensor that begins with the instruction, with its description.
     pub fn begins(&self) -> Option<(TensorId, &TensorSpec)> {
-        let spec = self.find(|_, part| match part {
-            Part::Spec(spec) => Some(spec),
-            _ => None,
-        });
-        self.tensor(Role::Defines).zip(spec)
+        self.tensor(Role::Defines).zip(part!(self, Spec(spec) => spec))
     }
 
     /// Returns the tensor whose storage the begun tensor shares, if the instruction begins a view.
@@ -574,10 +555,7 @@ impl Body {
     }
 
     fn tensor(&self, wanted: Role) -> Option<TensorId> {
-        self.find(|role, part| match part {
-            Part::Tensor(tensor) if role == wanted => Some(tensor),
-            _ => None,
-        })
+        part!(self, Tensor(tensor) if wanted => tensor)
     }
 
     /// Returns the second point that a `StreamWait` by device takes: its record, on the stream that

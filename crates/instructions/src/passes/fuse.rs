@@ -145,10 +145,8 @@ impl Groups {
         let mut plan = old.clone();
         let op = plan.ops.id(FUSED);
         let is_gone = |body: &Body| {
-            if let Body::AllocateTensor { tensor, .. } | Body::ReleaseTensor { tensor } = body {
-                return self.tensors.contains(tensor);
-            }
-            false
+            let named = body.begins().map(|(tensor, _)| tensor).or(body.ends());
+            named.is_some_and(|tensor| self.tensors.contains(&tensor))
         };
         plan.steps.retain(|s| !self.absorbed.contains(&s.index) && !is_gone(&s.body));
         for Step { index, body, .. } in &mut plan.steps {
