@@ -1,9 +1,10 @@
 //! Leases of streams: a stream without handles is reused for the next one of its kind.
 //!
 //! # Rules
-//! 1. Every handle of a leased stream holds its lease: clones, events, completions of its points.
-//!    Leased are created streams, and in-order streams that the program names by keys of its own.
-//!    The first stream of each device and type, which the machine uses itself, is not.
+//! 1. Every handle of a leased stream holds its lease: clones, tensors made on the stream, events,
+//!    completions of its points. Leased are created streams, and in-order streams that the program
+//!    names by keys of its own. The first stream of each device and type is not: the machine uses
+//!    it itself.
 //! 2. A reused stream keeps its id and its worker, and continues its sequence numbers: a frontier,
 //!    an event or a list that names an earlier point means what it meant before. A created stream
 //!    keeps its key as well; a named one takes the key that is asked for.

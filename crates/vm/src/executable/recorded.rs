@@ -57,6 +57,19 @@ fn prove(list: &InstructionList) -> Result<()> {
     Err(Error::List { message: first.to_string() }.at(origin))
 }
 
+/// Shows that a list does the same operations as the one before it.
+fn compare(
+    before: &InstructionList,
+    after: &InstructionList,
+    outputs: &Outputs,
+    changed_by: &str,
+) -> Result<()> {
+    same_operations(before, after, outputs).map_err(|difference| {
+        let message = format!("the {changed_by} changes the program: {difference}");
+        Error::Internal { message }.at(&difference.origin)
+    })
+}
+
 impl Recorded {
     /// Returns the list.
     ///
@@ -74,8 +87,8 @@ impl Recorded {
         &self.list
     }
 
-    /// Applies passes to the list, one after another, and proves after each that the list is sound
-    /// and does the same operations on the same data. Calls `after` with each pass and its list.
+    /// Applies passes to the list, one after another, and proves that the last list is sound and
+    /// does the same operations on the same data. Calls `after` with each pass and its list.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -103,7 +116,7 @@ impl Recorded {
         passes: &[Pass],
         mut after: impl FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        let Recorded { machine, mut list, signature, mut is_proven } = self;
+        let Recorded { machine, list, signature, is_proven } = self;
         let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
         let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
@@ -116,19 +129,29 @@ impl Recorded {
             streams,
             outputs: &outputs,
         };
+        let mut better: Option<InstructionList> = None;
         for &pass in passes {
-            let better = pass.apply(&list, &options)?;
-            if better != list {
-                prove(&better)?;
-                same_operations(&list, &better, &outputs).map_err(|difference| {
-                    let message = format!("the pass {pass} changes the program: {difference}");
-                    Error::Internal { message }.at(&difference.origin)
-                })?;
-                (list, is_proven) = (better, true);
-            }
-            after(pass, &list);
+            let next = pass.apply(better.as_ref().unwrap_or(&list), &options)?;
+            after(pass, &next);
+            better = Some(next);
         }
-        Ok(Recorded { machine, list, signature, is_proven })
+        let Some(better) = better.filter(|better| *better != list) else {
+            return Ok(Recorded { machine, list, signature, is_proven });
+        };
+        let proven =
+            prove(&better).and_then(|()| compare(&list, &better, &outputs, "sequence of passes"));
+        // The passes are applied again, to name the one that is wrong.
+        proven.or_else(|error| {
+            let mut before = list;
+            for &pass in passes {
+                let after = pass.apply(&before, &options)?;
+                let name = format!("pass {pass}");
+                prove(&after).and_then(|()| compare(&before, &after, &outputs, &name))?;
+                before = after;
+            }
+            Err(error)
+        })?;
+        Ok(Recorded { machine, list: better, signature, is_proven: true })
     }
 
     /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the

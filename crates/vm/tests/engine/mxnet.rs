@@ -183,22 +183,21 @@ fn waits_for_variables() {
         assert_eq!(log.take(), ["copied"]);
         engine.delete(&var, || ()).unwrap();
         engine.wait_all().unwrap();
+
+        let (var, log) = (engine.var().unwrap(), Log::new());
+        let (give, take) = mpsc::channel::<()>();
+        let note = log.note("read");
+        let reader = move || {
+            let _ = take.recv();
+            note();
+        };
+        engine.push(reader).reads(&[&var]).spawn().unwrap();
+        engine.wait_for(&var).unwrap();
+        assert!(log.take().is_empty());
+        drop(give);
+        engine.wait_all().unwrap();
+        assert_eq!(log.take(), ["read"]);
     }
-    // On a stream, the wait itself comes after the reader.
-    let engine = &engines()[1];
-    let (var, log) = (engine.var().unwrap(), Log::new());
-    let (give, take) = mpsc::channel::<()>();
-    let note = log.note("read");
-    let reader = move || {
-        let _ = take.recv();
-        note();
-    };
-    engine.push(reader).reads(&[&var]).spawn().unwrap();
-    engine.wait_for(&var).unwrap();
-    assert!(log.take().is_empty());
-    drop(give);
-    engine.wait_all().unwrap();
-    assert_eq!(log.take(), ["read"]);
 }
 
 /// `VarVersion`: a variable has no number of its writes here; a function that counts them finds
