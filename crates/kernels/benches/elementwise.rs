@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::Call;
 use divan::Bencher;
 use millstream_kernels::{KernelSpec, standard};
