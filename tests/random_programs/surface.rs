@@ -190,7 +190,8 @@ impl Program {
                     };
                     // A stream may read what it cannot write; both ranks need one that does both.
                     let key = StreamKey::new(x.device().clone(), StreamType::CCL, 0);
-                    message.collective_on(&machine.stream(&key)?)?
+                    // Only the receiver has a result, and both ranks go on with the same tensors.
+                    message.collective_on(&machine.stream(&key)?).map(|_| Vec::new())?
                 }
                 _ => machine.call("allreduce_", &[&x]).collective_on(&stream)?,
             },
