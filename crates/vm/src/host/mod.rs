@@ -197,13 +197,12 @@ pub(crate) unsafe fn copy_out(from: RawTensor, copy: &Arc<dyn Kernel>) -> anyhow
     let bytes = from.numel() * from.dtype.size();
     let mut out = Vec::new();
     out.try_reserve_exact(bytes)?;
-    if bytes == 0 || from.is_contiguous() {
-        // SAFETY: the caller's promise: the tensor's elements are these bytes. There may be none,
-        // and then no address.
-        out.extend_from_slice(match bytes {
-            0 => &[],
-            _ => unsafe { std::slice::from_raw_parts(from.data, bytes) },
-        });
+    if bytes == 0 {
+        return Ok(out);
+    }
+    if from.is_contiguous() {
+        // SAFETY: the caller's promise: the tensor's elements are these bytes.
+        out.extend_from_slice(unsafe { std::slice::from_raw_parts(from.data, bytes) });
         return Ok(out);
     }
     let mut memory = aligned(bytes)?;
