@@ -215,7 +215,8 @@ fn calls_with_other_numbers_of_operands_are_not_prepared() {
     let x = Tensor::floats(DType::F32, &[4], &[1.0]);
     let kernels = millstream_kernels::standard();
     let prepared = |op: &str, count: usize| {
-        let specs = vec![Arc::new(x.spec.clone()); count];
+        let spec = Arc::new(x.spec.clone());
+        let specs = vec![spec; count];
         let attrs = Attrs::new().with("value", 1.0);
         let attrs = if op == "fill" { attrs } else { Attrs::new() };
         let spec = millstream_kernels::KernelSpec { operands: &specs, attrs: &attrs, workspace: 0 };
@@ -257,7 +258,8 @@ fn rows_and_products_leave_the_same_bits() {
     assert!(check(attention, &causal(), || vec![heads(), heads(), heads()]));
     let half = || Tensor::floats(DType::F16, &[4, 4], &[1.0]);
     let kernels = millstream_kernels::standard();
-    let specs = vec![Arc::new(half().spec); 3];
+    let spec = Arc::new(half().spec);
+    let specs = vec![spec; 3];
     let call = millstream_kernels::KernelSpec { operands: &specs, attrs: &no(), workspace: 64 };
     assert!(kernels.get("cpu", "matmul").unwrap().prepare(call).is_none());
 }

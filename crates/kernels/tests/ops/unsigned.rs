@@ -48,7 +48,10 @@ fn compare(x: Num, y: Num) -> Option<Ordering> {
     }
 }
 
-const COMPARISONS: [(&str, fn(Option<Ordering>) -> bool); 6] = [
+/// What a comparison answers, given the order of two numbers; none with a NaN.
+type Answer = fn(Option<Ordering>) -> bool;
+
+const COMPARISONS: [(&str, Answer); 6] = [
     ("eq", |o| o == Some(Ordering::Equal)),
     ("ne", |o| o != Some(Ordering::Equal)),
     ("lt", |o| o == Some(Ordering::Less)),
