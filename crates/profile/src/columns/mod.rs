@@ -100,7 +100,7 @@ mod tests {
             place: NONE,
             times: Some(Times { ready: k.into(), start: k.into(), end: u64::from(k) + 1 }),
             operands: [k, k + 1],
-            arguments: (k % 4 == 0).then_some(0),
+            arguments: k.is_multiple_of(4).then_some(0),
             parent: NONE,
             ..Instruction::default()
         };
