@@ -1,6 +1,6 @@
 //! Records: a tensor that takes over a slot finds there what was published for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use millstream_instructions::builder::{OfflineCatalog, Output};
@@ -25,6 +25,7 @@ struct Published {
 struct Owners {
     published: HashMap<TensorId, Published>,
     live: HashMap<TensorId, Placement>,
+    views: HashSet<TensorId>,
     /// Whether the points of pending instructions have completed.
     completed: bool,
     renewed: usize,
@@ -77,8 +78,14 @@ impl Sink for Owners {
         self.renewed += 1;
     }
 
+    fn begin_view(&mut self, tensor: TensorId, _: TensorId, _: &Arc<TensorSpec>, _: &Origin) {
+        self.published.remove(&tensor);
+        assert!(self.views.insert(tensor), "{tensor} is live");
+    }
+
     fn end_tensor(&mut self, tensor: TensorId, _: &Origin) {
-        assert!(self.live.remove(&tensor).is_some(), "{tensor} ends once");
+        let ends = self.views.remove(&tensor) || self.live.remove(&tensor).is_some();
+        assert!(ends, "{tensor} ends once");
     }
 
     fn reached(&self, _: Point) -> bool {
@@ -142,11 +149,13 @@ impl Program {
     fn step(&mut self, (kind, tensor, stream): (u8, u8, bool)) {
         let at = usize::from(tensor) % self.live.len();
         let (picked, stream) = (self.live[at], usize::from(stream));
+        let rank = self.builder.spec(picked).unwrap().shape().len();
         match kind % 16 {
+            5..7 if rank < 1 => {}
+            7 if rank < 2 => {}
             0..5 => self.call("relu", picked, &Attrs::new(), stream),
             5 => self.call("sum", picked, &Attrs::new().with("dim", 0).with("keepdim", true), 0),
             6 => self.call("select", picked, &Attrs::new().with("dim", 0).with("index", 0), 0),
-            7 if self.builder.spec(picked).unwrap().shape().len() < 2 => {}
             7 => {
                 let attrs = Attrs::new().with("dim0", 0).with("dim1", 1);
                 self.call("transpose", picked, &attrs, stream);
