@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use millstream_ops::closure::CLOSURE;
 use millstream_ops::{CallSpec, OutputSpec, Signature};
@@ -81,8 +81,11 @@ impl Builder {
     pub fn call<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Outcome<Outputs>> {
         self.runs_kernels(call.stream)?;
         match self.look_up(call) {
-            Lookup::Found(place, found, ordered) => {
-                self.call_inferred(sink, call, (place, found, ordered))
+            Lookup::Found(place, ordered) => {
+                if ordered && let Some(output) = self.call_simple(sink, call, place) {
+                    return Ok(Outcome::Done(smallvec![output]));
+                }
+                self.call_inferred(sink, call, (place, ordered))
             }
             Lookup::Missed(hash, classes) => self.call_anew(sink, call, Some((hash, classes))),
             Lookup::Passed => self.call_anew(sink, call, None),

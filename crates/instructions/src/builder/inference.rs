@@ -15,7 +15,9 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use millstream_ops::{OutputSpec, Signature};
-use millstream_types::{Access, Attrs, OpId, Origin, Result, StreamId, TensorSpec};
+use millstream_types::{
+    Access, Attrs, OpId, Origin, Point, Result, StreamId, TensorId, TensorSpec,
+};
 
 use crate::builder::memory::Allocations;
 use crate::builder::slot::SpecClass;
@@ -32,6 +34,9 @@ const PLACES: usize = 4096;
 
 /// The most inputs of a call that the cache keeps.
 const MAX_INPUTS: usize = 8;
+
+/// The most operands of a simple call, with its result.
+const SIMPLE: usize = 4;
 
 /// A result of a kept call.
 #[derive(Debug)]
@@ -59,6 +64,8 @@ pub(super) struct Inferred {
     is_view: bool,
     /// Whether the sink was asked to store the call.
     is_stored: bool,
+    /// Whether it has one result, few operands and no scratch memory, as most calls do.
+    is_simple: bool,
 }
 
 /// The key of a call.
@@ -101,14 +108,15 @@ const fn places_of(hash: u64) -> [usize; 2] {
 }
 
 impl InferenceCache {
-    /// Takes out the entry of a call, to be put back into its place after its use.
+    /// Returns the place of a call's entry.
     #[inline]
-    fn take(&mut self, key: &Key<'_>) -> Option<(usize, Box<Inferred>)> {
+    fn find(&mut self, key: &Key<'_>) -> Option<usize> {
         for place in places_of(key.hash) {
-            let entry = self.places.get_mut(place);
-            if let Some(entry) = entry.and_then(|entry| entry.take_if(|e| key.is_of(e))) {
+            if let Some(Some(entry)) = self.places.get(place)
+                && key.is_of(entry)
+            {
                 self.stats.hits += 1;
-                return Some((place, entry));
+                return Some(place);
             }
         }
         self.stats.misses += 1;
@@ -135,8 +143,8 @@ pub(super) type Ordered = bool;
 
 /// What the cache says of a call.
 pub(super) enum Lookup {
-    /// It is this one, taken out of this place; and whether its inputs are ordered.
-    Found(usize, Box<Inferred>, Ordered),
+    /// It is in this place; and whether its inputs are ordered.
+    Found(usize, Ordered),
     /// It is not there, and may be kept by this hash and these classes.
     Missed(u64, Classes),
     /// It is never kept.
@@ -166,8 +174,8 @@ impl Builder {
         }
         let Call { op, attrs, priority, .. } = *call;
         let key = Key { hash: hasher.finish(), op, classes, attrs, priority };
-        match self.inference.take(&key) {
-            Some((place, found)) => Lookup::Found(place, found, ordered),
+        match self.inference.find(&key) {
+            Some(place) => Lookup::Found(place, ordered),
             None => Lookup::Missed(key.hash, key.classes),
         }
     }
@@ -244,12 +252,68 @@ impl Builder {
         let (workspace, inputs) = (signature.workspace as u64, call.inputs.len());
         let call = PreparedCall::new(call.op, operands, attrs, call.priority);
         let is_stored = is_view || workspace > 0;
-        let entry =
-            Inferred { hash, classes, call, inputs, outputs, workspace, is_view, is_stored };
+        let is_simple = outputs.len() == 1 && inputs < SIMPLE && workspace == 0 && !is_view;
+        let entry = Inferred {
+            hash,
+            classes,
+            call,
+            inputs,
+            outputs,
+            workspace,
+            is_view,
+            is_stored,
+            is_simple,
+        };
         let replaced = self.inference.add(Box::new(entry));
         if let Some(number) = replaced.and_then(|old| old.call.number) {
             sink.forget_call(number);
         }
+    }
+
+    /// Emits a call that was found, if it is one of the most: it changes its operand or makes one
+    /// result, which takes over the tensor that was released last, and it waits for nothing. Returns
+    /// none otherwise, and has emitted nothing.
+    #[inline]
+    pub(super) fn call_simple<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        call: &Call<'_>,
+        place: usize,
+    ) -> Option<Output> {
+        let Call { stream, origin, inputs, .. } = *call;
+        let Builder { inference, slots, records, streams, planner, stats, .. } = self;
+        let found = inference.places[place].as_deref().filter(|f| f.is_simple && f.is_stored)?;
+        let mut tensors = [TensorRef { id: TensorId(0), generation: 0 }; SIMPLE];
+        tensors[..inputs.len()].copy_from_slice(inputs);
+        let (output, count) = match found.outputs.first()? {
+            InferredOutput::Same(input) => (Output::Same(*input), inputs.len()),
+            InferredOutput::Fresh { spec, bytes, class } => {
+                let &(block, record) = records.newest(*class, stream)?;
+                let own = &streams[stream.index()];
+                if block.arena() != own.memory {
+                    return None;
+                }
+                let version = own.version + own.fence_epoch;
+                let placement = planner.take_over(block, *bytes, record.last_use, version)?;
+                records.take_newest();
+                stats.count(Kind::AllocateTensor);
+                let made = slots.renew(&record, Point::new(stream, own.seq), origin);
+                sink.renew_tensor(stream, made.id, spec, placement, origin);
+                tensors[inputs.len()] = made;
+                (Output::Tensor(made), inputs.len() + 1)
+            }
+            InferredOutput::View { .. } => return None,
+        };
+        let tensors = &tensors[..count];
+        let track = &mut streams[stream.index()];
+        track.seq += 1;
+        let at = Point::new(stream, track.seq);
+        for (tensor, access) in tensors.iter().zip(found.call.accesses()) {
+            slots.used(tensor.id, at, access);
+        }
+        stats.count(Kind::OpCall);
+        sink.emit_prepared(at, &found.call, tensors, origin);
+        Some(output)
     }
 
     /// Emits a call that was found, as [`Builder::call`] would.
@@ -257,8 +321,12 @@ impl Builder {
         &mut self,
         sink: &mut S,
         call: &Call<'_>,
-        (place, mut found, ordered): (usize, Box<Inferred>, Ordered),
+        (place, ordered): (usize, Ordered),
     ) -> Result<Outcome<Outputs>> {
+        // Taken out while it is used, as the builder changes meanwhile.
+        let Some(mut found) = self.inference.places[place].take() else {
+            return self.call_anew(sink, call, None);
+        };
         let outcome = if found.is_view {
             self.inferred_views(sink, call, &found).map(Outcome::Done)
         } else {

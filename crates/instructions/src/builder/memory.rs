@@ -141,7 +141,9 @@ impl Builder {
     }
 
     /// Returns the planner, and the streams' knowledge that it asks for.
+    #[inline]
     pub(super) fn memory_and_known(&mut self) -> (&mut Planner, Known<'_>) {
+        self.settle_record();
         let Builder { planner, streams, fence, fence_epoch, observed, .. } = self;
         (planner, Known { streams, fence, fence_epoch: *fence_epoch, observed })
     }
@@ -389,11 +391,7 @@ impl Builder {
             suits.then(|| planner.offset_of(block))
         });
         let Some((block, record)) = ended else { return false };
-        if let Some(left) = self.records.keep(block, record) {
-            self.slots.retire(&left);
-        }
-        let (planner, known) = self.memory_and_known();
-        planner.release(block, Frontier::of(record.last_use), &known);
+        self.keep_newest(block, record);
         true
     }
 

@@ -371,13 +371,15 @@ impl Builder {
         &self.stats
     }
 
-    /// Returns the planner.
+    /// Returns the planner, for what it knows of devices and chunks. The block of the tensor that
+    /// was released last may still be used to it; [`Builder::planner_mut`] tells it first.
     pub const fn planner(&self) -> &Planner {
         &self.planner
     }
 
-    /// Returns the planner, to set limits.
-    pub const fn planner_mut(&mut self) -> &mut Planner {
+    /// Returns the planner, with all releases, to set limits or to ask for free memory.
+    pub fn planner_mut(&mut self) -> &mut Planner {
+        self.settle_record();
         &mut self.planner
     }
 
@@ -423,7 +425,8 @@ impl Builder {
     }
 
     /// Returns the memory use of each device.
-    pub fn memory(&self) -> Vec<ArenaUse> {
+    pub fn memory(&mut self) -> Vec<ArenaUse> {
+        self.settle_record();
         self.planner.usage(&self.known())
     }
 

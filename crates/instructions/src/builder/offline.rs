@@ -68,7 +68,7 @@ impl Builder {
                 let limit = self.planner().limit(self.planner().device(arena));
                 let most = limit.unwrap_or(u64::MAX).saturating_sub(bytes);
                 while self.planner().reserved(arena) > most
-                    && let Some((start, points)) = self.planner().next_return(arena)
+                    && let Some((start, points)) = self.planner_mut().next_return(arena)
                 {
                     self.observe(sink, &points, origin);
                     self.give_back(arena, start);

@@ -21,7 +21,7 @@ use crate::instruction::Placement;
 
 use super::free_blocks::FreeBlocks;
 use super::usage::Steps;
-use super::{ArenaId, GRANULARITY, Knowledge, LARGE, Search};
+use super::{ArenaId, GRANULARITY, Knowledge, LARGE, Search, rounded};
 
 /// No block.
 pub(super) const NONE: u32 = u32::MAX;
@@ -185,6 +185,34 @@ impl Arena {
         let at = rested.or_else(|| idle.take_exact(&mut self.blocks, want))?;
         self.count_idle(at);
         Some((at, self.placed(at, want, bytes, stream)))
+    }
+
+    /// Releases a used block and places it again, as [`Arena::release`] and [`Arena::take_exact`]
+    /// after it would. Returns none where they might place another one.
+    #[inline]
+    pub(super) fn take_over(
+        &mut self,
+        at: u32,
+        bytes: u64,
+        last_use: Point,
+        version: u64,
+    ) -> Option<Placement> {
+        let block = &mut self.blocks[at as usize];
+        let stream = block.stream;
+        let is_same = rounded(bytes) == Some(block.size)
+            && block.state == State::Used
+            && stream == last_use.stream;
+        if !is_same || self.free_blocks[stream.index()].was_examined_before(version) {
+            return None;
+        }
+        self.released += 1;
+        self.placed += 1;
+        block.age = self.released;
+        block.last_uses = Frontier::of(last_use);
+        block.was_pending = false;
+        let (offset, generation) = (block.offset, self.placed);
+        self.count_idle(at);
+        Some(Placement { arena: self.id, offset, size: bytes, generation })
     }
 
     /// Notes that a block of `want` bytes, which is in no list, was placed for `stream`.

@@ -163,7 +163,13 @@ impl FreeBlocks {
     /// Whether the stream's clock has grown since all pending blocks that it covered were taken.
     #[inline]
     pub(super) fn may_have_covered(&self, own: StreamId, known: &impl Knowledge) -> bool {
-        self.version != known.version(own)
+        self.was_examined_before(known.version(own))
+    }
+
+    /// Whether the queues were last examined before the stream's clock had this version.
+    #[inline]
+    pub(super) const fn was_examined_before(&self, version: u64) -> bool {
+        self.version != version
     }
 
     /// Takes out the next pending block whose last uses the stream knows, if the stream's clock has

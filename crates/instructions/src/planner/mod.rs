@@ -306,6 +306,20 @@ impl Planner {
         Some((a.take(at, want, bytes, stream), BlockId { arena, block: at }))
     }
 
+    /// Releases a block after its last use and finds `bytes` bytes for the same in-order stream, as
+    /// [`Planner::release`] and [`Planner::place_idle`] after it. Returns none if these might find
+    /// another block; then nothing was released. `version` is [`Knowledge::version`] of the stream.
+    #[inline]
+    pub(crate) fn take_over(
+        &mut self,
+        block: BlockId,
+        bytes: u64,
+        last_use: Point,
+        version: u64,
+    ) -> Option<Placement> {
+        self.arenas[block.arena.index()].take_over(block.block, bytes, last_use, version)
+    }
+
     /// Counts a wait of the host for everything, which an arena needed.
     pub fn host_waited(&mut self, arena: ArenaId) {
         self.arenas[arena.index()].steps.host_waits += 1;

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::emission::reentrancy;
 use crate::tables::Tables;
 use crate::worker::POLL;
 use crate::worker::Worker;
 use crate::worker::inbox::Inbox;
-use crate::worker::task::Task;
+use crate::worker::task::{StoredCall, Task};
 
 /// The inline driver.
 #[derive(Default)]
@@ -21,6 +22,18 @@ pub(crate) struct Inline {
 impl Inline {
     pub(super) fn push(&mut self, task: Task) {
         self.tasks.push_back(task);
+    }
+
+    /// Makes a stored call at once if all earlier tasks were taken, which is so but for the first
+    /// call of a machine and for calls of an emission that has more instructions.
+    #[inline]
+    pub(crate) fn call(&mut self, tables: &Tables, call: StoredCall) {
+        match &mut self.worker {
+            Some(worker) if self.tasks.is_empty() => {
+                reentrancy::enter(tables.machine, || worker.accept_call(call));
+            }
+            _ => self.tasks.push_back(Task::Call(call)),
+        }
     }
 
     /// Runs everything that can run now. Returns whether there was anything.

@@ -3,6 +3,7 @@
 pub(crate) mod call_numbers;
 pub(crate) mod cancel;
 pub(crate) mod closure_calls;
+pub(crate) mod deferred;
 mod growth;
 pub(crate) mod guard;
 pub(crate) mod leases;
@@ -20,6 +21,7 @@ use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorS
 
 use crate::api::machine::{DriverKind, MachineShared};
 use crate::emission::closure_calls::ClosureCalls;
+use crate::emission::deferred::DeferredNotes;
 use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::leases::Leases;
@@ -38,6 +40,7 @@ pub(crate) struct Emission {
     pub(crate) functions: FunctionPlaces,
     pub(crate) closures: ClosureCalls,
     pub(crate) bulks: BulkScopes,
+    pub(crate) deferred: DeferredNotes,
     pub(crate) next_list: u32,
     /// How often the lock was taken.
     pub(crate) entries: u64,
@@ -81,12 +84,16 @@ impl Emission {
 const BACKPRESSURE_SKIPS: u32 = 1 << 12;
 
 impl MachineShared {
-    /// Takes the lock, and pushes the functions in bulk scopes: later emissions come after them.
+    /// Takes the lock, pushes the functions in bulk scopes, and emits what threads have left for the
+    /// next emission: later emissions come after them.
     #[inline]
     pub(crate) fn lock(&self) -> Result<EmissionGuard<'_>> {
         let mut emission = self.lock_beside_bulks()?;
         if !emission.bulks.is_empty() {
             self.push_bulks(&mut emission);
+        }
+        if !self.is_closed() {
+            self.emit_deferred(&mut emission);
         }
         Ok(emission)
     }
@@ -254,8 +261,8 @@ impl MachineShared {
     fn return_memory(&self, arena: ArenaId, bytes: u64, origin: &Origin) -> Result<()> {
         loop {
             let (start, points) = {
-                let emission = self.lock()?;
-                let planner = emission.builder.planner();
+                let mut emission = self.lock()?;
+                let planner = emission.builder.planner_mut();
                 let limit = planner.limit(planner.device(arena)).unwrap_or(u64::MAX);
                 if planner.reserved(arena).saturating_add(bytes) <= limit {
                     return Ok(());
@@ -286,7 +293,7 @@ impl MachineShared {
         let mut returned = 0;
         for arena in (0..arenas).map(|index| ArenaId(index as u16)) {
             loop {
-                let next = self.lock()?.builder.planner().next_return(arena);
+                let next = self.lock()?.builder.planner_mut().next_return(arena);
                 let Some((start, points)) = next else { break };
                 self.wait_and_observe(&points, origin)?;
                 let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
 //! Releases of what handles held: emitted at once if no emission is under way, else by the next.
+//! Tensors have a shorter way, in `deferred`.
 
 use std::sync::TryLockError;
 
@@ -26,17 +27,21 @@ pub(crate) enum Release {
 }
 
 impl Emission {
+    /// Emits the release of a tensor. Returns it if it must be emitted later.
+    #[inline]
+    pub(super) fn release_tensor(&mut self, tensor: TensorRef, origin: Origin) -> Option<Release> {
+        // A tensor dropped within a critical section is released once the section ends. Any other
+        // error means that the program released it before it dropped the handle.
+        match self.builder.release(&mut self.router, tensor, None, &origin) {
+            Err(Error::Held { .. }) => Some(Release::Tensor(tensor, origin)),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn release(&mut self, release: Release) -> Option<Release> {
         match release {
-            Release::Tensor(tensor, origin) => {
-                let released = self.builder.release(&mut self.router, tensor, None, &origin);
-                // A tensor dropped within a critical section is released once the section ends. Any
-                // other error means that the program released it before it dropped the handle.
-                if let Err(Error::Held { .. }) = released {
-                    return Some(Release::Tensor(tensor, origin));
-                }
-            }
+            Release::Tensor(tensor, origin) => return self.release_tensor(tensor, origin),
             Release::Event(event) => self.builder.release_event(&event),
             Release::Stream(stream) => {
                 if self.leases.give_back(stream) {
@@ -67,6 +72,7 @@ impl MachineShared {
     /// Emits the pending releases.
     #[inline]
     pub(crate) fn drain(&self, emission: &mut Emission) {
+        self.emit_deferred(emission);
         if !self.releases.is_empty() {
             self.drain_into(emission);
         }
@@ -80,23 +86,6 @@ impl MachineShared {
         for release in kept {
             self.releases.push(release);
         }
-    }
-
-    /// Emits the release of a tensor, as [`MachineShared::release`] does.
-    pub(crate) fn release_tensor(&self, tensor: TensorRef, origin: &Origin) {
-        if self.releases.is_empty()
-            && let Some(mut emission) = self.try_enter()
-        {
-            let Emission { builder, router, .. } = &mut *emission;
-            // As in `Emission::release`.
-            if let Err(Error::Held { .. }) = builder.release(router, tensor, None, origin) {
-                self.releases.push(Release::Tensor(tensor, origin.clone()));
-            }
-            drop(emission);
-        } else {
-            self.releases.push(Release::Tensor(tensor, origin.clone()));
-        }
-        self.drain_late();
     }
 
     /// Emits a release, or queues it. Never blocks: the emission under way, or the next one, emits
@@ -133,7 +122,7 @@ impl MachineShared {
 
     /// Enters the critical section to release what was dropped, if no other thread is in it.
     #[inline]
-    fn try_enter(&self) -> Option<EmissionGuard<'_>> {
+    pub(super) fn try_enter(&self) -> Option<EmissionGuard<'_>> {
         if self.is_closed() {
             return None;
         }
@@ -146,6 +135,7 @@ impl MachineShared {
         if !emission.bulks.is_empty() {
             self.push_bulks(&mut emission);
         }
+        self.emit_deferred(&mut emission);
         Some(emission)
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod asymmetric_fence;
 pub(crate) mod points;
 #[cfg(test)]
 mod points_tests;
+pub(crate) mod ring;
 pub(crate) mod spsc_queue;
 #[cfg(test)]
 mod spsc_queue_tests;
@@ -23,6 +24,9 @@ pub(crate) use crate::sync::asymmetric_fence::{heavy_fence, light_fence};
 
 /// Items in a block of a queue. At about 90 bytes an item, a block is about three pages.
 pub(crate) const BLOCK: usize = 128;
+
+/// Places of a ring: the drops of a thread between two emissions. More of them are emitted at once.
+pub(crate) const RING: usize = 16;
 
 /// Returns how often a loop checks before it parks. A model needs fewer checks to reach the same
 /// states.

@@ -149,10 +149,15 @@ impl Completion {
 
     /// Notes that the host has waited, and returns the failure, if any.
     fn observe(&self, origin: &Origin) -> Result<()> {
-        let mut emission = self.machine.shared.lock().map_err(|e| e.at(origin))?;
-        let Emission { builder, router, .. } = &mut *emission;
-        builder.observe(router, &self.points, origin);
-        drop(emission);
+        let shared = &self.machine.shared;
+        let observed = match self.points[..] {
+            [point] => shared.observe(point, origin),
+            _ => shared.lock().map(|mut emission| {
+                let Emission { builder, router, .. } = &mut *emission;
+                builder.observe(router, &self.points, origin);
+            }),
+        };
+        observed.map_err(|e| e.at(origin))?;
         let tables = &self.machine.shared.tables;
         let first = match &self.reports {
             Reports::Storage(storage) => tables.poison.get(*storage),

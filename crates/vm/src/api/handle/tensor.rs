@@ -48,7 +48,7 @@ impl Drop for TensorInner {
         if capture::is_active() {
             capture::ended(&self.made_on.machine, tensor);
         }
-        self.made_on.machine.shared.release_tensor(tensor, &self.origin);
+        self.made_on.machine.shared.drop_tensor(tensor, &self.origin);
     }
 }
 
@@ -472,9 +472,7 @@ impl Tensor {
         });
         let result = host.take_read(read);
         let point = waited?;
-        let mut emission = machine.shared.lock()?;
-        let Emission { builder, router, .. } = &mut *emission;
-        builder.observe(router, &[point], origin);
+        machine.shared.observe(point, origin)?;
         result.unwrap_or_else(|| {
             Err(Error::Internal { message: "a read completed without a result".to_owned() })
         })

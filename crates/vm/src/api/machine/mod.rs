@@ -52,6 +52,7 @@ use crate::capture::{self, Step};
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
 use crate::emission::closure_calls::ClosureCalls;
+use crate::emission::deferred::DeferredNotes;
 use crate::emission::leases::{Kind, Leases, Source};
 use crate::emission::origin;
 use crate::emission::reentrancy;
@@ -224,6 +225,7 @@ impl Machine {
             functions: FunctionPlaces::default(),
             closures: ClosureCalls::default(),
             bulks: engine::BulkScopes::default(),
+            deferred: DeferredNotes::default(),
             next_list: 0,
             entries: 0,
             is_broken: false,

@@ -495,21 +495,31 @@ impl Sink for Router {
             let mut names = [TensorId(0); MAX_TENSORS];
             names.iter_mut().zip(tensors).for_each(|(name, tensor)| *name = tensor.id);
             let (stream, seq, origin, tensors) = (at.stream, at.seq, origin.clone(), names);
-            Task::Call(StoredCall { stream, number, seq, origin, tensors, function })
+            StoredCall { stream, number, seq, origin, tensors, function }
         };
         let stream = &mut self.streams[at.stream.index()];
         let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
-        if let (Driver::Threaded(threaded), true) =
-            (&mut self.driver, same && stream.gates.is_empty())
-        {
-            if let Some(times) = &mut self.times {
-                times.submitted(at);
+        if !same || !stream.gates.is_empty() {
+            return self.submit(at.stream, at.seq, Task::Call(stored()));
+        }
+        match &mut self.driver {
+            Driver::Threaded(threaded) => {
+                if let Some(times) = &mut self.times {
+                    times.submitted(at);
+                }
+                stream.tail = at.seq;
+                self.tables.backlog.add();
+                threaded.push_with(stream.worker, || Task::Call(stored()));
             }
-            stream.tail = at.seq;
-            self.tables.backlog.add();
-            threaded.push_with(stream.worker, stored);
-        } else {
-            self.submit(at.stream, at.seq, stored());
+            Driver::Inline(inline) => {
+                if let Some(times) = &mut self.times {
+                    times.submitted(at);
+                }
+                stream.tail = at.seq;
+                self.tables.backlog.add();
+                inline.call(&self.tables, stored());
+            }
+            Driver::Simulated(_) => self.submit(at.stream, at.seq, Task::Call(stored())),
         }
     }
 
