@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::sync::inbox::Inbox;
 use crate::tables::Tables;
 use crate::worker::POLL;
 use crate::worker::Worker;
-use crate::worker::inbox::Inbox;
 use crate::worker::task::Task;
 
 /// The inline driver.
