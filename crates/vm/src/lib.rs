@@ -36,8 +36,8 @@
 //! | `profile` | the times of a run, recorded while it runs |
 //! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
 //! | `host` | callbacks, reads, and the threads that run them |
-//! | `scope` | the surroundings of a call: its place, cancellation, the refusal of reentrant calls |
-//! | `sync` | the primitives that models replace, the fence, queues and inboxes, progress of streams |
+//! | `scope` | the surroundings of a call: its place, cancellation, reentrancy |
+//! | `sync` | primitives that models replace, the fence, queues, inboxes, progress of streams |
 #![deny(missing_docs)]
 
 mod capture;
