@@ -44,7 +44,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/vm/src/worker/subject.rs", "poison reads the tensors of the running instruction"),
     ("crates/vm/src/worker/tape.rs", "calls prepared kernels on the operands of steps"),
     ("crates/vm/src/worker/step_work.rs", "gives kernels the operands of steps"),
-    ("crates/vm/src/executable/run.rs", "a launch's addresses go to other threads"),
+    ("crates/vm/src/tapes/run.rs", "a launch's addresses go to other threads"),
     ("crates/vm/src/worker/work.rs", "gives kernels and reads access to tensors' memory"),
     ("crates/vm/src/tables/mod.rs", "a failure reads the tensors of the running instruction"),
     ("crates/vm/src/tensor/dlpack/", "tensors of other libraries, by their addresses"),

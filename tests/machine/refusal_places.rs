@@ -465,30 +465,30 @@ const FILES: &[&str] = &[
     "capture/session.rs",
     "capture/traced.rs",
     "capture/verification.rs",
-    "executable/compile/bases.rs",
-    "executable/compile/draft.rs",
-    "executable/compile/mod.rs",
-    "executable/compile/numbers.rs",
-    "executable/compile/scope.rs",
-    "executable/compile/streams.rs",
     "executable/foreign.rs",
     "executable/formal.rs",
     "executable/function.rs",
     "executable/gradients.rs",
-    "executable/instance.rs",
     "executable/kept.rs",
     "executable/launch.rs",
     "executable/launched.rs",
     "executable/mod.rs",
     "executable/offline.rs",
-    "executable/overlap.rs",
     "executable/recorded.rs",
     "executable/recorded_call.rs",
     "executable/recorder.rs",
-    "executable/run.rs",
     "executable/scalars.rs",
-    "executable/tape.rs",
     "executable/within.rs",
+    "replay/compile/bases.rs",
+    "replay/compile/draft.rs",
+    "replay/compile/mod.rs",
+    "replay/compile/numbers.rs",
+    "replay/compile/scope.rs",
+    "replay/compile/streams.rs",
+    "replay/instance.rs",
+    "replay/overlap.rs",
+    "tapes/run.rs",
+    "tapes/tape.rs",
 ];
 
 /// The other files there, which make texts for reports.
@@ -499,12 +499,14 @@ const REPORTS: &[&str] = &[
     "capture/mod.rs",
     "capture/note.rs",
     "capture/report.rs",
-    "executable/compile/graphs.rs",
-    "executable/compile/graphs_tests.rs",
-    "executable/graph.rs",
-    "executable/place.rs",
-    "executable/recycled.rs",
     "executable/show.rs",
+    "replay/compile/graphs.rs",
+    "replay/compile/graphs_tests.rs",
+    "replay/mod.rs",
+    "tapes/graph.rs",
+    "tapes/mod.rs",
+    "tapes/place.rs",
+    "tapes/recycled.rs",
 ];
 
 /// Returns the texts of more than two words of a source, outside of its comments and tests.
@@ -569,7 +571,7 @@ fn every_refusal_names_the_place_of_its_call() {
     }
     assert!(found > 40, "the search has found {found} texts");
     assert!(without.is_empty(), "refusals without a case in {FILE}: {without:#?}");
-    for part in ["capture", "executable", "executable/compile"] {
+    for part in ["capture", "executable", "replay", "replay/compile", "tapes"] {
         for entry in std::fs::read_dir(folder.join(part)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let path = format!("{part}/{name}");

@@ -6,18 +6,12 @@
 
 #[path = "../src/pool/claim_counter.rs"]
 mod claim_counter;
-#[path = "../src/worker/inbox.rs"]
-mod inbox;
 #[path = "../src/pool/ready.rs"]
 mod ready;
 #[path = "../src/tables/slots.rs"]
 mod slots;
 #[path = "../src/sync/mod.rs"]
 mod sync;
-
-mod worker {
-    pub(crate) use super::inbox;
-}
 
 use std::sync::Arc;
 
@@ -28,9 +22,9 @@ use millstream_instructions::{Frontier, Priority};
 use millstream_types::{Point, StreamId};
 
 use claim_counter::ClaimCounter;
-use inbox::Inbox;
 use ready::Ready;
 use slots::Slots;
+use sync::inbox::Inbox;
 use sync::points::{Milestone, StreamState, Waiter};
 use sync::spsc_queue;
 

@@ -20,61 +20,67 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | `api` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | `engine` | functions of the program, ordered by variables and tensors |
+//! | `capture` | functions of the program whose calls are captured once, and replayed |
+//! | `executable` | lists recorded or given, and their launches |
 //! | `gradient` | tapes, the table of derivatives, optimisers |
 //! | `tensor` | the typed front of tensors: methods of ops, elements, indexing, operators |
 //! | [`lowering`] | transfers and host reads as calls, with a machine or without |
-//! | `capture` | functions of the program whose calls are captured once, and replayed |
-//! | `executable` | lists captured once, compiled to tapes, and launched many times |
-//! | `engine` | functions of the program, ordered by variables and tensors |
-//! | `emission` | the critical section, the router, cancellation, the refusal of reentrant calls |
+//! | `handle` | machines, streams, tensors, events, calls: the types that a program holds |
+//! | `replay` | from lists to tapes; the private memory of launches |
+//! | `emission` | the critical section, the router, pushes, releases |
 //! | `driver` | who runs the workers: threads, the caller in program order, the caller by seed |
 //! | `pool` | the graph of the streams that run in any order, and its workers |
-//! | `worker` | the loop of one worker: queue entries, inbox, launch, retire |
+//! | `worker` | the loop of one worker: queue entries, launch, retire |
+//! | `tapes` | compiled lists as workers read them, and the state of launches |
 //! | `profile` | the times of a run, recorded while it runs |
-//! | `host` | callbacks, reads, and the threads that run them |
 //! | `tables` | the state that all workers of a machine share: slots, poison, failures, backlog |
-//! | `sync` | the primitives that models replace, the fence, the queue, progress of streams |
+//! | `host` | callbacks, reads, and the threads that run them |
+//! | `scope` | the surroundings of a call: its place, cancellation, reentrancy |
+//! | `sync` | primitives that models replace, the fence, queues, inboxes, progress of streams |
 #![deny(missing_docs)]
 
-mod api;
 mod capture;
 mod driver;
 mod emission;
 mod engine;
 mod executable;
 mod gradient;
+mod handle;
 mod host;
 pub mod lowering;
 mod pool;
 mod profile;
+mod replay;
+mod scope;
 mod sync;
 mod tables;
+mod tapes;
 mod tensor;
 mod worker;
 
-pub use api::batch::Batch;
-pub use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
-pub use api::machine::{
-    CallBuilder, DriverKind, Machine, MachineConfig, Profiling, RangeGuard, ShutdownReport,
-    StreamOptions,
-};
-pub use api::prepared::{Prepared, TensorHandle};
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
-pub use driver::{Schedule, Simulation};
-pub use emission::cancel::Cancellation;
-pub use emission::origin::with_origin;
-pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, RunContext, Var};
+pub use driver::{DriverKind, Schedule, Simulation};
+pub use emission::{ShutdownReport, StreamOptions};
+pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, Var};
 pub use executable::{
-    Executable, GraphStatus, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
-    RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
+    Executable, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded, RecordedCall,
+    RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
 };
 pub use gradient::{Tape, no_grad, optimisers};
+pub use handle::batch::Batch;
+pub use handle::machine::{CallBuilder, Machine, MachineConfig, Profiling, RangeGuard};
+pub use handle::prepared::{Prepared, TensorHandle};
+pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use host::Blob;
 pub use profile::{
     InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
 };
+pub use scope::cancel::Cancellation;
+pub use scope::origin::with_origin;
 pub use tables::functions::OnComplete;
+pub use tables::run_context::RunContext;
+pub use tapes::graph::GraphStatus;
 pub use tensor::{
     Bounded, Dims, DlPack, Generator, GeneratorState, Index, Indices, Int, Ints, NEW, OneDim,
     Operand, Place, REST, Real, Seed, options,

@@ -305,7 +305,7 @@ impl Family {
         }
         let dtype = if has_word(&body, "DType") { ", DType" } else { "" };
         writeln!(text, "use millstream_types::{{Attrs{dtype}, Result}};\n")?;
-        writeln!(text, "use crate::api::handle::Tensor;")?;
+        writeln!(text, "use crate::handle::Tensor;")?;
         match used.is_empty() {
             true => writeln!(text, "use crate::tensor::call;\n")?,
             false => writeln!(text, "use crate::tensor::{{{}, call}};\n", used.join(", "))?,

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use millstream_types::Origin;
 
-use crate::api::handle::Tensor;
 use crate::gradient::Leaf;
+use crate::handle::Tensor;
 
 use super::key::InputKey;
 use super::note::{Place, Value};

@@ -6,9 +6,9 @@ use millstream_instructions::{Priority, TensorRef};
 use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, DeviceId, Origin, Point, Result, StreamKey, TensorSpec};
 
-use crate::api::handle::{Stream, Tensor};
-use crate::api::machine::Machine;
 use crate::emission::Emission;
+use crate::handle::machine::Machine;
+use crate::handle::{Stream, Tensor};
 
 /// A tensor of a function, by a name that is the same in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::{Error, Origin, Result};
 
-use crate::api::handle::Tensor;
-use crate::api::machine::Machine;
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
 
 use super::draws::Drawn;
 use super::gradients::{Found, Left};

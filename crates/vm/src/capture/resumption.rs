@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use millstream_types::Result;
 
-use crate::api::handle::Tensor;
-use crate::api::machine::Machine;
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
 
 use super::note::Place;
 use super::replay::{Before, Branch, Node, Results, Then};

@@ -9,11 +9,11 @@ use millstream_instructions::builder::EventRef;
 use millstream_instructions::passes::Pass;
 use millstream_types::{Attrs, Error, Origin, Result, ScalarUse, StreamId, StreamKey, StreamMode};
 
-use crate::api::handle::Tensor;
-use crate::api::machine::Machine;
-use crate::emission::origin::with_origin;
 use crate::executable::scalars::uses;
 use crate::executable::{Executable, RecordedTensor, Recorder};
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
+use crate::scope::origin::with_origin;
 
 use super::balance;
 use super::draws::{Drawn, place};

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use millstream_instructions::TensorRef;
 use millstream_types::{Error, Origin, Point, Result, TensorSpec};
 
-use crate::api::handle::{Stream, Tensor};
-use crate::api::machine::Machine;
 use crate::executable::function;
 use crate::gradient::Leaf;
+use crate::handle::machine::Machine;
+use crate::handle::{Stream, Tensor};
 use crate::sync::thread_local;
 use crate::tensor::generator::serial_number;
 

@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
-use crate::api::handle::Tensor;
-use crate::api::machine::Machine;
-use crate::emission::origin::{self, with_origin};
 use crate::gradient;
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
+use crate::scope::origin::{self, with_origin};
 
 use super::balance::Balance;
 use super::key::Key;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
 
-use crate::api::handle::Tensor;
-use crate::emission::origin::with_origin;
 use crate::gradient::{Leaf, no_grad};
+use crate::handle::Tensor;
+use crate::scope::origin::with_origin;
 
 use super::draws::{Drawn, Draws};
 use super::note::{Note, Place, Value};

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::emission::reentrancy;
+use crate::scope::reentrancy;
+use crate::sync::inbox::Inbox;
 use crate::tables::Tables;
 use crate::worker::POLL;
 use crate::worker::Worker;
-use crate::worker::inbox::Inbox;
 use crate::worker::task::{StoredCall, Task};
 
 /// The inline driver.

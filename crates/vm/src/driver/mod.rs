@@ -2,6 +2,7 @@
 //! caller's thread in an order that a seed chooses.
 
 mod inline;
+mod kind;
 mod log;
 mod schedule;
 mod simulated;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::Result;
 
-use crate::emission::reentrancy;
+use crate::scope::reentrancy;
 use crate::sync::JoinHandle;
 use crate::tables::Tables;
 use crate::worker::task::Task;
@@ -25,9 +26,9 @@ use inline::Inline;
 use simulated::Simulated;
 use threaded::Threaded;
 
+pub use kind::DriverKind;
 pub use log::Schedule;
 pub use simulated::Simulation;
-pub(crate) use threaded::{PAUSES, pause};
 
 /// A driver.
 pub(crate) enum Driver {

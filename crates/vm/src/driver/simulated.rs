@@ -24,7 +24,7 @@ use millstream_ep::sim::{CommandKind, SimControl, SimStreamId};
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Origin, Point, Result};
 
-use crate::emission::cancel::Cancellation;
+use crate::scope::cancel::Cancellation;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::worker::task::Task;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use millstream_types::StreamId;
 
 use crate::pool::{MachineContext, Scheduler};
+use crate::sync::inbox::Inbox;
 use crate::tables::Tables;
-use crate::worker::inbox::Inbox;
 use crate::worker::task::Task;
 use crate::worker::{Progress, Worker};
 

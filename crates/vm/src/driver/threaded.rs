@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Result};
 
-use crate::emission::reentrancy;
 use crate::pool::Pool;
+use crate::scope::reentrancy;
 use crate::sync::backoff::{Backoff, POLLS};
+use crate::sync::inbox::{Inbox, Message};
 use crate::sync::spsc_queue::{Consumer, Producer, queue};
-use crate::sync::{Builder, JoinHandle, Ordering, current, spin_loop, spins};
+use crate::sync::{Builder, JoinHandle, current, spins};
 use crate::tables::Tables;
-use crate::worker::inbox::{Inbox, Message};
+use crate::worker::pauses::{PAUSES, pause};
 use crate::worker::task::Task;
 use crate::worker::{POLL, Worker};
 
@@ -145,27 +146,9 @@ const BATCH: u32 = 16;
 /// for a submitter that is about to give the next task.
 const IDLE_BEFORE_FLUSH: u32 = spins(4);
 
-/// How many pauses a worker makes once it has taken all tasks of its queue, before it polls the
-/// queue again: one or two microseconds, the time of a few calls. A poll takes the cache line of
-/// the queue's counter from a submitter that is about to write it, so it lets some tasks
-/// accumulate. A thread that waits for a result ends the pauses.
-pub(crate) const PAUSES: u32 = spins(200);
-
 /// A park that polling would have been better than. Where tasks come rarely, polling is in vain,
 /// and there is less of it after each park; after a short park the limit is restored.
 const SHORT: Duration = Duration::from_micros(50);
-
-/// Lets a submitter proceed that has just submitted something. Ends early if there is a message or
-/// a thread of the program waits.
-pub(crate) fn pause(pauses: u32, inbox: &Inbox, tables: &Tables) {
-    for _ in 0..pauses {
-        // Relaxed: it only hints.
-        if inbox.has_messages() || tables.waiting.load(Ordering::Relaxed) > 0 {
-            return;
-        }
-        spin_loop();
-    }
-}
 
 fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
     let (mut unflushed, mut limit) = (0, POLLS);

@@ -20,12 +20,12 @@ use millstream_instructions::Kind;
 use millstream_types::overdue::{Overdue, StreamProgress, Waiting};
 use millstream_types::{Error, OpId, Origin, Point, Result, StreamId, StreamKey};
 
-use crate::executable::place::Place;
-use crate::executable::run::Playing;
-use crate::executable::tape::Program;
 use crate::sync::points::Milestone;
 use crate::sync::{AtomicBool, Builder, JoinHandle, Mutex, MutexGuard, Ordering, park_timeout};
 use crate::tables::Tables;
+use crate::tapes::place::Place;
+use crate::tapes::run::Playing;
+use crate::tapes::tape::Program;
 use crate::worker::task::Task;
 
 /// A pending instruction.

@@ -18,9 +18,10 @@ use std::cell::RefCell;
 use millstream_instructions::TensorRef;
 use millstream_types::{Origin, Point, Result};
 
-use crate::api::machine::MachineShared;
+use crate::emission::Emission;
 use crate::emission::release::Release;
-use crate::emission::{Emission, reentrancy};
+use crate::emission::shared::MachineShared;
+use crate::scope::reentrancy;
 use crate::sync::ring::{RingConsumer, RingProducer, ring};
 use crate::sync::thread_local;
 

@@ -13,9 +13,9 @@ use std::sync::{PoisonError, TryLockError};
 use millstream_instructions::{ArenaId, Arenas};
 use millstream_types::{DeviceId, Error, Result};
 
-use crate::api::machine::MachineShared;
 use crate::emission::Emission;
 use crate::emission::guard::EmissionGuard;
+use crate::emission::shared::MachineShared;
 use crate::sync::MutexGuard;
 
 /// A growth of an arena that is under way.

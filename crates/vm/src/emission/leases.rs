@@ -27,8 +27,9 @@ use millstream_instructions::Builder;
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::{DeviceId, Point, StreamId, StreamType};
 
-use crate::api::machine::{MachineShared, StreamOptions};
 use crate::emission::Release;
+use crate::emission::StreamOptions;
+use crate::emission::shared::MachineShared;
 
 /// How many free streams of a kind a request examines, and the workers keep open.
 const MOST_EXAMINED: usize = 32;

@@ -1,17 +1,18 @@
 //! The critical section of a machine: hazards, sequence numbers, placement and enqueueing.
 
 pub(crate) mod call_numbers;
-pub(crate) mod cancel;
 pub(crate) mod closure_calls;
 pub(crate) mod deferred;
 mod growth;
 pub(crate) mod guard;
 pub(crate) mod leases;
-pub(crate) mod origin;
-pub(crate) mod reentrancy;
+pub(crate) mod push;
 mod release;
 pub(crate) mod router;
+pub(crate) mod shared;
+mod shutdown;
 pub(crate) mod stall;
+pub(crate) mod stream_options;
 mod waits;
 
 use std::sync::{Arc, PoisonError};
@@ -19,18 +20,22 @@ use std::sync::{Arc, PoisonError};
 use millstream_instructions::{ArenaId, Arenas, Builder, Need, Outcome, TensorRef};
 use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId, TensorSpec};
 
-use crate::api::machine::{DriverKind, MachineShared};
+use crate::driver::DriverKind;
 use crate::emission::closure_calls::ClosureCalls;
 use crate::emission::deferred::DeferredNotes;
 use crate::emission::growth::Growth;
 use crate::emission::guard::EmissionGuard;
 use crate::emission::leases::Leases;
+use crate::emission::push::BulkScopes;
 use crate::emission::router::Router;
-use crate::engine::BulkScopes;
+use crate::emission::shared::MachineShared;
+use crate::scope::{cancel, reentrancy};
 use crate::sync::Ordering;
 use crate::tables::functions::FunctionPlaces;
 
 pub(crate) use release::Release;
+pub use shutdown::ShutdownReport;
+pub use stream_options::StreamOptions;
 
 /// The state that the critical section protects.
 pub(crate) struct Emission {

@@ -7,11 +7,11 @@ use millstream_instructions::builder::{EventRef, SectionId};
 use millstream_instructions::{Sink, TensorRef};
 use millstream_types::{Error, Origin, StreamId};
 
-use crate::api::machine::MachineShared;
 use crate::emission::Emission;
 use crate::emission::guard::EmissionGuard;
-use crate::engine::QueuedPush;
-use crate::executable::Ended;
+use crate::emission::push::QueuedPush;
+use crate::emission::shared::MachineShared;
+use crate::tapes::Ended;
 
 /// A resource whose last handle was dropped.
 pub(crate) enum Release {

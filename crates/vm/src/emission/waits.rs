@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use millstream_instructions::Frontier;
 use millstream_types::{Error, Point, Result};
 
-use crate::api::machine::{DriverKind, MachineShared};
-use crate::emission::reentrancy;
+use crate::driver::DriverKind;
+use crate::emission::shared::MachineShared;
 use crate::emission::stall::{Awaited, Registered};
-use crate::engine::Signal;
+use crate::scope::reentrancy;
 use crate::sync::backoff::{Backoff, PROGRAM_POLLS};
 use crate::sync::points::{Milestone, Waiter};
+use crate::sync::signal::Signal;
 use crate::sync::{Ordering, current, heavy_fence, park_timeout};
 use crate::tables::Tables;
 

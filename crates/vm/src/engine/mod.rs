@@ -15,30 +15,21 @@
 //! | module | holds |
 //! |---|---|
 //! | `push` | a push under construction, and its emission |
-//! | `var`, `uses` | variables; how a push uses them |
+//! | `var` | variables |
 //! | `prop`, `streams` | properties of functions, and the streams that run them |
 //! | `operator` | functions that are made once and pushed often |
-//! | `bulk`, `scopes` | several pushes as one; functions that are pending |
-//! | `apart` | functions that run apart from their call's worker |
-//! | `run_context` | the surroundings of a function that runs |
-//! | `nested` | pushes of functions that the machine runs |
+//! | `bulk`, `scopes` | several pushes as one |
 //! | `closure` | the results that functions may have |
-//! | `signal` | the wait for a variable |
 //!
-//! The table of functions is `tables/functions.rs`.
+//! The table of functions is `tables/functions.rs`; pushes are emitted by `emission/push`.
 
-pub(crate) mod apart;
 mod bulk;
 mod closure;
-mod nested;
 mod operator;
 mod prop;
 mod push;
-mod run_context;
 mod scopes;
-mod signal;
 mod streams;
-mod uses;
 mod var;
 
 use std::fmt;
@@ -47,28 +38,25 @@ use std::sync::Arc;
 use millstream_instructions::{Outcome, Priority};
 use millstream_types::{Access, DType, Error, Origin, Result, StreamId, StreamMode, TensorSpec};
 
-use crate::api::handle::{Stream, Tensor};
-use crate::api::machine::Machine;
-use crate::emission::{Emission, Release, cancel, origin, reentrancy};
+use crate::emission::push::{Target, Uses};
+use crate::emission::{Emission, Release};
+use crate::handle::machine::Machine;
+use crate::handle::{Stream, Tensor};
+use crate::scope::{cancel, origin, reentrancy};
+use crate::sync::signal::Signal;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tables::functions::{Function, OnComplete, SharedFunction};
+use crate::tables::run_context::RunContext;
 
 pub use bulk::Bulk;
 pub use closure::ClosureResult;
 pub use operator::Operator;
 pub use prop::Prop;
 pub use push::Push;
-pub use run_context::RunContext;
-pub(crate) use streams::policies;
 pub use var::Var;
 
-pub(crate) use nested::QueuedPush;
-use push::{Request, Target};
-pub(crate) use run_context::CallSite;
-pub(crate) use scopes::BulkScopes;
-pub(crate) use signal::Signal;
+use push::Request;
 use streams::EngineStreams;
-use uses::Uses;
 
 /// A dependency engine: runs functions of the program in an order that their variables allow.
 ///
@@ -328,7 +316,7 @@ impl Engine {
         let at = |error: Error| error.at(&origin);
         reentrancy::check(shared.tables.machine, "waiting").map_err(at)?;
         let mut uses = Uses::default();
-        uses.add(&[var], Access::Read, shared.tables.machine);
+        Var::add_uses(&mut uses, &[var], Access::Read, shared.tables.machine);
         uses.check().map_err(at)?;
         let (written, mode) = {
             let emission = shared.lock().map_err(at)?;

@@ -10,15 +10,15 @@ use millstream_instructions::{Priority, TensorRef};
 use millstream_types::{Access, Origin, Result};
 
 use crate::emission::closure_calls::ClosureForm;
-use crate::emission::origin;
+use crate::scope::origin;
 use crate::tables::functions::{Function, SharedFunction};
 
 use super::Engine;
 use super::bulk::Scope;
 use super::prop::Prop;
 use super::push::{Push, submit};
-use super::uses::Uses;
 use super::var::Var;
+use crate::emission::push::Uses;
 
 /// A function with its variables, to be pushed many times. It keeps the variables.
 ///
@@ -66,7 +66,8 @@ impl Operator {
     }
 
     fn uses(mut self, vars: &[&Var], access: Access) -> Operator {
-        self.uses.add(vars, access, self.engine.machine.shared.tables.machine);
+        let machine = self.engine.machine.shared.tables.machine;
+        Var::add_uses(&mut self.uses, vars, access, machine);
         self.vars.extend(vars.iter().map(|var| (*var).clone()));
         Operator { call: OnceLock::new(), ..self }
     }

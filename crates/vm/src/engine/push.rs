@@ -6,23 +6,26 @@ use std::borrow::Cow;
 use std::fmt;
 
 use millstream_instructions::{Priority, TensorRef};
-use millstream_types::{Access, Origin, Point, Result, StreamId, StreamKey};
+use millstream_types::{Access, Origin, Point, Result};
 
-use crate::api::handle::Stream;
-use crate::api::machine::{DriverKind, Machine};
 use crate::capture;
+use crate::driver::DriverKind;
+use crate::emission::Emission;
 use crate::emission::closure_calls::ClosureForm;
-use crate::emission::{Emission, cancel, reentrancy};
+use crate::emission::push::{Target, emit};
+use crate::handle::Stream;
+use crate::handle::machine::Machine;
+use crate::scope::{cancel, reentrancy};
 use crate::tables::functions::Function;
 
 use super::Engine;
-use super::apart::Apart;
 use super::bulk::Scope;
-use super::nested::QueuedPush;
 use super::prop::Prop;
-use super::run_context::CallSite;
-use super::uses::Uses;
 use super::var::Var;
+use crate::emission::push::QueuedPush;
+use crate::emission::push::Uses;
+use crate::tables::run_context::CallSite;
+use crate::worker::apart::Apart;
 
 /// A push of a function, under construction.
 ///
@@ -85,7 +88,8 @@ impl<'a> Push<'a> {
     // The methods of a push under construction are inlined, so that it is not moved by each.
     #[inline(always)]
     fn uses(mut self, vars: &[&Var], access: Access) -> Push<'a> {
-        self.uses.add(vars, access, self.engine.machine.shared.tables.machine);
+        let machine = self.engine.machine.shared.tables.machine;
+        Var::add_uses(&mut self.uses, vars, access, machine);
         self
     }
 
@@ -279,32 +283,6 @@ impl Engine {
     }
 }
 
-/// The stream of a push.
-pub(super) enum Target {
-    Stream(StreamId),
-    /// Looked up when the push is emitted, since that takes the critical section.
-    Key(Box<StreamKey>),
-}
-
-impl Target {
-    fn id(&self, emission: &mut Emission) -> Result<StreamId> {
-        match self {
-            Target::Stream(id) => Ok(*id),
-            Target::Key(key) => emission.builder.stream(key),
-        }
-    }
-
-    pub(super) fn describe(&self, emission: &Emission) -> String {
-        match self {
-            Target::Stream(id) => {
-                let decl = emission.builder.streams().nth(id.index());
-                decl.map_or_else(String::new, |decl| decl.key.to_string())
-            }
-            Target::Key(key) => key.to_string(),
-        }
-    }
-}
-
 /// A function, and where it is to run.
 pub(super) struct Request {
     pub(super) function: Function,
@@ -361,43 +339,6 @@ pub(super) fn submit(
         own.run(shared.tables.machine, None, CallSite::HOST);
     }
     Ok(point)
-}
-
-/// Emits a push in the critical section. Leaves the function there if the push is refused.
-#[inline]
-pub(super) fn emit(
-    emission: &mut Emission,
-    function: &mut Option<Function>,
-    stream: &Target,
-    are_plain: bool,
-    form: &ClosureForm,
-    operands: &[TensorRef],
-    origin: &Origin,
-) -> Result<Point> {
-    let stream = stream.id(emission)?;
-    emission.open(stream)?;
-    let Emission { builder, router, functions, closures, .. } = emission;
-    let mut anew;
-    let known = match are_plain {
-        true => closures.known(builder, router, form, operands)?,
-        false => None,
-    };
-    let call = match known {
-        Some(call) => call,
-        None => {
-            anew = closures.prepare(builder, form, operands)?;
-            &mut anew
-        }
-    };
-    let Some(given) = function.take() else { return Ok(Point::new(stream, 0)) };
-    let tables = &router.tables;
-    let id = tables.functions.store(functions, given, || tables.backlog.pending());
-    call.function = Some(id.number());
-    let made = builder.call_prepared(router, stream, call, operands, origin);
-    if made.is_err() {
-        *function = router.tables.functions.take(id);
-    }
-    made
 }
 
 /// Returns whether everything that a push must come after has completed, and nothing is poisoned or

@@ -1,96 +1,17 @@
-//! The functions of bulk scopes that were not pushed yet.
-//!
-//! # Rules
-//! 1. They are a part of the emission, under its lock. Every thread that takes the lock pushes all
-//!    of them first (`MachineShared::lock`). So an emission, a wait or a release comes after every
-//!    function that joined a scope before it, on any thread.
-//! 2. A function that joins a scope pushes the other scopes that it conflicts with. So no two
-//!    pending scopes conflict, and the order in which they are pushed does not matter.
-//! 3. `MachineShared::has_bulk` is true while a scope holds functions. It changes under the lock;
-//!    a wait that takes no lock reads it first.
+//! Functions that join bulk scopes, and the end of scopes.
 
-use std::sync::Arc;
+use millstream_types::{Error, Origin, Result};
 
-use millstream_instructions::{Priority, TensorRef};
-use millstream_types::{Access, Error, Origin, Result, StreamId};
-
-use crate::api::machine::{DriverKind, MachineShared};
 use crate::capture;
-use crate::emission::cancel::{self, CancelScope};
+use crate::driver::DriverKind;
+use crate::emission::Emission;
 use crate::emission::guard::EmissionGuard;
-use crate::emission::router::Router;
-use crate::emission::{Emission, reentrancy};
+use crate::emission::push::{Pending, Uses};
+use crate::scope::{cancel, reentrancy};
 use crate::sync::Ordering;
 use crate::tables::functions::Function;
 
-use super::nested::QueuedPush;
-use super::push::Target;
-use super::uses::Uses;
-use super::{CallSite, Engine};
-
-/// The functions of one scope.
-struct Pending {
-    scope: u64,
-    functions: Vec<Function>,
-    uses: Uses,
-    stream: StreamId,
-    cancel_scope: Option<Arc<CancelScope>>,
-    /// The place of the newest function.
-    origin: Origin,
-}
-
-/// The scopes that hold functions. Part of the emission, under its lock.
-#[derive(Default)]
-pub(crate) struct BulkScopes(Vec<Pending>);
-
-impl BulkScopes {
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Takes the functions of a scope out.
-    fn take(&mut self, scope: u64) -> Option<Pending> {
-        let at = self.0.iter().position(|pending| pending.scope == scope)?;
-        Some(self.0.swap_remove(at))
-    }
-
-    /// Takes out another scope than `scope` whose functions conflict with these uses.
-    fn take_conflicting(&mut self, scope: u64, uses: &Uses, router: &Router) -> Option<Pending> {
-        let conflicts =
-            |pending: &Pending| pending.scope != scope && conflict(&pending.uses, uses, router);
-        let at = self.0.iter().position(conflicts)?;
-        Some(self.0.swap_remove(at))
-    }
-}
-
-/// Returns whether two functions share a storage that one of them writes.
-fn conflict(one: &Uses, other: &Uses, router: &Router) -> bool {
-    let storage = |of: TensorRef| router.slot(of.id).map(|slot| slot.storage);
-    let meet = |(x, x_access): (TensorRef, Access), (y, y_access): (TensorRef, Access)| {
-        (x_access.writes() || y_access.writes()) && (x == y || storage(x) == storage(y))
-    };
-    one.iter().any(|x| other.iter().any(|y| meet(x, y)))
-}
-
-impl Pending {
-    /// Returns one push of all functions, which runs them one after the other.
-    fn merged(self) -> QueuedPush {
-        let Pending { functions, uses, stream, cancel_scope, origin, .. } = self;
-        let run = |function: Function| function.run(None, CallSite::HOST);
-        let all = move || functions.into_iter().try_for_each(run);
-        let (function, stream) = (Function::Once(Box::new(all)), Target::Stream(stream));
-        let (form, operands) = uses.form(Priority::default(), None);
-        let mut push = QueuedPush::new(function, stream, &uses, &form, &operands, &origin);
-        push.cancel_scope = cancel_scope;
-        push
-    }
-
-    /// Pushes the functions. A refusal becomes a failure of the machine.
-    fn push(self, emission: &mut Emission) {
-        self.merged().emit(emission, "a bulk scope held it");
-    }
-}
+use super::Engine;
 
 impl Engine {
     /// Adds a function to a scope of up to `most`. Returns the function if it has to be pushed by
@@ -218,28 +139,5 @@ impl Engine {
         // A refused function is dropped outside of the critical section.
         drop(push);
         made.map(drop).map_err(|e| e.at(&origin))
-    }
-}
-
-impl MachineShared {
-    /// Pushes the functions of all scopes.
-    #[cold]
-    pub(crate) fn push_bulks(&self, emission: &mut Emission) {
-        let scopes = std::mem::take(&mut emission.bulks.0);
-        self.has_bulk.store(false, Ordering::Release);
-        if self.is_closed() {
-            return reentrancy::enter(self.tables.machine, || drop(scopes));
-        }
-        for pending in scopes {
-            pending.push(emission);
-        }
-        self.advance_driver(emission);
-    }
-
-    /// Pushes the functions of all scopes before a wait that does not take the lock.
-    #[inline]
-    pub(crate) fn push_bulks_before_wait(&self) -> Result<()> {
-        // Acquire: pairs with the store under the lock.
-        if self.has_bulk.load(Ordering::Acquire) { self.lock().map(drop) } else { Ok(()) }
     }
 }

@@ -1,53 +1,14 @@
-//! The streams of an engine, and the policies of their types.
+//! The streams of an engine.
 
-use std::sync::Arc;
-
-use millstream_instructions::StreamFacts;
-use millstream_stream_policy::{StreamPolicy, WorkerGroup};
 use millstream_types::{DeviceId, Result, StreamKey, StreamMode, StreamType};
 
-use crate::api::handle::Stream;
-use crate::api::machine::Machine;
+use crate::handle::Stream;
+use crate::handle::machine::Machine;
 
 use super::prop::Prop;
-use super::push::Target;
-
-/// Functions of the program.
-const CLOSURES: StreamType = StreamType::new("closures");
-
-/// Functions of the program that are urgent.
-const PRIORITIZED: StreamType = StreamType::new("prioritized-closures");
+use crate::emission::push::{CLOSURES, PRIORITIZED, Target};
 
 const HOST: DeviceId = DeviceId::cpu(0);
-
-/// The policy of a type of streams that run functions.
-struct Closures(StreamType);
-
-impl StreamPolicy for Closures {
-    fn stream_type(&self) -> StreamType {
-        self.0
-    }
-
-    fn serves(&self, device: &DeviceId) -> bool {
-        device.is_host()
-    }
-
-    fn facts(&self, key: &StreamKey) -> StreamFacts {
-        StreamFacts::on(key.device.clone()).writing(DeviceId::pinned(0))
-    }
-
-    fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
-        match self.0 == PRIORITIZED {
-            true => WorkerGroup::Dedicated(PRIORITIZED),
-            false => WorkerGroup::Host,
-        }
-    }
-}
-
-/// Returns the policies of the engines' streams.
-pub(crate) fn policies() -> [Arc<dyn StreamPolicy>; 2] {
-    [Arc::new(Closures(CLOSURES)), Arc::new(Closures(PRIORITIZED))]
-}
 
 /// The streams of an engine.
 #[derive(Clone)]

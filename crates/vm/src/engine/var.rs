@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
+use millstream_types::Access;
 
-use crate::api::handle::Tensor;
+use crate::emission::push::Uses;
+use crate::handle::Tensor;
 
 struct VarInner {
     tensor: Tensor,
@@ -40,6 +42,14 @@ impl Var {
     #[inline]
     pub(super) fn slot(&self) -> TensorRef {
         self.0.slot
+    }
+
+    /// Adds uses of variables by a push of a machine.
+    #[inline]
+    pub(super) fn add_uses(uses: &mut Uses, vars: &[&Var], access: Access, machine: u64) {
+        for var in vars {
+            uses.add(var.slot(), access, var.is_plain(), var.machine() == machine);
+        }
     }
 
     pub(super) fn storage(&self) -> u64 {

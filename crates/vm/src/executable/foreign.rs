@@ -8,11 +8,11 @@ use millstream_ops::{CallSpec, OpRegistry};
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Access, Attrs, Error, Result, TensorId, TensorSpec};
 
-use crate::api::machine::Machine;
-use crate::emission::origin::at_caller;
+use crate::handle::machine::Machine;
+use crate::scope::origin::at_caller;
 
-use super::tape::FormalKind;
 use super::{Executable, Signature, scalars};
+use crate::tapes::tape::FormalKind;
 
 impl Machine {
     /// Compiles a checked list that was made elsewhere. Its externals are the executable's inputs,

@@ -6,7 +6,7 @@ use millstream_instructions::builder::LaunchOperand;
 use millstream_types::nearest::did_you_mean;
 use millstream_types::{DeviceId, Error, Result, TensorSpec};
 
-use super::tape::{Formal, FormalKind, Program};
+use crate::tapes::tape::{Formal, FormalKind, Program};
 
 impl Program {
     /// Returns the position of an input or output that a launch can give a tensor for.

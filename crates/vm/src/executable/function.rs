@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use millstream_types::{Error, Origin, Result, TensorSpec};
 
-use crate::api::handle::{Stream, Tensor};
-use crate::api::machine::{CallBuilder, Machine};
-use crate::emission::origin::{self, with_origin};
 use crate::gradient::Leaf;
+use crate::handle::machine::{CallBuilder, Machine};
+use crate::handle::{Stream, Tensor};
+use crate::scope::origin::{self, with_origin};
 use crate::sync::thread_local;
 use crate::tensor::generator::{Generator, serial_number};
 use crate::tensor::seed::Seed;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use millstream_types::{Error, Origin, Result};
 
-use crate::api::handle::Tensor;
 use crate::gradient::Leaf;
+use crate::handle::Tensor;
 
 use super::recorder::{RecordedTensor, Recorder};
 

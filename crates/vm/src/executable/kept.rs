@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 
 use millstream_instructions::Builder;
 
-use crate::api::handle::Tensor;
 use crate::gradient::Leaf;
+use crate::handle::Tensor;
 
-use super::tape::{FormalKind, Program};
+use crate::tapes::tape::{FormalKind, Program};
 
 /// The most tensors that are kept for a gradient.
 const MAX_TENSORS: usize = 2;

@@ -10,24 +10,24 @@ use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, TensorRef};
 use millstream_types::{Access, DType, Error, Origin, Point, Result, TensorSpec};
 
-use crate::api::handle::{Completion, Section, Stream, Tensor};
 use crate::capture;
-use crate::emission::origin;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
 use crate::gradient::{self, Leaf, Unnoted};
+use crate::handle::{Completion, Section, Stream, Tensor};
+use crate::scope::origin;
 
 use super::gradients::LaunchedLeaf;
-use super::graph::InstanceGraphs;
-use super::instance::Instance;
 use super::kept::{KeptOutput, WrittenAgain};
 use super::launched::Launched;
 use super::offline::moved;
-use super::overlap::{Extent, conflict};
-use super::recycled::Recycled;
-use super::run::{Base, Playing, Run};
-use super::tape::{FormalKind, OutputSpec};
 use super::{Executable, ExecutableInner};
+use crate::replay::instance::Instance;
+use crate::replay::overlap::{Extent, conflict};
+use crate::tapes::graph::InstanceGraphs;
+use crate::tapes::recycled::Recycled;
+use crate::tapes::run::{Base, Playing, Run};
+use crate::tapes::tape::{FormalKind, OutputSpec};
 
 /// How many launches an instance keeps to be used again.
 const MAX_RUNS: usize = 64;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use millstream_types::nearest::did_you_mean;
 use millstream_types::{Error, ReadId, Result, ScalarId};
 
-use crate::api::handle::{Completion, Tensor};
-use crate::emission::origin::{self, at_caller};
+use crate::handle::{Completion, Tensor};
+use crate::scope::origin::{self, at_caller};
 use crate::tensor::generator::{Generator, GeneratorState};
 
 use super::Executable;
-use super::run::Run;
+use crate::tapes::run::Run;
 
 /// A launch that was made: its completion, and its results.
 ///

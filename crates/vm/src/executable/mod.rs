@@ -11,23 +11,15 @@
 //! | `recorder` | lists recorded on formals |
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
 //! | `offline` | launches on a builder alone, for `within` and for dry runs |
-//! | `place` | places in tapes, as reports of waits name them |
 //! | `recorded` | recorded lists: passes and compilation |
 //! | `foreign` | lists made elsewhere, and their checks |
-//! | `compile` | from a list to tapes |
-//! | `tape` | tapes: steps, addresses, waits |
-//! | `graph` | tapes that are launched as one command of their device |
 //! | `launch` | the launch of an executable: its operands and its instruction |
 //! | `function` | functions of tensors, recorded without running them |
 //! | `gradients` | gradients that such functions find and leave, as state of launches |
 //! | `formal` | what is given for a formal, compared with what was recorded |
-//! | `overlap` | formals of a launch that share memory |
 //! | `kept` | memory of gradients that launches write again |
-//! | `instance` | private memory and streams, for launches that overlap |
 //! | `scalars` | the numbers that each launch gives: generators' draws |
-//! | `recycled` | launches that have ended, to be used again |
 //! | `launched` | a launch that was made: its completion and its results |
-//! | `run` | the state of one launch: bases, poison, results |
 //! | `show` | the text of tapes |
 //!
 //! Long because its items have examples.
@@ -40,27 +32,19 @@
 //! 3. The streams of a dropped executable's tapes serve later executables, also before its last
 //!    launch has completed: what comes later on a stream waits for what came before.
 
-pub(crate) mod compile;
 mod foreign;
 mod formal;
 pub(crate) mod function;
 pub(crate) mod gradients;
-pub(crate) mod graph;
-mod instance;
 mod kept;
 mod launch;
 mod launched;
 mod offline;
-mod overlap;
-pub(crate) mod place;
 mod recorded;
 mod recorded_call;
 mod recorder;
-mod recycled;
-pub(crate) mod run;
 pub(crate) mod scalars;
 mod show;
-pub(crate) mod tape;
 mod within;
 
 use std::fmt;
@@ -68,20 +52,23 @@ use std::sync::{Arc, PoisonError};
 
 use smallvec::SmallVec;
 
-use millstream_instructions::{InstructionList, TensorRef};
-use millstream_types::{DeviceId, Error, ListId, Result, StreamKey};
+use millstream_instructions::InstructionList;
+use millstream_types::{DeviceId, Error, ListId, Result};
 
-use crate::api::handle::Tensor;
-use crate::api::machine::{DriverKind, Machine};
+use crate::driver::DriverKind;
 use crate::emission::Release;
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
+use crate::replay::compile::{self, SharedSpecs};
+use crate::replay::instance::Instances;
 use crate::sync::Mutex;
+use crate::tapes::Ended;
+use crate::tapes::graph::GraphStatus;
+use crate::tapes::tape::{Formal, FormalKind, OutputSpec, Program};
 use crate::tensor::generator::Generator;
 
-use compile::SharedSpecs;
 pub use foreign::accepts;
 use gradients::LaunchedLeaf;
-pub use graph::GraphStatus;
-use instance::Instances;
 use kept::KeptOutput;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
@@ -89,8 +76,6 @@ pub use offline::{OfflineLaunch, OfflineLaunches};
 pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
-use run::TapeStream;
-use tape::{Formal, FormalKind, OutputSpec, Program};
 pub use within::RecordedLaunch;
 
 use crate::host::SharedCallback;
@@ -131,12 +116,6 @@ struct ExecutableInner {
     /// The generators that its launches draw from, by number.
     generators: Box<[Generator]>,
     instances: Mutex<Instances>,
-}
-
-/// The resources of a dropped executable.
-pub(crate) struct Ended {
-    pub(crate) memory: SmallVec<[TensorRef; 1]>,
-    pub(crate) tapes: SmallVec<[(StreamKey, TapeStream); 4]>,
 }
 
 impl Executable {

@@ -10,8 +10,8 @@ use millstream_types::{Access, Attrs, Layout, ListId, Origin, Result, StreamId, 
 
 use millstream_types::Error;
 
-use super::tape::{FormalKind, OutputSpec};
 use super::{Executable, ExecutableInner};
+use crate::tapes::tape::{FormalKind, OutputSpec};
 
 /// The place of a launch that is emitted without a machine.
 ///

@@ -9,11 +9,11 @@ use millstream_instructions::{Body, External, InstructionList};
 use millstream_types::{Error, Origin, Result, TensorId, TensorSpec};
 use millstream_verify::{CheckOptions, same_operations, violations_with};
 
-use crate::api::machine::Machine;
-use crate::emission::origin::at_caller;
+use crate::handle::machine::Machine;
+use crate::scope::origin::at_caller;
 
-use super::tape::OutputSpec;
 use super::{Executable, Signature};
+use crate::tapes::tape::OutputSpec;
 
 /// A recorded list with its formals. Clones are the same list.
 ///

@@ -11,7 +11,7 @@ use millstream_instructions::{Call, Priority, TensorRef};
 use millstream_ops::random::{OFFSET, SEED};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
 
-use crate::emission::origin;
+use crate::scope::origin;
 use crate::tensor::generator::Generator;
 
 use super::recorder::{RecordedTensor, Recorder};

@@ -13,17 +13,17 @@ use millstream_types::{
     StreamType, TensorSpec,
 };
 
-use crate::api::handle::Tensor;
-use crate::api::machine::Machine;
-use crate::emission::origin::{self, at_caller};
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
 use crate::host::{Blob, SharedCallback};
 use crate::lowering;
+use crate::scope::origin::{self, at_caller};
 use crate::tensor::generator::Generator;
 
 use super::Signature;
 use super::gradients::RecordedGradients;
 use super::recorded::{Recorded, outputs_of};
-use super::tape::FormalKind;
+use crate::tapes::tape::FormalKind;
 
 /// A tensor of a list that is being recorded.
 ///

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 use millstream_ops::OpRegistry;
 
-use super::tape::{Action, Program, StepOperand, Tape};
+use crate::tapes::tape::{Action, Program, StepOperand, Tape};
 
 /// Displays the tapes of a program: a line for each step.
 pub(super) struct Shown<'a> {

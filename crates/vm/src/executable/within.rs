@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 use millstream_instructions::{Body, TensorRef};
 use millstream_types::{Error, ListId, Origin, Result, StreamId, StreamType};
 
-use crate::emission::origin::{self, with_origin};
+use crate::scope::origin::{self, with_origin};
 
 use super::offline::OfflineLaunch;
 use super::recorder::{RecordedTensor, Recorder};
-use super::tape::FormalKind;
 use super::{Executable, ExecutableInner};
+use crate::tapes::tape::FormalKind;
 
 impl Recorder {
     /// Begins a launch of another executable within the list. The tensors bound to it are bound to

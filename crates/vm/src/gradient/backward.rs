@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use millstream_types::{Attrs, Error, Layout, Origin, Result};
 
-use crate::api::handle::Tensor;
-use crate::emission::origin::{self, with_origin};
+use crate::handle::Tensor;
+use crate::scope::origin::{self, with_origin};
 
 use super::derivatives::{Derivative, Formulas, complex, conj};
 use super::leaf::Leaf;

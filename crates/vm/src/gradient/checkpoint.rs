@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use millstream_types::Result;
 
-use crate::api::handle::Tensor;
-use crate::emission::origin;
+use crate::handle::Tensor;
+use crate::scope::origin;
 
 use super::node::{Node, Region, Source};
 use super::notes::Effects;

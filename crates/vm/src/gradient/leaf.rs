@@ -4,11 +4,11 @@ use std::sync::{Arc, PoisonError};
 
 use millstream_types::{Error, Result};
 
-use crate::api::handle::Tensor;
 use crate::capture;
-use crate::emission::origin;
 use crate::executable::function;
 use crate::executable::gradients::Use;
+use crate::handle::Tensor;
+use crate::scope::origin;
 use crate::sync::{Mutex, OnceLock};
 
 /// The place of a tensor's gradient.

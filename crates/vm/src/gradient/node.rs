@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_types::{Attrs, DeviceId, Layout, Origin, Result, TensorSpec};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 use super::derivatives::Rule;
 use super::leaf::Leaf;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
 
-use crate::api::handle::{Tensor, WeakTensor};
+use crate::handle::{Tensor, WeakTensor};
 
 use super::derivatives::Save;
 use super::node::{Kept, Node, Source, Value};

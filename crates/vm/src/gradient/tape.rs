@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use millstream_ops::{CallSpec, OutputSpec, Signature, args};
 use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
 
-use crate::api::handle::Tensor;
-use crate::api::machine::Machine;
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
 use crate::sync::thread_local;
 
 use super::derivatives;
@@ -249,7 +249,7 @@ fn begin_noted(
         let is_written = effects.written.iter().any(|&w| places[k] == Some(w));
         if let Some(tensor) = tensor.filter(|_| is_written && node.kept_inputs[k].is_some()) {
             let copy = no_grad(|| machine.call("copy", &[tensor]).origin(origin.clone()));
-            let stream = crate::tensor::stream_of(tensor)?;
+            let stream = crate::handle::stream_of(tensor)?;
             let copy = no_grad(|| copy.on(&stream))?.swap_remove(0);
             let value = node.inputs[k];
             node.kept_inputs[k] = Some(notes.borrow_mut().keep_copy(&copy, value));

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use millstream_kernels::{Kernel, KernelCtx, RawTensor};
 use millstream_types::{Access, Attrs, CallbackId, Error, ReadId, Result, TensorSpec};
 
-use crate::emission::reentrancy;
+use crate::scope::reentrancy;
 use crate::sync::{AtomicU32, Builder, Condvar, Mutex, Ordering};
 
 /// A tensor's memory, lent to a callback while it runs.

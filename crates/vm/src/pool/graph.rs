@@ -21,9 +21,10 @@ use smallvec::SmallVec;
 use millstream_instructions::{Class, Priority};
 use millstream_types::{Point, StreamId, StreamKey};
 
-use crate::emission::cancel::CancelScope;
 use crate::profile::recording::Recording;
+use crate::scope::cancel::CancelScope;
 use crate::sync::points::Milestone;
+use crate::worker::pooled::ReadyTask;
 use crate::worker::task::{StoredCall, Task};
 
 use super::ready::Ready;
@@ -47,15 +48,6 @@ pub(super) trait GraphContext {
 
     /// Publishes that all of a stream up to `seq` has completed.
     fn publish_completed(&self, stream: StreamId, seq: u64);
-}
-
-/// An instruction that can run, with the state of its stream at its emission.
-#[derive(Debug)]
-pub(crate) struct ReadyTask {
-    pub(crate) number: u32,
-    pub(crate) stream: StreamId,
-    pub(crate) task: Task,
-    pub(crate) cancel_scope: Option<Arc<CancelScope>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

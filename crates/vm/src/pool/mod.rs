@@ -38,14 +38,13 @@ use std::sync::PoisonError;
 use millstream_instructions::{Body, Priority};
 use millstream_types::{Point, Result, StreamId, TensorId};
 
+use crate::sync::inbox::Inbox;
 use crate::sync::points::{Milestone, Waiter};
 use crate::sync::spsc_queue::{Producer, queue};
 use crate::sync::{Arc, JoinHandle, Mutex, MutexGuard};
 use crate::tables::Tables;
-use crate::worker::inbox::Inbox;
 use crate::worker::task::Task;
 
-pub(crate) use graph::ReadyTask;
 use graph::{GraphContext, Uses};
 pub(crate) use scheduler::Scheduler;
 use state::PoolShared;

@@ -7,13 +7,14 @@ use millstream_types::{Point, StreamId, StreamKey};
 
 use crate::profile::recording::Recording;
 use crate::sync::Arc;
+use crate::sync::inbox::Message;
 use crate::tables::Tables;
-use crate::worker::inbox::Message;
 use crate::worker::task::{StoredCall, Task};
 use crate::worker::{ExternalCompletion, Worker};
 
 use super::MachineContext;
-use super::graph::{Graph, ReadyTask};
+use super::graph::Graph;
+use crate::worker::pooled::ReadyTask;
 
 /// The graph, and the instructions that another party completes.
 #[derive(Default)]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use millstream_types::StreamId;
 
+use crate::sync::inbox::{Inbox, Message};
 use crate::sync::spsc_queue::{Consumer, Watcher};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, share, spin_loop, spins,
 };
 use crate::tables::Tables;
 use crate::worker::Worker;
-use crate::worker::inbox::{Inbox, Message};
 use crate::worker::task::Task;
 
 use super::claim_counter::ClaimCounter;

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use millstream_types::{Error, Result};
 
-use crate::driver::{PAUSES, pause};
-use crate::emission::reentrancy;
+use crate::scope::reentrancy;
 use crate::sync::backoff::{Backoff, POLLS};
 use crate::sync::{Arc, Builder, JoinHandle, MutexGuard, Ordering, current};
+use crate::worker::pauses::{PAUSES, pause};
 use crate::worker::task::StoredCall;
 use crate::worker::{ExternalCompletion, Worker};
 
-use super::graph::ReadyTask;
 use super::parked::ParkedWorker;
 use super::state::{EXTERNAL, MAX_CLAIMED, MIN_HANDOVER, PoolShared, State};
+use crate::worker::pooled::ReadyTask;
 
 /// Small calls are timed once in so many rounds.
 const TIMED: u32 = 8;

@@ -3,10 +3,12 @@
 //! loom's primitives of the same names, `tests/shuttle` the whole threaded machine on shuttle's.
 
 pub(crate) mod asymmetric_fence;
+pub(crate) mod inbox;
 pub(crate) mod points;
 #[cfg(test)]
 mod points_tests;
 pub(crate) mod ring;
+pub(crate) mod signal;
 pub(crate) mod spsc_queue;
 #[cfg(test)]
 mod spsc_queue_tests;

@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 
 use millstream_types::{Point, StreamId};
 
+use crate::sync::inbox::{Inbox, Message};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Thread, fence, heavy_fence, light_fence};
-use crate::worker::inbox::{Inbox, Message};
 
 /// A milestone of an instruction: each stream has one counter for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use millstream_ops::OpRegistry;
 use millstream_ops::closure::{CLOSURE, FUNCTION};
 use millstream_types::{Attrs, OpId};
 
-use crate::emission::cancel;
-use crate::engine::{CallSite, RunContext};
+use crate::scope::cancel;
+use crate::tables::run_context::{CallSite, RunContext};
 use crate::tables::slots::{CHUNKS, FIRST, place};
 
 /// The completion of a function that was started with one: the call completes when this is called,

@@ -3,6 +3,7 @@
 pub(crate) mod functions;
 pub(crate) mod loans;
 pub(crate) mod poison;
+pub(crate) mod run_context;
 pub(crate) mod slots;
 pub(crate) mod timed_records;
 

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeFull, RangeInclusive};
 
 use millstream_ops::args::Scalar;
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 /// A whole number as an argument: any integer type.
 ///

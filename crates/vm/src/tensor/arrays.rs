@@ -4,8 +4,8 @@ use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
 use millstream_types::{Element, Error, Result};
 
-use crate::api::handle::Tensor;
-use crate::emission::origin;
+use crate::handle::Tensor;
+use crate::scope::origin;
 
 use super::Place;
 

@@ -11,12 +11,13 @@ use millstream_ops::args::Scalar;
 use millstream_ops::{CallSpec, OutputSpec};
 use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
 
-use crate::api::handle::{Stream, Tensor};
-use crate::api::machine::CallBuilder;
 use crate::capture;
-use crate::emission::{Emission, MadeTensor, origin};
+use crate::emission::{Emission, MadeTensor};
 use crate::executable::function;
 use crate::gradient::{self, Unnoted};
+use crate::handle::machine::CallBuilder;
+use crate::handle::{Stream, Tensor};
+use crate::scope::origin;
 
 use super::call;
 

@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use millstream_ops::args::{ABSENT, Scalar};
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
-use crate::api::handle::{Stream, Tensor, has_current, innermost_on};
-use crate::api::machine::CallBuilder;
-pub(super) use crate::api::machine::Inputs;
-use crate::emission::origin;
-use crate::lowering;
+use crate::handle::machine::CallBuilder;
+pub(super) use crate::handle::machine::Inputs;
+use crate::handle::{Stream, Tensor, check_devices, stream_of};
+use crate::scope::origin;
 
 use super::Operand;
 
@@ -56,41 +55,6 @@ pub(crate) fn optional<'a>(
         attrs.set(ABSENT, absent);
     }
     inputs.extend(given.iter().flatten().copied());
-}
-
-/// Returns the stream of a call whose first operand is `first`: that of the innermost
-/// [`with_stream`](crate::with_stream) scope on the tensor's device, or else the tensor's.
-pub(crate) fn stream_of(first: &Tensor) -> Result<Cow<'_, Stream>> {
-    let (machine, own) = (first.machine(), first.made_on());
-    if has_current()
-        && let Some(stream) = innermost_on(machine, &lowering::compute_device(first.device()))
-    {
-        return Ok(Cow::Owned(stream));
-    }
-    if lowering::computes_in(own.key(), first.device()) {
-        return Ok(Cow::Borrowed(own));
-    }
-    lowering::compute_stream(&mut machine.submitter(origin::caller()), first).map(Cow::Owned)
-}
-
-/// Refuses operands on different devices.
-pub(crate) fn check_devices(op: &str, inputs: &[&Tensor]) -> Result<()> {
-    let Some((first, rest)) = inputs.split_first() else { return Ok(()) };
-    if rest.iter().all(|t| t.device() == first.device()) {
-        return Ok(());
-    }
-    let device = lowering::compute_device(first.device());
-    let Some(other) = rest.iter().find(|t| lowering::compute_device(t.device()) != device) else {
-        return Ok(());
-    };
-    let message = format!(
-        "expected operands on one device, got {} on {device} and {} on {}; copy one of them first, \
-         as in `x.to(y.device())?`",
-        first.spec().brief(),
-        other.spec().brief(),
-        other.device(),
-    );
-    Err(Error::Op { op: op.to_owned(), message })
 }
 
 /// Makes a call on the stream of its first operand. Returns all results.

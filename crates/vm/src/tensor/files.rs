@@ -9,8 +9,8 @@ use safetensors::tensor::TensorView;
 use millstream_types::safetensors_dtype::{in_safetensors, of_safetensors};
 use millstream_types::{DType, Error, Result, TensorSpec};
 
-use crate::api::handle::Tensor;
-use crate::emission::origin;
+use crate::handle::Tensor;
+use crate::scope::origin;
 
 use super::Place;
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::capture;
-use crate::emission::origin;
 use crate::executable::function;
+use crate::scope::origin;
 
 /// A source of seeds: each use gives other numbers, the same in every run of the program. Clones
 /// are the same generator.

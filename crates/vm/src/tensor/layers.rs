@@ -3,8 +3,8 @@
 use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Error, Result};
 
-use crate::api::handle::Tensor;
-use crate::emission::origin;
+use crate::handle::Tensor;
+use crate::scope::origin;
 
 use super::methods::{Conv1d, Conv2d, Conv3d, NllLoss};
 use super::{Int, Real, call};

@@ -7,8 +7,8 @@ use std::ops::Range;
 use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, DType, DeviceId, Element, Error, Result, TensorSpec};
 
-use crate::api::handle::Tensor;
-use crate::emission::origin;
+use crate::handle::Tensor;
+use crate::scope::origin;
 
 use super::{Ints, Operand, Place, Real, Seed, call};
 

@@ -42,7 +42,7 @@ pub(crate) mod seed;
 mod select;
 mod show;
 
-pub(crate) use call::{all as call_op, check_devices, optional, stream_of};
+pub(crate) use call::{all as call_op, optional};
 
 pub use bounded::Bounded;
 pub use dlpack::DlPack;

@@ -8,7 +8,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use millstream_types::Result;
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 /// Implements an operator for all operands on its left and right.
 macro_rules! operator {

@@ -2,8 +2,8 @@
 
 use millstream_types::{DeviceId, Result, StreamKey};
 
-use crate::api::handle::{Stream, Tensor, innermost_on};
-use crate::api::machine::Machine;
+use crate::handle::machine::Machine;
+use crate::handle::{Stream, Tensor, innermost_on};
 
 /// A place of a new tensor: a machine (its current stream), a stream, a machine and a device (that
 /// device's stream), or a tensor (beside it).

@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::{Access, DType, Element, Error, Result};
 
-use crate::api::handle::{Stream, Tensor};
-use crate::emission::origin;
+use crate::handle::{Stream, Tensor, stream_of};
 use crate::lowering;
-
-use super::call;
+use crate::scope::origin;
 
 impl Tensor {
     /// Returns the lengths of the dimensions.
@@ -80,7 +78,7 @@ impl Tensor {
     /// # Errors
     /// The tensor was released.
     pub fn stream(&self) -> Result<Stream> {
-        call::stream_of(self).map(Cow::into_owned)
+        stream_of(self).map(Cow::into_owned)
     }
 
     /// Returns an error unless the elements are of type `T`.

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToIncl
 use millstream_ops::args::ABSENT;
 use millstream_types::{Attrs, Error, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 use super::{Int, call};
 
@@ -194,7 +194,7 @@ impl Tensor {
                 self.spec().brief(),
                 indices.len()
             );
-            let origin = crate::emission::origin::caller();
+            let origin = crate::scope::origin::caller();
             return Err(Error::Invalid { what: "index", message }.at(&origin));
         }
         let rest = self.rank() - dims;

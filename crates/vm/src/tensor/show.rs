@@ -9,8 +9,8 @@ use std::fmt;
 use millstream_types::element::{C64, C128};
 use millstream_types::{DType, DeviceId, Element, Result, with_element};
 
-use crate::api::handle::Tensor;
-use crate::emission::reentrancy;
+use crate::handle::Tensor;
+use crate::scope::reentrancy;
 
 /// The characters of a line.
 const LINE: usize = 80;

@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 use millstream_ep::{Captured, FailedWork, Graph, GraphStream, Progress, WorkResult};
 use millstream_types::{Cause, FailedOperand, Failure, Point, Result};
 
-use crate::emission::cancel::{self, Cancelled};
-use crate::executable::graph::{CapturePlan, CaptureStep, Decision, InstanceGraph, Stage};
-use crate::executable::run::{Base, Run};
-use crate::executable::tape::Formal;
+use crate::scope::cancel::{self, Cancelled};
+use crate::sync::inbox::Message;
 use crate::sync::points::Milestone;
+use crate::tapes::graph::{CapturePlan, CaptureStep, Decision, InstanceGraph, Stage};
+use crate::tapes::run::{Base, Run};
+use crate::tapes::tape::Formal;
 use crate::worker::Worker;
-use crate::worker::inbox::Message;
 use crate::worker::step_work::{StepArguments, StepWork, kernel_of, no_kernel};
 use crate::worker::stream::Effect;
 use crate::worker::subject::{StepRef, Subject};

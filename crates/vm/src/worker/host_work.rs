@@ -8,14 +8,14 @@ use millstream_instructions::Instruction;
 use millstream_kernels::{CompletionToken, Kernel};
 use millstream_types::{Cause, Error, Point};
 
-use crate::emission::cancel;
-use crate::engine::CallSite;
-use crate::engine::apart::Apart;
 use crate::host::Callback;
 use crate::profile::Outcome;
+use crate::scope::cancel;
+use crate::sync::inbox::Message;
 use crate::tables::Tables;
+use crate::tables::run_context::CallSite;
 use crate::worker::Worker;
-use crate::worker::inbox::Message;
+use crate::worker::apart::Apart;
 use crate::worker::outcome::cause_of;
 use crate::worker::stream::{Effect, ExternalCompletion};
 use crate::worker::subject::Subject;

@@ -7,11 +7,11 @@ use millstream_instructions::{Body, Instruction, Via};
 use millstream_types::{Cause, Error, Point, Result};
 
 use crate::profile::Outcome;
+use crate::sync::inbox::Message;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;
 use crate::tables::timed_records::RecordTime;
 use crate::worker::Worker;
-use crate::worker::inbox::Message;
 use crate::worker::stream::{Effect, NativeStream, WorkerStream};
 use crate::worker::subject::{EventPlace, Subject, poison_of};
 use crate::worker::task::Task;

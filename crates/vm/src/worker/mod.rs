@@ -20,12 +20,13 @@
 //! 4. The worker never blocks its thread, and reads a clock only while times are recorded. Host
 //!    functions run on other threads.
 
+pub(crate) mod apart;
 mod graph;
 mod host_work;
-pub(crate) mod inbox;
 mod launch;
 mod outcome;
-mod pooled;
+pub(crate) mod pauses;
+pub(crate) mod pooled;
 mod ranks;
 mod retire;
 mod step_work;
@@ -42,12 +43,12 @@ use std::time::Duration;
 
 use millstream_types::{Point, StreamId};
 
-use crate::executable::run::Run;
 use crate::profile::recording::Recording;
 use crate::profile::samples::StreamSamples;
+use crate::sync::inbox::{Inbox, Message};
 use crate::sync::points::{Milestone, Waiter};
 use crate::tables::Tables;
-use crate::worker::inbox::{Inbox, Message};
+use crate::tapes::run::Run;
 use crate::worker::task::{StoredCall, Task};
 
 pub(crate) use stream::ExternalCompletion;

@@ -3,8 +3,8 @@
 use millstream_ep::{Panicked, Progress, WorkResult};
 use millstream_types::{Cause, Point, Result};
 
-use crate::emission::cancel::Cancelled;
 use crate::profile::Outcome;
+use crate::scope::cancel::Cancelled;
 use crate::sync::points::Milestone;
 use crate::worker::Worker;
 use crate::worker::stream::{Effect, ExternalCompletion, InFlight};

@@ -5,11 +5,20 @@ use std::sync::Arc;
 use millstream_ep::WorkResult;
 use millstream_types::{StreamId, StreamKey};
 
-use crate::pool::ReadyTask;
 use crate::profile::recording::Recording;
+use crate::scope::cancel::CancelScope;
 use crate::sync::backoff::{Backoff, POLLS};
-use crate::worker::task::StoredCall;
+use crate::worker::task::{StoredCall, Task};
 use crate::worker::{ExternalCompletion, NONE, Worker};
+
+/// An instruction that can run, with the state of its stream at its emission.
+#[derive(Debug)]
+pub(crate) struct ReadyTask {
+    pub(crate) number: u32,
+    pub(crate) stream: StreamId,
+    pub(crate) task: Task,
+    pub(crate) cancel_scope: Option<Arc<CancelScope>>,
+}
 
 impl Worker {
     /// Begins or ends the recording of times, if the pools' recording is another than before.

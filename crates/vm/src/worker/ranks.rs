@@ -22,12 +22,12 @@ use millstream_kernels::RankContext;
 use millstream_ops::collective;
 use millstream_types::{Attrs, Cause, Failure, Origin, Point};
 
-use crate::executable::run::Run;
-use crate::executable::tape::StepCall;
 use crate::sync::Ordering;
+use crate::sync::inbox::Message;
 use crate::tables::Tables;
+use crate::tapes::run::Run;
+use crate::tapes::tape::StepCall;
 use crate::worker::Worker;
-use crate::worker::inbox::Message;
 use crate::worker::stream::{Effect, ExternalCompletion};
 use crate::worker::subject::Subject;
 use crate::worker::work::NO_ATTRS;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use millstream_ep::{Work, WorkResult};
 use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 
-use crate::emission::cancel;
-use crate::executable::run::Run;
-use crate::executable::tape::StepCall;
+use crate::scope::cancel;
 use crate::tables::Tables;
+use crate::tapes::run::Run;
+use crate::tapes::tape::StepCall;
 use crate::worker::ranks;
 use crate::worker::stream::NativeStream;
 use crate::worker::subject::StepRef;
@@ -125,7 +125,7 @@ impl Work for DetachedStep {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
         let DetachedStep { tables, step, kernel } = self;
         let Some(call) = step.call() else { return Ok(()) };
-        crate::emission::reentrancy::enter(tables.machine, || {
+        crate::scope::reentrancy::enter(tables.machine, || {
             run_step(tables, &step.run, call, &**kernel, StepArguments::OfLaunch, None, native)
         })
     }

@@ -7,8 +7,8 @@ use millstream_ep::{Progress, Work, WorkResult};
 use millstream_kernels::{Kernel, KernelCtx, Operands, PreparedKernel, RawTensor};
 use millstream_types::{DeviceId, TensorId};
 
-use crate::engine::CallSite;
 use crate::tables::Tables;
+use crate::tables::run_context::CallSite;
 use crate::tables::slots::{CallSlot, TensorSlot};
 use crate::worker::Worker;
 use crate::worker::stream::{NativeStream, WorkerStream};

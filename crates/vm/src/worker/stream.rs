@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use millstream_ep::{Device, EventPool, Stream, Ticket, WorkResult};
 use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
 
-use crate::emission::cancel::CancelScope;
 use crate::profile::samples::StreamSamples;
+use crate::scope::cancel::CancelScope;
 use crate::sync::points::Milestone;
 use crate::tables::KernelsByOp;
 use crate::worker::graph::GraphRef;

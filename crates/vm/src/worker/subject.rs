@@ -7,9 +7,9 @@ use millstream_ep::PooledEvent;
 use millstream_instructions::{Body, Instruction, Kind, Operand};
 use millstream_types::{Cause, EventId, FailedOperand, Failure, Origin, Point, Result, StreamKey};
 
-use crate::executable::run::Run;
-use crate::executable::tape::{Action, StepCall};
 use crate::tables::Tables;
+use crate::tapes::run::Run;
+use crate::tapes::tape::{Action, StepCall};
 
 /// An instruction, or a step of a tape.
 #[derive(Clone)]

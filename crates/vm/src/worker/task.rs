@@ -6,12 +6,12 @@ use std::sync::Arc;
 use millstream_instructions::{Body, Instruction, Kind, Operand, Via};
 use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
 
-use crate::emission::cancel::CancelScope;
-use crate::executable::run::Run;
 use crate::profile::recording::Recording;
+use crate::scope::cancel::CancelScope;
 use crate::sync::points::Milestone;
 use crate::tables::functions::FunctionId;
 use crate::tables::slots::CallSlot;
+use crate::tapes::run::Run;
 
 /// One entry of a worker's queue, as large as a cache line. Waits and stored calls lie in it; other
 /// instructions are boxed.

@@ -11,12 +11,12 @@ use millstream_kernels::{
 };
 use millstream_types::{Attrs, DeviceId, Origin, Point};
 
-use crate::emission::cancel::{self, CancelScope};
-use crate::engine::CallSite;
 use crate::host::Blob;
+use crate::scope::cancel::{self, CancelScope};
+use crate::sync::inbox::{Inbox, Message};
 use crate::tables::Tables;
 use crate::tables::functions::FunctionId;
-use crate::worker::inbox::{Inbox, Message};
+use crate::tables::run_context::CallSite;
 use crate::worker::ranks;
 use crate::worker::subject::StepRef;
 
@@ -157,7 +157,7 @@ pub(super) struct DetachedCall {
 impl Work for DetachedCall {
     fn run(&mut self, native: &dyn Any) -> WorkResult {
         let DetachedCall { tables, body, origin, kernel, cancel_scope } = self;
-        crate::emission::reentrancy::enter(tables.machine, || {
+        crate::scope::reentrancy::enter(tables.machine, || {
             run_call(tables, body, &**kernel, origin, cancel_scope.as_ref(), None, native)
         })
     }

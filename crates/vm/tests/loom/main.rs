@@ -4,24 +4,21 @@
 
 #[path = "../../src/pool/claim_counter.rs"]
 mod claim_counter;
-#[path = "../../src/worker/inbox.rs"]
+#[path = "../../src/sync/inbox.rs"]
 mod inbox;
 #[path = "../../src/pool/parked.rs"]
 mod parked;
 #[path = "../../src/sync/points.rs"]
 mod points;
-#[path = "../../src/executable/recycled.rs"]
+#[path = "../../src/tapes/recycled.rs"]
 mod recycled;
 #[path = "../../src/sync/spsc_queue.rs"]
 mod spsc_queue;
 
 mod launches;
 
-mod worker {
-    pub(crate) use super::inbox;
-}
-
 mod sync {
+    pub(crate) use super::inbox;
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{Arc, Condvar, Mutex};

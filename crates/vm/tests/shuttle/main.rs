@@ -21,8 +21,6 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "a library's sources, as a test")]
 #![allow(unused_imports, reason = "a library's sources, as a test")]
 
-#[path = "../../src/api/mod.rs"]
-mod api;
 #[path = "../../src/capture/mod.rs"]
 mod capture;
 #[path = "../../src/driver/mod.rs"]
@@ -35,6 +33,8 @@ mod engine;
 mod executable;
 #[path = "../../src/gradient/mod.rs"]
 mod gradient;
+#[path = "../../src/handle/mod.rs"]
+mod handle;
 #[path = "../../src/host/mod.rs"]
 mod host;
 #[path = "../../src/lowering/mod.rs"]
@@ -43,8 +43,14 @@ mod lowering;
 mod pool;
 #[path = "../../src/profile/mod.rs"]
 mod profile;
+#[path = "../../src/replay/mod.rs"]
+mod replay;
+#[path = "../../src/scope/mod.rs"]
+mod scope;
 #[path = "../../src/tables/mod.rs"]
 mod tables;
+#[path = "../../src/tapes/mod.rs"]
+mod tapes;
 #[path = "../../src/tensor/mod.rs"]
 mod tensor;
 #[path = "../../src/worker/mod.rs"]
@@ -59,15 +65,16 @@ mod rig;
 mod sync;
 
 // The crate's root, as its modules know it.
-use api::batch::Batch;
-use api::handle::{Completion, Event, Section, Stream, Tensor, with_stream};
-use api::machine::{CallBuilder, DriverKind, Machine, MachineConfig, ShutdownReport};
-use api::prepared::{Prepared, TensorHandle};
-use driver::{Schedule, Simulation};
-use emission::cancel::Cancellation;
-use emission::origin::with_origin;
+use driver::{DriverKind, Schedule, Simulation};
+use emission::{ShutdownReport, StreamOptions};
 use executable::{
     Executable, LaunchBuilder, Launched, Recorded, RecordedCall, RecordedTensor, Recorder,
     USUAL_PASSES, accepts,
 };
+use handle::batch::Batch;
+use handle::machine::{CallBuilder, Machine, MachineConfig};
+use handle::prepared::{Prepared, TensorHandle};
+use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 use host::Blob;
+use scope::cancel::Cancellation;
+use scope::origin::with_origin;

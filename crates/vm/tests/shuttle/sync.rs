@@ -2,8 +2,12 @@
 
 #[path = "../../../backoff/src/backoff.rs"]
 pub(crate) mod backoff;
+#[path = "../../src/sync/inbox.rs"]
+pub(crate) mod inbox;
 #[path = "../../src/sync/points.rs"]
 pub(crate) mod points;
+#[path = "../../src/sync/signal.rs"]
+pub(crate) mod signal;
 #[path = "../../src/sync/spsc_queue.rs"]
 pub(crate) mod spsc_queue;
 

@@ -9,8 +9,8 @@ use millstream_instructions::StreamDecl;
 use millstream_types::{Error, Point, Result, StreamId, StreamKey, StreamMode};
 
 use crate::driver::Driver;
-use crate::executable::run::{Playing, Run, TapeStream};
-use crate::executable::tape::Tape;
+use crate::tapes::run::{Playing, Run, TapeStream};
+use crate::tapes::tape::Tape;
 use crate::worker::task::Task;
 
 use super::Router;

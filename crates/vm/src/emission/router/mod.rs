@@ -27,11 +27,11 @@ use millstream_types::{
     Origin, Point, Result, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
 };
 
-use crate::api::machine::StreamOptions;
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
+use crate::emission::StreamOptions;
 use crate::emission::call_numbers::CallNumbers;
-use crate::emission::cancel::{self, CancelScope};
+use crate::scope::cancel::{self, CancelScope};
 use crate::sync::Ordering;
 use crate::sync::points::Milestone;
 use crate::tables::Tables;

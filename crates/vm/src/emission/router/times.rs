@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use millstream_types::Point;
 
-use crate::executable::run::Run;
 use crate::profile::recording::{LaunchedTape, Recording};
+use crate::tapes::run::Run;
 use crate::worker::task::Task;
 
 use super::Router;

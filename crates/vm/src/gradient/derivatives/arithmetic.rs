@@ -1,7 +1,7 @@
 //! Arithmetic, and elementwise functions of several tensors.
 
 use super::{Derivative, Formula, I0, I1, I2, O0, Rule, each};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use millstream_types::Result;
 
 const PASS: Option<Formula> = Some(|d| d.g());

@@ -12,8 +12,8 @@
 use millstream_types::Result;
 
 use super::{Derivative, I0, I1, O0, Rule, conj, each, one};
-use crate::api::handle::Tensor;
 use crate::gradient::node::Node;
+use crate::handle::Tensor;
 
 /// Ops whose rules are meant for real numbers, and that are functions of complex ones.
 const HOLOMORPHIC: &[&str] = &[

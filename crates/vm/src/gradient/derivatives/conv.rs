@@ -1,10 +1,10 @@
 //! Convolution, pooling, normalisation, dropout.
 
-use crate::api::machine::Inputs;
+use crate::handle::machine::Inputs;
 use millstream_types::{Attrs, Result};
 
 use super::{Derivative, I0, I1, I2, O0, O1, O2, Rule, Save, each, first, joint, one};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 const MEAN: Save = Save::Input(3);
 const VAR: Save = Save::Input(4);

@@ -3,7 +3,7 @@
 use millstream_types::{Attrs, Result};
 
 use super::{Derivative, I0, I1, I2, O0, O1, Rule, Save, each, joint};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 const SAMPLER: &[(Save, &[usize])] = &[(I0, &[0, 1]), (I1, &[0, 1])];
 

@@ -6,7 +6,7 @@ use millstream_types::AttrValue::Str;
 use millstream_types::{Attrs, Result};
 
 use super::{Derivative, Formula, I0, I1, I2, Rule, Save, each, first, joint};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::call_op;
 
 const I3: Save = Save::Input(3);

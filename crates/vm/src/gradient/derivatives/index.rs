@@ -6,7 +6,7 @@ use millstream_types::{AttrValue, Attrs, DType, Result};
 use super::{
     Derivative, Formula, Formulas, I0, I1, I2, O0, O1, Rule, Save, each, first, joint, one,
 };
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::Index;
 
 const NONE: Option<Formula> = None;

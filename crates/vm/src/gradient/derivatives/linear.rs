@@ -7,7 +7,7 @@
 use millstream_types::{AttrValue, Error, Result};
 
 use super::{Derivative, I0, I1, I2, O0, O1, Rule, adjoint, conj, each, joint, one};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::options;
 
 pub(super) const RULES: &[Rule] = &[

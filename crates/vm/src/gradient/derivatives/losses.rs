@@ -1,11 +1,11 @@
 //! Losses.
 
-use crate::api::machine::Inputs;
+use crate::handle::machine::Inputs;
 use millstream_types::AttrValue::Str;
 use millstream_types::Result;
 
 use super::{Derivative, I0, I1, I2, O1, Rule, Save, each};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 const I3: Save = Save::Input(3);
 

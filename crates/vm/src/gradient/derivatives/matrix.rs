@@ -3,7 +3,7 @@
 use millstream_types::Result;
 
 use super::{Derivative, I0, I1, I2, Rule, each};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 pub(super) const RULES: &[Rule] = &[
     each("matmul", &[(I1, &[0]), (I0, &[1])], &[Some(left), Some(right)]),

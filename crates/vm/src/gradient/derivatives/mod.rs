@@ -30,7 +30,7 @@ use std::sync::OnceLock;
 
 use millstream_types::{AttrValue, Attrs, DType, Error, Result, TensorSpec};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::Operand;
 
 use super::node::Node;

@@ -5,7 +5,7 @@ use std::f64::consts::{LN_2, LN_10, PI};
 use millstream_types::Result;
 
 use super::{Derivative, I0, I1, O0, Rule, each, one};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 pub(super) const RULES: &[Rule] = &[
     one("abs", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&d.input(0)?.sign()?))]),

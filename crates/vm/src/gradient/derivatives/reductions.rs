@@ -3,7 +3,7 @@
 use millstream_types::{Dims, Result};
 
 use super::{Derivative, I0, O0, O1, Rule, one};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 pub(super) const RULES: &[Rule] = &[
     one("sum", &[], &[Some(|d| spread(d, &d.g()?))]),

@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 use millstream_types::{Attrs, Result};
 
 use super::{Derivative, Formula, I0, I1, O0, O1, Rule, each, one};
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 
 pub(super) const RULES: &[Rule] = &[
     one("digamma", &[(I0, &[0])], &[Some(|d| d.g()?.mul(&polygamma(d, 1)?))]),

@@ -3,8 +3,8 @@
 use millstream_types::{Error, Result};
 
 use super::{Derivative, Formulas, Rule, one};
-use crate::api::handle::Tensor;
 use crate::gradient::backward::embedded;
+use crate::handle::Tensor;
 
 pub(super) const RULES: &[Rule] = &[
     one(

@@ -19,8 +19,8 @@ mod state;
 
 use millstream_types::Result;
 
-use crate::api::handle::Tensor;
-use crate::emission::origin::{self, with_origin};
+use crate::handle::Tensor;
+use crate::scope::origin::{self, with_origin};
 use crate::tensor::options;
 
 use super::tape::no_grad;

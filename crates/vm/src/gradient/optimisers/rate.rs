@@ -5,10 +5,10 @@ use std::sync::{Arc, PoisonError};
 
 use millstream_types::{Error, Result};
 
-use crate::api::handle::Tensor;
 use crate::capture;
-use crate::emission::origin;
 use crate::executable::function;
+use crate::handle::Tensor;
+use crate::scope::origin;
 use crate::sync::Mutex;
 
 use super::super::tape::no_grad;

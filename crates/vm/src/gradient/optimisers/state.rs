@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use millstream_types::{DType, Error, Result};
 
-use crate::api::handle::Tensor;
 use crate::capture;
-use crate::emission::origin;
+use crate::handle::Tensor;
+use crate::scope::origin;
 
 use super::super::tape::no_grad;
 

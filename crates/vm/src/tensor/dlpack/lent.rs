@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_types::{Access, Result};
 
-use crate::api::handle::Tensor;
-use crate::emission::origin;
+use crate::handle::Tensor;
+use crate::scope::origin;
 
 use super::{CPU, Described, Device, Managed, type_of};
 

@@ -9,10 +9,11 @@ use millstream_types::{
     DType, DeviceId, Layout, Origin, Result, StreamKey, StreamType, TensorSpec,
 };
 
-use crate::api::handle::{Stream, Tensor};
 use crate::capture;
-use crate::emission::{Emission, origin};
+use crate::emission::Emission;
 use crate::executable::function;
+use crate::handle::{Stream, Tensor};
+use crate::scope::origin;
 use crate::tables::loans::Loan;
 use crate::tensor::Place;
 

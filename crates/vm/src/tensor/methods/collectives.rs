@@ -6,7 +6,7 @@
 
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
 /// Options of [`Tensor::allgather_with_`].

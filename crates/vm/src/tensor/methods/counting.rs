@@ -7,7 +7,7 @@
 use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Int, OneDim, call};
 
 /// Options of [`Tensor::histc_with`].

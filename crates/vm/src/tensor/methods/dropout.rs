@@ -6,7 +6,7 @@
 
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Real, Seed, call};
 
 /// Options of [`Tensor::dropout_with`] and [`Tensor::native_dropout_with`].

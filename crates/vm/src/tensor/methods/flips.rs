@@ -7,7 +7,7 @@
 use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Dims, Int, Ints, call};
 
 /// Options of [`Tensor::constant_pad_nd_with`].

@@ -7,7 +7,7 @@
 use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Int, Operand, call};
 
 /// Options of [`Tensor::index_add_with`] and [`Tensor::index_add_with_`].

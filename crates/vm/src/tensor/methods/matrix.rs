@@ -7,7 +7,7 @@
 use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::call;
 
 /// Options of [`Tensor::addmm_with`].

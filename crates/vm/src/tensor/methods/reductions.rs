@@ -7,7 +7,7 @@
 use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, DType, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Dims, Int, OneDim, call};
 
 /// Options of [`Tensor::all_with`].

@@ -6,7 +6,7 @@
 
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Int, call};
 
 /// Options of [`Tensor::polygamma_with`].

@@ -6,7 +6,7 @@
 
 use millstream_types::{Attrs, Result};
 
-use crate::api::handle::Tensor;
+use crate::handle::Tensor;
 use crate::tensor::{Dims, Int, Ints, call};
 
 /// Options of [`Tensor::as_strided_with`].

@@ -1,0 +1,473 @@
+//! Calls of ops.
+//!
+//! Long because its items have examples.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::{Output, Outputs};
+use millstream_instructions::{Call, Outcome, Priority, TensorRef};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
+
+use crate::capture::{self, Step};
+use crate::emission::{Emission, MadeTensor};
+use crate::executable::function;
+use crate::gradient;
+use crate::handle::{Section, Stream, Tensor, innermost};
+use crate::handle::{check_devices, stream_of};
+use crate::lowering;
+use crate::scope::origin;
+
+use super::Machine;
+
+/// The tensors of a call. Most have few.
+pub(crate) type Inputs<'a> = SmallVec<[&'a Tensor; 4]>;
+
+/// The results of a call. Most have one.
+type Results = SmallVec<[Tensor; 1]>;
+
+/// A call of an op, under construction.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let s = machine.current_stream()?;
+/// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let call = machine.call("add", &[&x, &x]).attr("alpha", 10.0);
+/// assert_eq!(call.one(&s)?.to_vec::<f32>()?, [11.0, 22.0, 33.0, 44.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[must_use = "a call does nothing until it is made on a stream"]
+pub struct CallBuilder<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) name: &'a str,
+    pub(crate) inputs: Inputs<'a>,
+    pub(crate) out: Option<SmallVec<[&'a Tensor; 2]>>,
+    pub(crate) attrs: Attrs,
+    pub(crate) priority: Priority,
+    pub(crate) section: Option<&'a Section>,
+    pub(crate) origin: Origin,
+}
+
+impl<'a> CallBuilder<'a> {
+    pub(crate) fn new(
+        machine: &'a Machine,
+        name: &'a str,
+        inputs: Inputs<'a>,
+        attrs: Attrs,
+        origin: Origin,
+    ) -> CallBuilder<'a> {
+        let (out, priority, section) = (None, Priority::default(), None);
+        CallBuilder { machine, name, inputs, out, attrs, priority, section, origin }
+    }
+
+    /// Sets a named argument.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = machine.call("mul", &[&x]).attr("other", 3.0).run()?.remove(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0, 9.0, 12.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn attr(
+        mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<AttrValue>,
+    ) -> CallBuilder<'a> {
+        self.attrs.set(name, value);
+        self
+    }
+
+    /// Sets all named arguments.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Attrs;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let attrs = Attrs::new().with("dim", vec![0i64]).with("keepdim", true);
+    /// assert_eq!(machine.call("sum", &[&x]).attrs(attrs).run()?[0].shape(), [1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn attrs(mut self, attrs: Attrs) -> CallBuilder<'a> {
+        self.attrs = attrs;
+        self
+    }
+
+    /// Writes the results to these tensors instead of new ones.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::zeros((2, 2), DType::F32, &machine)?;
+    /// machine.call("neg", &[&x]).out(&[&y]).run()?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn out(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
+        self.out = Some(targets.iter().copied().collect());
+        self
+    }
+
+    /// Sets the priority: of the ready calls of a pool, those of the highest priority run first.
+    /// The default is 0; in-order streams ignore it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DeviceId, StreamKey, StreamMode};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let key = StreamKey::compute(DeviceId::cpu(0), 7);
+    /// let pool = machine.stream_with_mode(&key, StreamMode::Pool)?;
+    /// let urgent = machine.call("relu", &[&x]).priority(1).on(&pool)?.remove(0);
+    /// urgent.synchronize()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
+        self.priority = Priority(priority);
+        self
+    }
+
+    /// Makes the call within a critical section.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// machine.call("neg_", &[&x]).within(&section).run()?;
+    /// section.end()?;
+    /// assert_eq!(x.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn within(mut self, section: &'a Section) -> CallBuilder<'a> {
+        self.section = Some(section);
+        self
+    }
+
+    /// Sets the origin: the place that errors and lists name. The default is the calling line, or
+    /// the scope of [`with_origin`](crate::with_origin).
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::Origin;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let place = Origin::Code(std::panic::Location::caller());
+    /// let error = machine.call("mm", &[&x]).origin(place).run().unwrap_err();
+    /// assert!(error.to_string().contains("mm"));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
+        self.origin = origin;
+        self
+    }
+
+    /// Makes the call of a collective on a stream, on dense copies of its inputs where it has to
+    /// be: those of devices that neither the host nor the communicator reaches are copied to the
+    /// host, and the elements that were changed in place are copied back.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// machine.call("allreduce_", &[&x]).collective_on(&s)?; // of one rank: nothing changes
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`], or a copy cannot be made.
+    pub fn collective_on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        let CallBuilder { machine, name, inputs, attrs, origin, .. } = &self;
+        let communicator = machine.communicator().clone();
+        let place = (stream, &stream.key().device);
+        let mut submitter = machine.submitter(origin.clone());
+        let made = lowering::collective(&mut submitter, &*communicator, place, name, inputs, attrs)
+            .map_err(|e| e.at(origin))?;
+        match made {
+            Some(results) => Ok(results),
+            None => self.on(stream),
+        }
+    }
+
+    /// Makes the call on the stream that [`with_stream`](crate::with_stream) or
+    /// [`Stream::set_current`] names. Without one, on the stream of its first operand, as methods
+    /// do.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let results = machine.call("max", &[&x]).attr("dim", 1).run()?;
+    /// assert_eq!(results[1].to_vec::<i64>()?, [1, 1]); // where they are
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`], or operands lie on two devices and no stream is named.
+    pub fn run(self) -> Result<Vec<Tensor>> {
+        let stream = self.stream().map_err(|e| e.at(&self.origin))?;
+        self.on(&stream)
+    }
+
+    /// Returns the stream of a call that names none.
+    fn stream(&self) -> Result<Stream> {
+        let CallBuilder { machine, name, inputs, out, .. } = self;
+        let targets = out.as_deref().unwrap_or_default();
+        let operands: Inputs<'_> = inputs.iter().chain(targets).copied().collect();
+        if let Some(named) = innermost(machine) {
+            return Ok(named);
+        }
+        let Some(&first) = operands.first() else { return machine.current_stream() };
+        machine.own(first.machine().shared.tables.machine, "the tensor")?;
+        check_devices(name, &operands)?;
+        stream_of(first).map(Cow::into_owned)
+    }
+
+    /// Makes the call on a stream. The results are the op's outputs in order; an output that is
+    /// changed in place is the input itself. Blocks only for an output whose size must be read
+    /// first.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = machine.call("relu", &[&x]).on(&s)?.remove(0);
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
+    /// an output whose size is read: the failure of the call that makes it.
+    pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
+        self.make(stream).map(SmallVec::into_vec)
+    }
+
+    /// Makes the call on a stream, as [`CallBuilder::on`], and returns its first result. It costs
+    /// less where there is but one.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(machine.call("relu", &[&x]).one(&s)?.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`], or the op has no results.
+    pub fn one(self, stream: &Stream) -> Result<Tensor> {
+        self.make_one(stream)
+    }
+
+    /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
+    pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
+        let mut results = self.make(stream)?;
+        if results.len() > 1 {
+            results.truncate(1);
+        }
+        results.pop().ok_or_else(|| {
+            let message = "expected a result, and the op has none".to_owned();
+            Error::Op { op: self.name.to_owned(), message }
+        })
+    }
+
+    /// Makes the call.
+    fn make(&self, stream: &Stream) -> Result<Results> {
+        if function::is_running() {
+            return self.record(stream).map(Results::from_vec);
+        }
+        if capture::is_active() || gradient::is_taped() {
+            return self.make_noted(stream);
+        }
+        self.emit(&self.attrs, stream)
+    }
+
+    /// Makes the call while a tape or a captured function notes what this thread does.
+    #[cold]
+    fn make_noted(&self, stream: &Stream) -> Result<Results> {
+        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
+        let (name, priority, out) = (*name, *priority, out.as_deref());
+        let at = |e: Error| e.at(origin);
+        machine.own_stream(stream).map_err(at)?;
+        // A captured function's notes name the draws; its calls are made with their numbers.
+        let noted = &self.attrs;
+        let attrs = Arc::new(capture::numbers(noted).unwrap_or_else(|| noted.clone()));
+        let taped = gradient::begin_call(machine, name, inputs, &attrs, out, origin);
+        let taped = taped.map_err(at)?;
+        let step = Step::Call { name, inputs, out, attrs: noted, stream, priority };
+        if section.is_some() && capture::is_active() {
+            capture::refuse(machine, "it makes a call within a critical section", origin);
+        }
+        let results = match capture::replayed(machine, &step, origin)? {
+            Some(results) => Results::from_vec(results),
+            None => {
+                let results = self.emit(&attrs, stream)?;
+                capture::note(machine, &step, &results, origin);
+                results
+            }
+        };
+        if let Some(taped) = taped {
+            taped.end(name, inputs, &results, origin);
+        }
+        Ok(results)
+    }
+
+    /// Emits the call.
+    fn emit(&self, attrs: &Attrs, stream: &Stream) -> Result<Results> {
+        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
+        let (name, out) = (*name, out.as_deref());
+        let at = |e: Error| e.at(origin);
+        machine.own_stream(stream).map_err(at)?;
+        let op = machine.op(name).map_err(at)?;
+        let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
+            // A loop, as collecting results costs more.
+            for tensor in tensors {
+                refs.push(machine.owns(tensor).map_err(at)?);
+            }
+            Ok(())
+        };
+        let (mut given, mut targets) = (SmallVec::new(), None);
+        refs(inputs, &mut given)?;
+        if let Some(out) = out {
+            refs(out, targets.get_or_insert_default())?;
+        }
+        let call = Call {
+            op,
+            inputs: &given,
+            into: targets.as_deref(),
+            attrs,
+            stream: stream.id,
+            priority: *priority,
+            section: machine.own_section(*section).map_err(at)?,
+            origin,
+        };
+        let new = out.is_none();
+        // Set in place, as results of a call are large to move.
+        let mut outputs: SmallVec<[CallResult; 1]> = SmallVec::new();
+        machine.shared.emit(origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.call(router, &call)? {
+                Outcome::Done(made) => e.results(made, new, &mut outputs).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
+        })?;
+        let mut results = Results::new();
+        for (k, output) in outputs.into_iter().enumerate() {
+            results.push(match output {
+                CallResult::Input(input) => inputs[input].clone(),
+                CallResult::Given => out.map_or_else(|| inputs[0].clone(), |t| t[k].clone()),
+                CallResult::New(made) => machine.tensor(made, stream, origin),
+                CallResult::Bounded(made) => {
+                    let [data, count] = *made;
+                    let reason = format!("the size of a result of {name} depends on data");
+                    capture::refuse(machine, &reason, origin);
+                    let data = machine.tensor(data, stream, origin);
+                    let count = machine.tensor(count, stream, origin);
+                    machine.fix_bound(&data, &count, stream, origin)?
+                }
+            });
+        }
+        Ok(results)
+    }
+}
+
+impl CallBuilder<'_> {
+    /// Makes the call as one of the function that this thread records.
+    fn record(&self, stream: &Stream) -> Result<Vec<Tensor>> {
+        let at = |e: Error| e.at(&self.origin);
+        let attrs = Arc::new(self.attrs.clone());
+        let CallBuilder { machine, name, inputs, out, origin, .. } = self;
+        let taped = gradient::begin_call(machine, name, inputs, &attrs, out.as_deref(), origin);
+        let taped = taped.map_err(at)?;
+        let results = function::call(self, stream)?;
+        if let Some(taped) = taped {
+            taped.end(name, inputs, &results, origin);
+        }
+        Ok(results)
+    }
+}
+
+/// A result of a call, described under the lock that made it. Small, as each call moves it often.
+enum CallResult {
+    /// The input of this number, changed in place.
+    Input(usize),
+    /// The tensor that the caller gave for it.
+    Given,
+    New(MadeTensor),
+    /// A tensor of the most rows possible, and their actual count, which is yet to be read.
+    Bounded(Box<[MadeTensor; 2]>),
+}
+
+impl Emission {
+    /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
+    #[inline]
+    fn results(
+        &self,
+        outputs: Outputs,
+        new: bool,
+        described: &mut SmallVec<[CallResult; 1]>,
+    ) -> Result<()> {
+        for output in outputs {
+            described.push(match output {
+                Output::Same(input) => CallResult::Input(input),
+                Output::Tensor(_) if !new => CallResult::Given,
+                Output::Tensor(made) => CallResult::New(self.made(made)?),
+                Output::Bounded { data, count } => {
+                    CallResult::Bounded(Box::new([self.made(data)?, self.made(count)?]))
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Machine {
+    /// Begins a call of the op called `name`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = machine.call("relu", &[&x]).run()?.remove(0);
+    /// assert_eq!(y.shape(), [2, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn call<'a>(&'a self, name: &'a str, inputs: &[&'a Tensor]) -> CallBuilder<'a> {
+        CallBuilder::new(self, name, SmallVec::from_slice(inputs), Attrs::new(), origin::caller())
+    }
+
+    /// Reads the count of rows, and makes a view of so many rows.
+    pub(crate) fn fix_bound(
+        &self,
+        data: &Tensor,
+        count: &Tensor,
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Result<Tensor> {
+        let bytes = count.read_at(None, origin.clone())?;
+        let rows = bytes
+            .try_into()
+            .map(i64::from_ne_bytes)
+            .map_err(|_| Error::Internal { message: "a count is not one number".to_owned() })?;
+        let view = self.shared.emit(origin, |e| {
+            let Emission { builder, router, .. } = e;
+            let view = builder.fix_bound(router, data.tensor_ref(), rows, origin)?;
+            e.made(view).map(Outcome::Done)
+        })?;
+        Ok(self.tensor(view, stream, origin))
+    }
+}

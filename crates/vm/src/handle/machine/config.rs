@@ -1,0 +1,486 @@
+//! The configuration of a machine.
+//!
+//! Long because its items have examples.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use millstream_comm::{Communicator, SingleRank};
+use millstream_ep::{Registry, cpu::CpuBackend};
+use millstream_instructions::{Protection, SyncPolicy};
+use millstream_kernels::{KernelRegistry, TypedCall, typed};
+use millstream_ops::{Op, OpRegistry};
+use millstream_stream_policy::StreamPolicy;
+use millstream_types::DeviceId;
+
+use crate::driver::{DriverKind, Simulation};
+
+/// The configuration of a machine. Each field has a method of its name that sets it:
+///
+/// ```
+/// use millstream_vm::{DriverKind, MachineConfig};
+///
+/// let config = MachineConfig::default().driver(DriverKind::Inline).watermark(64);
+/// assert_eq!(config.watermark, 64);
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct MachineConfig {
+    /// The driver that runs the instructions.
+    pub driver: DriverKind,
+    /// The seed and devices of [`DriverKind::Simulated`]; no other driver reads it.
+    pub simulation: Simulation,
+    /// Which earlier uses of a tensor an instruction waits for.
+    pub sync: SyncPolicy,
+    /// The hazards that the machine prevents by itself. Less than all of them is `unsafe` to ask
+    /// for.
+    pub protection: Protection,
+    /// The device whose compute stream 0 is the default stream.
+    pub default_device: DeviceId,
+    /// The most workers over which host streams are spread.
+    pub host_workers: usize,
+    /// The threads that kernels share. With one, kernels run on their stream's worker.
+    pub threads: usize,
+    /// How many instructions may be pending before a submitter has to wait.
+    pub watermark: u64,
+    /// How many bytes of released tensors pending instructions may still use before a submitter has
+    /// to wait. A result that one in-order stream alone has used is not counted, as the stream's
+    /// next instructions can take its memory.
+    pub watermark_bytes: u64,
+    /// Memory limits in bytes, by device; others have their own default.
+    pub memory_limits: HashMap<DeviceId, u64>,
+    /// Whether unused memory is filled with a pattern, and whether shutting down names the tensors
+    /// that were never released. The ops have to include `scrub`, which does the filling.
+    pub check_memory: bool,
+    /// How long an instruction may take before all waiters for it, or for later instructions that
+    /// depend on it, get [`Error::Overdue`](millstream_types::Error::Overdue). Only worker threads
+    /// are watched; the other drivers run everything on the thread that waits.
+    pub watchdog: Option<Duration>,
+    /// The ops.
+    pub ops: OpRegistry,
+    /// Their kernels.
+    pub kernels: KernelRegistry,
+    /// The backends.
+    pub devices: Arc<Registry>,
+    /// Policies beside the standard ones; the last of a type takes precedence.
+    pub policies: Vec<Arc<dyn StreamPolicy>>,
+    /// Whether recorded lists say why each wait was emitted or elided.
+    pub annotations: bool,
+    /// The connection to the program's other ranks, for collectives and `GlobalSync`.
+    pub communicator: Arc<dyn Communicator>,
+    /// The number of threads that ever make calls and waits on the machine; none if it is not
+    /// known. Ranks that wait for one another are found once all these threads of each of them are
+    /// in waits without a time limit. Without the number only the watchdog ends such waits, except
+    /// for [`DriverKind::Simulated`], which one thread drives.
+    pub submitters: Option<usize>,
+}
+
+/// Returns how many threads can run at once. Asked once, as the system reads files to answer.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+impl Default for MachineConfig {
+    /// Returns a configuration of the standard ops on `cpu:0`, run by worker threads.
+    fn default() -> MachineConfig {
+        let devices = Arc::new(Registry::new());
+        devices.register(Arc::new(CpuBackend::new()));
+        MachineConfig::of(millstream_ops::standard(), millstream_kernels::standard(), devices)
+    }
+}
+
+impl MachineConfig {
+    /// Returns a configuration of these ops on these devices, and everything else as by default.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_ep::{Registry, cpu::CpuBackend};
+    ///
+    /// let devices = Arc::new(Registry::new());
+    /// devices.register(Arc::new(CpuBackend::new()));
+    /// let (ops, kernels) = (millstream_ops::standard(), millstream_kernels::standard());
+    /// let machine = Machine::new(MachineConfig::of(ops, kernels, devices))?;
+    /// assert_eq!(Tensor::full(2, 1.5, &machine)?.to_vec::<f32>()?, [1.5, 1.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn of(ops: OpRegistry, kernels: KernelRegistry, devices: Arc<Registry>) -> MachineConfig {
+        let cores = cores();
+        MachineConfig {
+            driver: DriverKind::default(),
+            simulation: Simulation::default(),
+            sync: SyncPolicy::default(),
+            protection: Protection::default(),
+            default_device: DeviceId::cpu(0),
+            host_workers: cores,
+            threads: cores,
+            watermark: 1 << 20,
+            watermark_bytes: 1 << 30,
+            memory_limits: HashMap::new(),
+            check_memory: false,
+            watchdog: None,
+            ops,
+            kernels,
+            devices,
+            policies: Vec::new(),
+            annotations: true,
+            communicator: Arc::new(SingleRank),
+            submitters: None,
+        }
+    }
+
+    /// Sets [`MachineConfig::driver`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().driver(DriverKind::Inline))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn driver(mut self, driver: DriverKind) -> MachineConfig {
+        self.driver = driver;
+        self
+    }
+
+    /// Sets [`MachineConfig::simulation`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let seeded = Simulation { seed: 7, ..Simulation::default() };
+    /// let config = MachineConfig::default().driver(DriverKind::Simulated).simulation(seeded);
+    /// let machine = Machine::new(config)?;
+    /// assert_eq!(Tensor::arange(0..3, &machine)?.to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn simulation(mut self, simulation: Simulation) -> MachineConfig {
+        self.simulation = simulation;
+        self
+    }
+
+    /// Sets [`MachineConfig::sync`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// use millstream_instructions::SyncPolicy;
+    /// let machine = Machine::new(MachineConfig::default().sync(SyncPolicy::LastUsedStream))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sync(mut self, sync: SyncPolicy) -> MachineConfig {
+        self.sync = sync;
+        self
+    }
+
+    /// Sets [`MachineConfig::protection`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// use millstream_instructions::Protection;
+    /// let machine = Machine::new(MachineConfig::default().protection(Protection::default()))?;
+    /// assert!(machine.protection().waits());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn protection(mut self, protection: Protection) -> MachineConfig {
+        self.protection = protection;
+        self
+    }
+
+    /// Sets [`MachineConfig::default_device`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().default_device("cpu:0".parse()?))?;
+    /// assert_eq!(machine.current_stream()?.key().to_string(), "cpu:0 compute 0");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn default_device(mut self, default_device: DeviceId) -> MachineConfig {
+        self.default_device = default_device;
+        self
+    }
+
+    /// Sets [`MachineConfig::host_workers`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().host_workers(2))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn host_workers(mut self, host_workers: usize) -> MachineConfig {
+        self.host_workers = host_workers;
+        self
+    }
+
+    /// Sets [`MachineConfig::threads`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().threads(1))?; // kernels use one thread
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> MachineConfig {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets [`MachineConfig::watermark`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // A submitter waits while more than 100 instructions are pending.
+    /// let machine = Machine::new(MachineConfig::default().watermark(100))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn watermark(mut self, watermark: u64) -> MachineConfig {
+        self.watermark = watermark;
+        self
+    }
+
+    /// Sets [`MachineConfig::watermark_bytes`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // A submitter waits while more than a MiB is released and still in use.
+    /// let machine = Machine::new(MachineConfig::default().watermark_bytes(1 << 20))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn watermark_bytes(mut self, watermark_bytes: u64) -> MachineConfig {
+        self.watermark_bytes = watermark_bytes;
+        self
+    }
+
+    /// Sets [`MachineConfig::memory_limits`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let limits = [(millstream_types::DeviceId::cpu(0), 1 << 20)].into();
+    /// let machine = Machine::new(MachineConfig::default().memory_limits(limits))?;
+    /// assert!(Tensor::zeros(1 << 20, millstream_types::DType::F32, &machine).is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn memory_limits(mut self, memory_limits: HashMap<DeviceId, u64>) -> MachineConfig {
+        self.memory_limits = memory_limits;
+        self
+    }
+
+    /// Sets [`MachineConfig::check_memory`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use std::time::Duration;
+    /// let machine = Machine::new(MachineConfig::default().check_memory(true))?;
+    /// let kept = Tensor::arange(0..3, &machine)?;
+    /// let report = machine.shutdown(Duration::from_secs(60));
+    /// assert_eq!(report.unreleased.len(), 1); // and where it was made
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn check_memory(mut self, check_memory: bool) -> MachineConfig {
+        self.check_memory = check_memory;
+        self
+    }
+
+    /// Sets [`MachineConfig::watchdog`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use std::time::Duration;
+    /// // Reports instructions that take longer than a minute.
+    /// let config = MachineConfig::default().watchdog(Some(Duration::from_secs(60)));
+    /// let machine = Machine::new(config)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn watchdog(mut self, watchdog: Option<Duration>) -> MachineConfig {
+        self.watchdog = watchdog;
+        self
+    }
+
+    /// Sets [`MachineConfig::ops`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let ops = millstream_ops::standard();
+    /// let machine = Machine::new(MachineConfig::default().ops(ops))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ops(mut self, ops: OpRegistry) -> MachineConfig {
+        self.ops = ops;
+        self
+    }
+
+    /// Adds an op of the program, with a kernel for devices whose memory the host can use. Ops of
+    /// several kernels are registered in [`MachineConfig::ops`] and [`MachineConfig::kernels`].
+    ///
+    /// ```
+    /// use millstream_ops::{ArgDoc, Arity, Def, Signature};
+    /// use millstream_vm::{Machine, MachineConfig, Tensor};
+    ///
+    /// const DOUBLE: Def = Def {
+    ///     name: "demo::double",
+    ///     summary: "x + x",
+    ///     inputs: &[ArgDoc::new("x", "f32")],
+    ///     attrs: &[],
+    ///     arity: Arity::Listed,
+    ///     rule: |call| Ok(Signature::reads(1, call.inputs[0].clone())),
+    /// };
+    ///
+    /// # fn main() -> millstream_types::Result<()> {
+    /// let machine = Machine::new(MachineConfig::default().op(DOUBLE, |call| {
+    ///     let (x, y) = (call.read::<f32>(0)?, call.write::<f32>(1)?);
+    ///     (0..x.len()).for_each(|k| y.set(k, 2.0 * x.get(k)));
+    ///     Ok(())
+    /// }))?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = machine.call("demo::double", &[&x]).run()?.remove(0);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn op<F>(mut self, op: impl Op + Clone + 'static, kernel: F) -> MachineConfig
+    where
+        F: Fn(&TypedCall<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
+    {
+        let name = op.name().to_owned();
+        self.kernels.register("cpu", &name, Arc::new(typed(op.clone(), kernel)));
+        self.ops.register(Arc::new(op));
+        self
+    }
+
+    /// Sets [`MachineConfig::kernels`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// use millstream_kernels::KernelRegistry;
+    ///
+    /// let none = KernelRegistry::default();
+    /// let machine = Machine::new(MachineConfig::default().kernels(none))?;
+    /// let made = Tensor::full(2, 1.5, &machine).and_then(|x| x.to_vec::<f32>());
+    /// assert!(made.is_err()); // there is no kernel of `full`
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn kernels(mut self, kernels: KernelRegistry) -> MachineConfig {
+        self.kernels = kernels;
+        self
+    }
+
+    /// Sets [`MachineConfig::devices`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_ep::{Registry, cpu::CpuBackend};
+    ///
+    /// let devices = Arc::new(Registry::new());
+    /// devices.register(Arc::new(CpuBackend::new()));
+    /// let machine = Machine::new(MachineConfig::default().devices(devices))?;
+    /// assert!(Tensor::full(2, 1.5, (&machine, &"cuda:0".parse()?)).is_err()); // it has no GPU
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn devices(mut self, devices: Arc<Registry>) -> MachineConfig {
+        self.devices = devices;
+        self
+    }
+
+    /// Sets [`MachineConfig::policies`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_stream_policy::{StreamPolicy, WorkerGroup};
+    /// use millstream_types::{StreamKey, StreamType};
+    ///
+    /// struct OnHost; // the host's workers launch what devices compute
+    /// impl StreamPolicy for OnHost {
+    ///     fn stream_type(&self) -> StreamType {
+    ///         StreamType::COMPUTE
+    ///     }
+    ///     fn worker_group(&self, _: &StreamKey) -> WorkerGroup {
+    ///         WorkerGroup::Host
+    ///     }
+    /// }
+    /// let machine = Machine::new(MachineConfig::default().policies(vec![Arc::new(OnHost)]))?;
+    /// assert_eq!(Tensor::full(2, 1.5, &machine)?.to_vec::<f32>()?, [1.5, 1.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn policies(mut self, policies: Vec<Arc<dyn StreamPolicy>>) -> MachineConfig {
+        self.policies = policies;
+        self
+    }
+
+    /// Sets [`MachineConfig::annotations`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // Recorded lists say how each use was ordered.
+    /// let machine = Machine::new(MachineConfig::default().annotations(true))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn annotations(mut self, annotations: bool) -> MachineConfig {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Sets [`MachineConfig::communicator`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_vm::*;
+    /// use millstream_comm::LocalGroup;
+    ///
+    /// for communicator in LocalGroup::communicators(2) {
+    ///     let config = MachineConfig::default().communicator(Arc::new(communicator));
+    ///     assert_eq!(Machine::new(config)?.communicator().ranks(), 2);
+    /// }
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn communicator(mut self, communicator: Arc<dyn Communicator>) -> MachineConfig {
+        self.communicator = communicator;
+        self
+    }
+
+    /// Sets [`MachineConfig::submitters`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// // One thread makes all calls and waits.
+    /// let machine = Machine::new(MachineConfig::default().submitters(Some(1)))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn submitters(mut self, submitters: Option<usize>) -> MachineConfig {
+        self.submitters = submitters;
+        self
+    }
+}
+
+impl fmt::Debug for MachineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MachineConfig")
+            .field("driver", &self.driver)
+            .field("sync", &self.sync)
+            .field("protection", &self.protection)
+            .field("default_device", &self.default_device)
+            .field("host_workers", &self.host_workers)
+            .field("threads", &self.threads)
+            .field("devices", &self.devices)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,246 @@
+//! New tensors, empty or with elements.
+
+use millstream_instructions::{Outcome, TensorRef};
+use millstream_types::{Access, Error, Origin, Result, TensorSpec};
+
+use crate::capture::{self, Step};
+use crate::emission::{Emission, MadeTensor};
+use crate::executable::function;
+use crate::handle::{Section, Stream, Tensor};
+use crate::host::Blob;
+use crate::lowering;
+use crate::scope::origin;
+
+use super::Machine;
+
+impl Machine {
+    pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
+        self.own(tensor.machine().shared.tables.machine, "the tensor")?;
+        tensor.resolved()
+    }
+
+    pub(crate) fn tensor(&self, made: MadeTensor, made_on: &Stream, origin: &Origin) -> Tensor {
+        Tensor::new(made, made_on.clone(), origin.clone())
+    }
+
+    /// Ends a tensor; no capture notes it.
+    ///
+    /// # Errors
+    /// As [`Tensor::release`].
+    pub(crate) fn release_now(
+        &self,
+        tensor: &Tensor,
+        section: Option<&Section>,
+        origin: &Origin,
+    ) -> Result<()> {
+        let at = |e: Error| e.at(origin);
+        let section = self.own_section(section).map_err(at)?;
+        let tensor = tensor.resolved().map_err(at)?;
+        self.shared.emit(origin, |e| {
+            let Emission { builder, router, .. } = e;
+            builder.release(router, tensor, section, origin).map(Outcome::Done)
+        })
+    }
+
+    /// Makes a view; no capture notes it.
+    ///
+    /// # Errors
+    /// As [`Tensor::view`].
+    pub(crate) fn view_now(
+        &self,
+        tensor: &Tensor,
+        spec: &TensorSpec,
+        origin: &Origin,
+    ) -> Result<Tensor> {
+        let whole = tensor.resolved().map_err(|e| e.at(origin))?;
+        let made = self.shared.emit(origin, |e| {
+            let Emission { builder, router, .. } = e;
+            let made = builder.view(router, whole, spec.clone(), origin)?;
+            e.made(made).map(Outcome::Done)
+        })?;
+        Ok(self.tensor(made, tensor.made_on(), origin))
+    }
+
+    /// Makes a tensor of unspecified content in the memory that `stream` works on.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let x = machine.empty(&s, TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// x.fill_(1.0)?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The memory is used up.
+    #[track_caller]
+    pub fn empty(&self, stream: &Stream, spec: TensorSpec) -> Result<Tensor> {
+        let bytes = spec.span_bytes() as u64;
+        self.empty_at(stream, spec, bytes, origin::caller())
+    }
+
+    /// Makes a tensor as [`Machine::empty`] does, in a storage of `bytes` bytes.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let part = machine.empty_in(&s, TensorSpec::contiguous(DType::F32, &[2])?, 64)?;
+    /// let more = part.view(TensorSpec::contiguous(DType::F32, &[16])?)?; // of the same storage
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The memory is used up, or the storage is too small for the layout.
+    #[track_caller]
+    pub fn empty_in(&self, stream: &Stream, spec: TensorSpec, bytes: u64) -> Result<Tensor> {
+        self.empty_at(stream, spec, bytes, origin::caller())
+    }
+
+    pub(crate) fn empty_at(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        origin: Origin,
+    ) -> Result<Tensor> {
+        self.own_stream(stream).map_err(|e| e.at(&origin))?;
+        if let Some(made) = function::empty(stream, &spec, &origin) {
+            return made;
+        }
+        let step = Step::Empty { spec: &spec, bytes, stream };
+        if let Some(known) = capture::replayed_one(self, &step, &origin)? {
+            return Ok(known);
+        }
+        let made = self.shared.emit(&origin, |e| {
+            e.open(stream.id)?;
+            let Emission { builder, router, .. } = &mut *e;
+            match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
+                Outcome::Done(made) => e.made(made).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
+        })?;
+        let made = self.tensor(made, stream, &origin);
+        capture::note(self, &step, std::slice::from_ref(&made), &origin);
+        Ok(made)
+    }
+
+    /// Makes a tensor with these elements, given in row-major order without gaps, in the memory
+    /// that `stream` works on. For a device's memory, the device's host-to-device stream copies
+    /// them there.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let spec = TensorSpec::contiguous(DType::I64, &[1])?;
+    /// let x = machine.upload(&s, spec, 7i64.to_ne_bytes().to_vec())?;
+    /// assert_eq!(x.item::<i64>()?, 7);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The memory is used up, or there are more or fewer bytes than elements.
+    #[track_caller]
+    pub fn upload(&self, stream: &Stream, spec: TensorSpec, bytes: Vec<u8>) -> Result<Tensor> {
+        self.upload_at(stream, spec, bytes, origin::caller())
+    }
+
+    pub(crate) fn upload_at(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: Vec<u8>,
+        origin: Origin,
+    ) -> Result<Tensor> {
+        if function::is_running() {
+            return function::suspend(|| self.upload_at(stream, spec, bytes, origin));
+        }
+        let expected = spec.numel() * spec.dtype.size();
+        if bytes.len() != expected {
+            let message = format!("{spec}: expected {expected} bytes, got {}", bytes.len());
+            return Err(Error::Invalid { what: "data", message }.at(&origin));
+        }
+        let storage = spec.span_bytes() as u64;
+        if !capture::is_active() {
+            return self.fill(stream, spec, storage, origin, move |b| b.write_bytes(&bytes));
+        }
+        let elements = bytes.clone();
+        let step = Step::Upload { spec: &spec, bytes: &elements, stream };
+        if let Some(known) = capture::replayed_one(self, &step, &origin)? {
+            return Ok(known);
+        }
+        let made = {
+            let _own = capture::suspend();
+            let (spec, origin) = (spec.clone(), origin.clone());
+            self.fill(stream, spec, storage, origin, move |b| b.write_bytes(&bytes))?
+        };
+        capture::note(self, &step, std::slice::from_ref(&made), &origin);
+        Ok(made)
+    }
+
+    /// Makes a tensor in a storage of `bytes` bytes, whose elements a host function writes. The
+    /// tensor lies in the memory that `stream` works on. For a device's memory, the function writes
+    /// to host memory, and the device's host-to-device stream copies the elements.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let s = machine.current_stream()?;
+    /// let spec = TensorSpec::contiguous(DType::U8, &[3])?;
+    /// let x = machine.upload_with(&s, spec, 3, |blob| blob.write_bytes(&[1, 2, 3]))?;
+    /// assert_eq!(x.to_vec::<u8>()?, [1, 2, 3]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The memory is used up, or the storage is too small for the layout.
+    #[track_caller]
+    pub fn upload_with(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        write: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Tensor> {
+        self.fill(stream, spec, bytes, origin::caller(), write)
+    }
+
+    fn fill(
+        &self,
+        stream: &Stream,
+        spec: TensorSpec,
+        bytes: u64,
+        origin: Origin,
+        write: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Tensor> {
+        let target = self.empty_at(stream, spec.clone(), bytes, origin.clone())?;
+        if target.device().is_host() {
+            target.access_at(Access::ReadWrite, origin, write)?;
+            return Ok(target);
+        }
+        // Without automatic waits, the program cannot order the steps of an upload: the host does.
+        let is_unordered = !self.shared.protection.waits() || !self.shared.protection.memory();
+        if is_unordered {
+            stream.synchronize_at(None, origin.clone())?;
+        }
+        let submitter = &mut self.submitter(origin.clone());
+        let host = lowering::staging(submitter, target.device()).map_err(|e| e.at(&origin))?;
+        let staged = self.empty_at(&host, spec, bytes, origin.clone())?;
+        let written = staged.access_at(Access::ReadWrite, origin.clone(), write)?;
+        if is_unordered {
+            written.wait_at(None, origin.clone())?;
+        }
+        let copies = lowering::copy_to_device(submitter, &staged, &target);
+        let copies = copies.map_err(|e| e.at(&origin))?;
+        if is_unordered {
+            copies.synchronize_at(None, origin)?;
+        }
+        Ok(target)
+    }
+}

@@ -1,0 +1,502 @@
+//! Tensors.
+//!
+//! Long because its items have examples.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use millstream_instructions::builder::SectionId;
+use millstream_instructions::{Outcome, Protection, TensorRef};
+use millstream_types::{
+    DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
+};
+
+use crate::capture::{self, Step};
+use crate::emission::leases::Lease;
+use crate::emission::{Emission, MadeTensor};
+use crate::executable::function::{self, OfFunction};
+use crate::gradient::{self, LeafSlot};
+use crate::handle::machine::Machine;
+use crate::lowering;
+use crate::scope::origin;
+
+use super::transfer::MachineSubmitter;
+use super::{Completion, Section, Stream};
+
+/// Where a tensor's slot comes from.
+enum Slot {
+    Made(TensorRef),
+    /// A list that is being recorded has it.
+    Recorded(OfFunction),
+}
+
+struct TensorInner {
+    slot: Slot,
+    spec: Arc<TensorSpec>,
+    device: DeviceId,
+    made_on: Stream,
+    origin: Origin,
+    leaf: LeafSlot,
+}
+
+impl Drop for TensorInner {
+    fn drop(&mut self) {
+        let tensor = match &self.slot {
+            Slot::Made(tensor) => *tensor,
+            Slot::Recorded(tensor) => return function::ended(&self.made_on.machine, *tensor),
+        };
+        if capture::is_active() {
+            capture::ended(&self.made_on.machine, tensor);
+        }
+        self.made_on.machine.shared.drop_tensor(tensor, &self.origin);
+    }
+}
+
+/// A slot that no tensor has.
+const RELEASED: TensorRef = TensorRef { id: TensorId(u32::MAX), generation: u32::MAX };
+
+/// A reference to a tensor that does not keep it.
+pub(crate) type WeakTensor = Weak<dyn Send + Sync>;
+
+/// A tensor. Clones are the same tensor; it is released when the last is dropped.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+/// let y = (x.matmul(&x)? * 2.0)?.relu()?; // nothing waits
+/// assert_eq!(y.to_vec::<f32>()?, [14.0, 20.0, 30.0, 44.0]); // reading waits
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor(Arc<TensorInner>);
+
+impl Tensor {
+    pub(crate) fn new(made: MadeTensor, made_on: Stream, origin: Origin) -> Tensor {
+        let MadeTensor { tensor, spec, device } = made;
+        let slot = Slot::Made(tensor);
+        Tensor(Arc::new(TensorInner {
+            slot,
+            spec,
+            device,
+            made_on,
+            origin,
+            leaf: LeafSlot::default(),
+        }))
+    }
+
+    /// Returns a tensor of a function that is being recorded.
+    pub(crate) fn of_function(
+        tensor: OfFunction,
+        made_on: &Stream,
+        spec: TensorSpec,
+        device: DeviceId,
+        origin: Origin,
+    ) -> Tensor {
+        let made_on = made_on.clone();
+        let (slot, leaf) = (Slot::Recorded(tensor), LeafSlot::default());
+        Tensor(Arc::new(TensorInner { slot, spec: Arc::new(spec), device, made_on, origin, leaf }))
+    }
+
+    /// Returns the tensor of a function that is being recorded, if this is one.
+    pub(crate) fn recorded(&self) -> Option<OfFunction> {
+        match &self.0.slot {
+            Slot::Made(_) => None,
+            Slot::Recorded(tensor) => Some(*tensor),
+        }
+    }
+
+    /// Whether both are handles of one tensor.
+    pub(crate) fn is_same(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns the tensor's slot.
+    ///
+    /// # Errors
+    /// The tensor belongs to a function that is being recorded.
+    pub(crate) fn resolved(&self) -> Result<TensorRef> {
+        match &self.0.slot {
+            Slot::Made(tensor) => Ok(*tensor),
+            Slot::Recorded(_) => {
+                let message = "it belongs to a function that is being recorded, and has no \
+                               elements before a launch"
+                    .to_owned();
+                Err(Error::Invalid { what: "tensor", message })
+            }
+        }
+    }
+
+    /// Returns the place of the tensor's gradient, if it has one.
+    pub(crate) fn leaf_slot(&self) -> &LeafSlot {
+        &self.0.leaf
+    }
+
+    /// Returns what tells this tensor from all others for as long as a [`WeakTensor`] exists.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Returns how many handles there are of the tensor; none if it may be known otherwise: a
+    /// [`WeakTensor`] exists, or it is one with a gradient.
+    pub(crate) fn holders(&self) -> Option<usize> {
+        let is_known = Arc::weak_count(&self.0) > 0 || self.0.leaf.get().is_some();
+        (!is_known).then(|| Arc::strong_count(&self.0))
+    }
+
+    pub(crate) fn weak(&self) -> WeakTensor {
+        Arc::<TensorInner>::downgrade(&self.0)
+    }
+
+    /// Returns the number of the storage; none for a tensor of a function that is being recorded.
+    pub(crate) fn storage_number(&self) -> Option<u64> {
+        let tensor = self.resolved().ok()?;
+        let emission = self.0.made_on.machine.shared.lock().ok()?;
+        emission.builder.storage_number(tensor).ok()
+    }
+
+    /// Returns the place that made the tensor.
+    pub(crate) fn made_at(&self) -> &Origin {
+        &self.0.origin
+    }
+
+    pub(crate) fn made_on(&self) -> &Stream {
+        &self.0.made_on
+    }
+
+    /// Returns the machine.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = Tensor::zeros(3, DType::F32, x.machine())?; // on the same machine
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn machine(&self) -> &Machine {
+        &self.0.made_on.machine
+    }
+
+    /// Returns the tensor's slot, for prepared calls. A tensor of a function that is being recorded
+    /// has the slot of a released one.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.tensor_ref(), x.clone().tensor_ref()); // one tensor
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn tensor_ref(&self) -> TensorRef {
+        self.resolved().unwrap_or(RELEASED)
+    }
+
+    /// Returns dtype, shape and layout.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.spec().to_string(), "f32[2,2]");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn spec(&self) -> &TensorSpec {
+        &self.0.spec
+    }
+
+    /// Returns the device whose memory the tensor lies in.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::DeviceId;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.device(), &DeviceId::cpu(0));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn device(&self) -> &DeviceId {
+        &self.0.device
+    }
+
+    /// Ends the tensor now, while handles still exist; using one is an error from now on.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.release()?;
+    /// assert!(x.relu().is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// It was released before, or a critical section holds it.
+    #[track_caller]
+    pub fn release(&self) -> Result<()> {
+        self.release_within(None)
+    }
+
+    /// Ends the tensor as [`Tensor::release`] does, perhaps from within a section.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// x.release_within(Some(&section))?;
+    /// section.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::release`].
+    #[track_caller]
+    pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
+        let origin = origin::caller();
+        let machine = &self.0.made_on.machine;
+        if capture::is_active() {
+            capture::refuse(machine, "it releases a tensor by hand", &origin);
+        }
+        machine.release_now(self, section, &origin)
+    }
+
+    /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Layout, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let column = Layout::strided(&[2], &[2], 1)?;
+    /// let y = x.view(TensorSpec::new(DType::F32, column)?)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor was released, or the view reaches past the storage.
+    #[track_caller]
+    pub fn view(&self, spec: TensorSpec) -> Result<Tensor> {
+        self.view_at(spec, origin::caller())
+    }
+
+    pub(crate) fn view_at(&self, spec: TensorSpec, origin: Origin) -> Result<Tensor> {
+        let machine = &self.0.made_on.machine;
+        if let Some(made) = function::view(self, &spec, &origin) {
+            return made.inspect(|made| gradient::note_view(self, made, &origin));
+        }
+        let step = Step::View { of: self, spec: &spec };
+        if let Some(known) = capture::replayed_one(machine, &step, &origin)? {
+            return Ok(known);
+        }
+        let made = machine.view_now(self, &spec, &origin)?;
+        gradient::note_view(self, &made, &origin);
+        capture::note(machine, &step, std::slice::from_ref(&made), &origin);
+        Ok(made)
+    }
+
+    /// Blocks until the tensor's last write so far has completed; waits neither for reads of it nor
+    /// for later instructions of its stream. A pool has no order, so on a pool this waits for
+    /// everything submitted before the write.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let y = x.relu()?;
+    /// y.synchronize()?; // computed, and its failure told
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The failure that poisoned the tensor, or it was released.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let origin = origin::caller();
+        self.completion().and_then(|done| done.wait_at(None, origin))
+    }
+
+    /// Blocks as [`Tensor::synchronize`] does, for no longer than `timeout`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?.synchronize_for(std::time::Duration::from_secs(60))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Timeout`](millstream_types::Error::Timeout), or as [`Tensor::synchronize`].
+    #[track_caller]
+    pub fn synchronize_for(&self, timeout: Duration) -> Result<()> {
+        let origin = origin::caller();
+        self.completion().and_then(|done| done.wait_at(Some(timeout), origin))
+    }
+
+    /// Returns a completion of the tensor's last write so far, to be awaited as a future or later.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let done = x.relu()?.completion()?;
+    /// done.wait()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor was released. Asked from within the machine's own work, or an earlier emission
+    /// panicked.
+    #[track_caller]
+    pub fn completion(&self) -> Result<Completion> {
+        let (machine, origin) = (&self.0.made_on.machine, origin::caller());
+        let at = |e: millstream_types::Error| e.at(&origin);
+        crate::scope::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
+        let tensor = self.resolved().map_err(at)?;
+        let mut emission = machine.shared.lock().map_err(at)?;
+        let last = emission.builder.last_write(tensor).map_err(at)?;
+        emission.builder.watch(tensor).map_err(at)?;
+        let storage = emission.router.slot(tensor.id).map(|slot| slot.storage);
+        drop(emission);
+        Ok(Completion::of_storage(machine.clone(), last, storage))
+    }
+
+    /// Reads the elements back as bytes, in row-major order without gaps. Blocks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// assert_eq!(x.i(0)?.read()?, [1.0f32.to_ne_bytes(), 2.0f32.to_ne_bytes()].concat());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The failure that poisoned the tensor, or it was released.
+    #[track_caller]
+    pub fn read(&self) -> Result<Vec<u8>> {
+        self.read_at(None, origin::caller())
+    }
+
+    /// Reads the elements back as [`Tensor::read`] does, perhaps from within a section.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// let section = machine.critical_section(&[&x])?;
+    /// assert_eq!(x.read_within(Some(&section))?.len(), 16);
+    /// section.end()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    #[track_caller]
+    pub fn read_within(&self, section: Option<&Section>) -> Result<Vec<u8>> {
+        self.read_at(section, origin::caller())
+    }
+
+    pub(crate) fn read_at(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
+        if !capture::is_active() {
+            return self.read_now(section, &origin);
+        }
+        if section.is_some() {
+            let reason = "it reads a tensor within a critical section";
+            capture::refuse(&self.0.made_on.machine, reason, &origin);
+        }
+        if let Some(known) = capture::replayed_read(self, &origin)? {
+            return Ok(known);
+        }
+        let read = {
+            let _own = capture::suspend();
+            self.read_now(section, &origin)
+        };
+        capture::note_read(self, &read, &origin);
+        read
+    }
+
+    fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
+        self.read_somewhere(section, origin).map_err(|e| e.at(origin))
+    }
+
+    fn read_somewhere(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
+        let machine = &self.0.made_on.machine;
+        crate::scope::reentrancy::check(machine.shared.tables.machine, "reading")?;
+        let held = section;
+        let section = machine.own_section(section)?;
+        let protection = machine.shared.protection;
+        if protection == Protection::default() && self.0.device.is_host() {
+            return self.read_by(section, origin, |e, tensor| e.read_stream(machine, tensor));
+        }
+        let mut submitter = MachineSubmitter { machine, section: held, origin: origin.clone() };
+        if protection == Protection::default()
+            && let Some((staged, stream)) = lowering::stage_read(&mut submitter, self)?
+        {
+            return staged.read_by(None, origin, |_, _| Ok((stream.id, None)));
+        }
+        let stream = lowering::read_stream(&mut submitter, self)?;
+        if !protection.waits() {
+            // The machine chose the reading stream, so it orders that stream as well.
+            let tensor = self.resolved()?;
+            let last = machine.shared.lock()?.builder.last_write(tensor)?;
+            machine.wait_for_all(&[last], None)?;
+        }
+        self.read_by(section, origin, |_, _| Ok((stream.id, None)))
+    }
+
+    /// Reads the tensor on the stream that `choose` names under the lock. Its lease, if it has one,
+    /// is kept until the read is over.
+    fn read_by(
+        &self,
+        section: Option<SectionId>,
+        origin: &Origin,
+        choose: impl Fn(&mut Emission, TensorRef) -> Result<(StreamId, Option<Arc<Lease>>)>,
+    ) -> Result<Vec<u8>> {
+        let machine = &self.0.made_on.machine;
+        let host = &machine.shared.tables.host;
+        let tensor = self.resolved()?;
+        let read = host.add_read();
+        let emitted = machine.shared.emit(origin, |e| {
+            let (stream, lease) = choose(e, tensor)?;
+            e.open(stream)?;
+            let Emission { builder, router, .. } = e;
+            let at = builder.sync_read(router, stream, tensor, read, section, origin)?;
+            Ok(Outcome::Done((at, lease)))
+        });
+        let waited = emitted.and_then(|(point, _lease)| {
+            machine.shared.wait_point(point, None)?;
+            Ok(point)
+        });
+        let result = host.take_read(read);
+        let point = waited?;
+        machine.shared.observe(point, origin)?;
+        result.unwrap_or_else(|| {
+            Err(Error::Internal { message: "a read completed without a result".to_owned() })
+        })
+    }
+}
+
+impl Emission {
+    /// Returns the stream that reads a tensor in host memory, as [`lowering::read_stream`] does,
+    /// and its lease.
+    fn read_stream(
+        &mut self,
+        machine: &Machine,
+        tensor: TensorRef,
+    ) -> Result<(StreamId, Option<Arc<Lease>>)> {
+        let Emission { builder, leases, .. } = self;
+        let last = builder.last_write(tensor)?;
+        let decl = builder.streams().nth(last.stream.index()).filter(|_| last.seq > 0);
+        let id = match decl.filter(|decl| lowering::reads_host(&decl.key)) {
+            Some(_) => last.stream,
+            None => {
+                let key = StreamKey::compute(DeviceId::cpu(0), 0);
+                builder.known_id(&key).map_or_else(|| builder.stream(&key), Ok)?
+            }
+        };
+        Ok((id, leases.of(&machine.shared, id)))
+    }
+}
