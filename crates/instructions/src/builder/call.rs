@@ -80,7 +80,9 @@ impl Builder {
     /// was emitted.
     pub fn call<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Outcome<Outputs>> {
         self.runs_kernels(call.stream)?;
-        match self.look_up(call) {
+        let found = self.look_up(call);
+        self.inference.count(&found);
+        match found {
             Lookup::Found(place, ordered) => {
                 if ordered && let Some(output) = self.call_simple(sink, call, place) {
                     return Ok(Outcome::Done(smallvec![output]));

@@ -110,17 +110,19 @@ const fn places_of(hash: u64) -> [usize; 2] {
 impl InferenceCache {
     /// Returns the place of a call's entry.
     #[inline]
-    fn find(&mut self, key: &Key<'_>) -> Option<usize> {
-        for place in places_of(key.hash) {
-            if let Some(Some(entry)) = self.places.get(place)
-                && key.is_of(entry)
-            {
-                self.stats.hits += 1;
-                return Some(place);
-            }
+    fn find(&self, key: &Key<'_>) -> Option<usize> {
+        let is_there = |place: &usize| matches!(self.places.get(*place), Some(Some(entry)) if key.is_of(entry));
+        places_of(key.hash).into_iter().find(is_there)
+    }
+
+    /// Counts a look-up.
+    #[inline]
+    pub(super) const fn count(&mut self, found: &Lookup) {
+        match found {
+            Lookup::Found(..) => self.stats.hits += 1,
+            Lookup::Missed(..) => self.stats.misses += 1,
+            Lookup::Passed => self.stats.passed += 1,
         }
-        self.stats.misses += 1;
-        None
     }
 
     /// Adds an entry in its first place, and moves what was there to the second. Returns the entry
@@ -161,7 +163,6 @@ impl Builder {
     pub(super) fn look_up(&mut self, call: &Call<'_>) -> Lookup {
         let Some((classes, ordered)) = self.classes_of(call) else {
             // What is wrong with an operand, if anything is, shows when the schema is asked.
-            self.inference.stats.passed += 1;
             return Lookup::Passed;
         };
         let mut hasher = FxHasher::default();
@@ -267,6 +268,32 @@ impl Builder {
         let replaced = self.inference.add(Box::new(entry));
         if let Some(number) = replaced.and_then(|old| old.call.number) {
             sink.forget_call(number);
+        }
+    }
+
+    /// Emits a call as [`Builder::call`] does, if it was made before on operands like these and has
+    /// one result. Returns none otherwise, or if something has to happen first; then nothing was
+    /// emitted.
+    #[inline]
+    pub fn call_known<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Option<Output> {
+        if !self.streams.get(call.stream.index())?.runs_ops {
+            return None;
+        }
+        let found = self.look_up(call);
+        let Lookup::Found(place, ordered) = found else { return None };
+        if ordered && let Some(output) = self.call_simple(sink, call, place) {
+            self.inference.stats.hits += 1;
+            return Some(output);
+        }
+        if self.inference.places[place].as_ref().is_none_or(|found| found.outputs.len() != 1) {
+            return None;
+        }
+        match self.call_inferred(sink, call, (place, ordered)) {
+            Ok(Outcome::Done(outputs)) => {
+                self.inference.stats.hits += 1;
+                outputs.into_iter().next()
+            }
+            _ => None,
         }
     }
 

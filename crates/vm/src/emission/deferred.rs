@@ -119,6 +119,7 @@ impl MachineShared {
     /// Called within a batch of this thread, or an earlier emission panicked.
     #[inline]
     pub(crate) fn observe(&self, point: Point, origin: &Origin) -> Result<()> {
+        reentrancy::check_batch(self.tables.machine)?;
         match leave(self.tables.machine, Deferred::Observed(point, origin.clone())) {
             Ok(()) => Ok(()),
             Err(_) => self.observe_now(point, origin),

@@ -7,7 +7,8 @@ use millstream_types::{AttrValue, Attrs, Error, Result};
 
 use crate::handle::machine::CallBuilder;
 pub(super) use crate::handle::machine::Inputs;
-use crate::handle::{Stream, Tensor, check_devices, stream_of};
+use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
+use crate::lowering;
 use crate::scope::origin;
 
 use super::Operand;
@@ -85,7 +86,17 @@ pub(super) fn begin<'a>(
 
 /// Makes a call and returns its first result.
 #[track_caller]
+#[inline]
 pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
+    // The devices of the operands are checked if they are not all where the stream works.
+    if let [first, ..] = inputs
+        && !has_current()
+        && lowering::computes_in(first.made_on().key(), first.device())
+        && let (machine, stream) = (first.machine(), first.made_on())
+        && let Some(made) = machine.call_directly(op, inputs, &attrs, stream, &origin::caller())
+    {
+        return Ok(made);
+    }
     let (call, stream) = begin(op, inputs, attrs)?;
     call.make_one(&stream)
 }

@@ -267,6 +267,12 @@ impl<'a> CallBuilder<'a> {
 
     /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
     pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
+        let Self { machine, name, inputs, attrs, origin, .. } = self;
+        if self.is_direct()
+            && let Some(made) = machine.call_directly(name, inputs, attrs, stream, origin)
+        {
+            return Ok(made);
+        }
         let mut results = self.make(stream)?;
         if results.len() > 1 {
             results.truncate(1);
@@ -275,6 +281,12 @@ impl<'a> CallBuilder<'a> {
             let message = "expected a result, and the op has none".to_owned();
             Error::Op { op: self.name.to_owned(), message }
         })
+    }
+
+    /// Whether the call asks for nothing that few calls ask for.
+    #[inline]
+    fn is_direct(&self) -> bool {
+        self.out.is_none() && self.section.is_none() && self.priority == Priority::default()
     }
 
     /// Makes the call.

@@ -7,6 +7,7 @@
 //! | `config` | the configuration |
 //! | `call` | calls of ops |
 //! | `tensors` | new tensors, and the streams that serve them |
+//! | `direct` | calls of threads without a mode |
 //! | `current` | the current stream, and new streams |
 //! | `event` | events |
 //! | `wait` | waits of the host, and failures |
@@ -19,6 +20,7 @@
 mod call;
 mod config;
 mod current;
+mod direct;
 mod event;
 mod handoff;
 mod inspect;

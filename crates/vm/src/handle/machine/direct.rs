@@ -1,0 +1,73 @@
+//! The direct way of a call: most calls are made by threads without a mode, on few tensors of one
+//! machine, and have one result.
+
+use std::sync::Arc;
+
+use millstream_instructions::builder::Output;
+use millstream_instructions::{Call, Priority, TensorRef};
+use millstream_types::{Attrs, Origin, TensorId};
+
+use crate::capture;
+use crate::emission::Emission;
+use crate::executable::function;
+use crate::gradient;
+use crate::handle::{Stream, Tensor};
+
+use super::Machine;
+
+/// The most tensors of a call that is made directly.
+const MOST: usize = 4;
+
+/// Returns whether this thread is in a mode in which its calls are recorded or noted.
+#[inline]
+fn has_mode() -> bool {
+    function::is_running() || capture::is_active() || gradient::is_taped()
+}
+
+impl Machine {
+    /// Makes a call with one result. Returns none if it takes another way; then nothing was
+    /// emitted.
+    #[inline]
+    pub(crate) fn call_directly(
+        &self,
+        name: &str,
+        inputs: &[&Tensor],
+        attrs: &Attrs,
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Option<Tensor> {
+        if inputs.len() > MOST || has_mode() {
+            return None;
+        }
+        let mut refs = [TensorRef { id: TensorId(0), generation: 0 }; MOST];
+        for (tensor, reference) in inputs.iter().zip(&mut refs) {
+            *reference = tensor.resolved_in(self)?;
+        }
+        let op =
+            self.op(name).ok().filter(|_| Arc::ptr_eq(&stream.machine.shared, &self.shared))?;
+        let call = Call {
+            op,
+            inputs: &refs[..inputs.len()],
+            into: None,
+            attrs,
+            stream: stream.id,
+            priority: Priority::default(),
+            section: None,
+            origin,
+        };
+        let mut emission = self.shared.enter().ok()?;
+        let output = emission.open(stream.id).ok().and_then(|()| {
+            let Emission { builder, router, .. } = &mut *emission;
+            builder.call_known(router, &call)
+        });
+        let made = match output {
+            Some(Output::Tensor(tensor)) => emission.made(tensor).ok(),
+            _ => None,
+        };
+        self.shared.leave(emission);
+        match output? {
+            Output::Same(input) => Some(inputs[input].clone()),
+            _ => Some(Tensor::new(made?, stream.clone(), origin.clone())),
+        }
+    }
+}
