@@ -353,6 +353,12 @@ thread_local! {
     static LAYERS: Cell<[Option<&'static dyn Layer>; RANKS]> = const { Cell::new([None; RANKS]) };
 }
 
+/// Returns whether this thread has layers.
+#[inline]
+pub(crate) fn is_any() -> bool {
+    MODES.with(Cell::get) != 0
+}
+
 /// Returns whether this thread has a layer of this rank.
 #[inline]
 pub(crate) fn is_on(rank: Rank) -> bool {
@@ -421,7 +427,7 @@ pub(crate) fn submit<'a, T: Answer>(
     request: Request<'a>,
     machine: impl FnOnce(&Request<'_>) -> Result<T>,
 ) -> Result<T> {
-    if MODES.with(Cell::get) == 0 { machine(&request) } else { submit_to_layers(request, machine) }
+    if is_any() { submit_to_layers(request, machine) } else { machine(&request) }
 }
 
 #[cold]
@@ -446,7 +452,7 @@ fn mistake(message: &str) -> Error {
 /// Tells the layers of this thread of the end of a tensor.
 #[inline]
 pub(crate) fn ended(machine: &Machine, tensor: Ended) {
-    if MODES.with(Cell::get) != 0 {
+    if is_any() {
         layers().for_each(|layer| layer.ended(machine, tensor));
     }
 }

@@ -7,7 +7,7 @@
 //! | `config` | the configuration |
 //! | `call` | calls of ops |
 //! | `tensors` | new tensors, and the streams that serve them |
-//! | `direct` | calls of threads without a mode |
+//! | `direct` | calls of threads without a layer |
 //! | `current` | the current stream, and new streams |
 //! | `event` | events |
 //! | `wait` | waits of the host, and failures |
