@@ -235,15 +235,5 @@ pub(crate) const FOLDERS: &[Folders] = &[Folders {
         "capture",
         "engine",
     ],
-    upward: &[
-        ("executable", "capture", 1),
-        ("gradient", "capture", 3),
-        ("gradient", "executable", 3),
-        ("handle", "capture", 9),
-        ("handle", "executable", 3),
-        ("handle", "gradient", 6),
-        ("tensor", "capture", 4),
-        ("tensor", "executable", 4),
-        ("tensor", "gradient", 1),
-    ],
+    upward: &[],
 }];

@@ -69,8 +69,10 @@ pub use executable::{
 };
 pub use gradient::{Tape, no_grad, optimisers};
 pub use handle::batch::Batch;
+pub use handle::generator::{Generator, GeneratorState};
 pub use handle::machine::{CallBuilder, Machine, MachineConfig, Profiling, RangeGuard};
 pub use handle::prepared::{Prepared, TensorHandle};
+pub use handle::seed::Seed;
 pub use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 pub use host::Blob;
 pub use profile::{
@@ -82,6 +84,6 @@ pub use tables::functions::OnComplete;
 pub use tables::run_context::RunContext;
 pub use tapes::graph::GraphStatus;
 pub use tensor::{
-    Bounded, Dims, DlPack, Generator, GeneratorState, Index, Indices, Int, Ints, NEW, OneDim,
-    Operand, Place, REST, Real, Seed, options,
+    Bounded, Dims, DlPack, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real,
+    options,
 };

@@ -69,6 +69,46 @@ fn every_refusal_has_a_place() {
     }
 }
 
+/// Verbs that make something of the program's beside a recording, which calls may then use; and the
+/// end of what the program has begun.
+const BESIDE: [&str; 4] = ["upload", "import", "variable", "end of a section"];
+
+/// Verbs whose results depend on no tensor that a tape knows.
+const INDEPENDENT: [&str; 2] = ["new tensor", "push"];
+
+/// Verbs that a replay need not repeat: they make tensors of unspecified content.
+const CONTENTLESS: [&str; 2] = ["empty tensor", "variable"];
+
+#[test]
+fn every_mode_notes_replaces_or_refuses_each_verb() {
+    let mut silent = Vec::new();
+    for verb in VERBS {
+        let mut check = |mode: &str, is_settled: bool| {
+            if !is_settled {
+                silent.push(format!("{}, {mode}", verb.name));
+            }
+        };
+        let done = recorded(verb, &CPU);
+        let is_kept = done.emitted.are_observations() || BESIDE.contains(&verb.name);
+        check("recording of a function", done.result.is_err() || is_kept);
+        let computes = act(&plain(&CPU), verb).emitted.compute();
+        for (mode, make) in [
+            ("tape of a leaf", (|x| x.with_grad().unwrap()) as fn(Tensor) -> Tensor),
+            ("tape of a result", |x| x.with_grad().unwrap().mul(2.0).unwrap()),
+        ] {
+            let done = taped(verb, &CPU, make);
+            let is_noted = !done.then.is_empty() || INDEPENDENT.contains(&verb.name);
+            check(mode, done.result.is_err() || !computes || is_noted);
+        }
+        let is_captured = captured(verb, &CPU).then == ", captured";
+        let again = replayed(verb, &CPU);
+        let is_repeated = !again.emitted.are_observations() || CONTENTLESS.contains(&verb.name);
+        let has_effect = !act(&plain(&CPU), verb).emitted.are_observations();
+        check("traced function", !is_captured || !has_effect || is_repeated);
+    }
+    assert!(silent.is_empty(), "run and neither noted, replaced nor refused: {silent:#?}");
+}
+
 /// Returns what becomes of each verb in each mode, without what the mode itself emits.
 fn outcomes(device: &DeviceId) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let alone: Vec<Option<Outcome>> = MODES.iter().map(|(_, run)| run(&NOTHING, device)).collect();
@@ -88,6 +128,22 @@ fn outcomes(device: &DeviceId) -> Vec<(&'static str, Vec<(&'static str, String)>
 
 /// Numbers of instructions, by kind.
 struct Counts(Vec<u64>);
+
+impl Counts {
+    fn of(&self, kind: Kind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// Whether nothing was emitted but what the host has seen.
+    fn are_observations(&self) -> bool {
+        self.0.iter().sum::<u64>() == self.of(Kind::HostObserved)
+    }
+
+    /// Whether elements were computed.
+    fn compute(&self) -> bool {
+        self.of(Kind::OpCall) + self.of(Kind::LazyJobLauncher) > 0
+    }
+}
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,10 +7,10 @@
 
 use millstream_types::{Attrs, Origin, ScalarId, ScalarUse};
 
-use crate::tensor::generator::{Generator, GeneratorState};
-use crate::tensor::seed::{Draw, Seed};
+use crate::handle::generator::{Generator, GeneratorState};
+use crate::handle::seed::{Draw, Seed};
 
-use super::session::{is_active, with_any};
+use super::session::with_any;
 
 /// A generator from elsewhere that a function draws from.
 #[derive(Clone, Debug)]
@@ -85,12 +85,12 @@ pub(super) const fn place(used: ScalarUse) -> (usize, bool) {
 }
 
 /// Returns the number of this thread's run of a function that is captured.
-pub(crate) fn recording() -> Option<u64> {
+pub(super) fn recording() -> Option<u64> {
     with_any(|session| Some(session.number))
 }
 
 /// Draws from a generator that was made before the function of this thread that is captured.
-pub(crate) fn draw(generator: &Generator) -> Option<Seed> {
+pub(super) fn draw(generator: &Generator) -> Option<Seed> {
     with_any(|session| {
         let number = session.number;
         generator.is_before(number).then(|| session.draws.draw(generator, number))
@@ -98,11 +98,7 @@ pub(crate) fn draw(generator: &Generator) -> Option<Seed> {
 }
 
 /// Returns the arguments of a call with the numbers of this run, if some are draws of it.
-pub(crate) fn numbers(attrs: &Attrs) -> Option<Attrs> {
-    // Checked first, as each call comes here.
-    if !is_active() {
-        return None;
-    }
+pub(super) fn numbers(attrs: &Attrs) -> Option<Attrs> {
     attrs.scalars().next()?;
     with_any(|session| {
         let number = |used| session.draws.number(used);
@@ -112,7 +108,7 @@ pub(crate) fn numbers(attrs: &Attrs) -> Option<Attrs> {
 }
 
 /// Notes that a function does something with a generator from elsewhere that cannot be captured.
-pub(crate) fn refuse_generator(generator: &Generator, reason: &str, origin: &Origin) {
+pub(super) fn refuse_generator(generator: &Generator, reason: &str, origin: &Origin) {
     with_any(|session| {
         if generator.is_before(session.number) {
             session.refuse(reason.to_owned(), origin);

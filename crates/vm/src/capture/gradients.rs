@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use millstream_types::Origin;
 
-use crate::gradient::Leaf;
 use crate::handle::Tensor;
+use crate::handle::leaf::Leaf;
 
 use super::key::InputKey;
 use super::note::{Place, Value};

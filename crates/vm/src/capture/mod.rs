@@ -19,6 +19,7 @@
 //! | `draws` | the draws of a function from generators |
 //! | `note` | calls by the names of values |
 //! | `gradients` | gradients that a function finds and leaves, as state of its captures |
+//! | `layer` | what a session does with each request |
 //! | `session` | a run of a function whose calls are noted or compared |
 //! | `segment` | the executable of some notes |
 //! | `replay` | captures as trees of segments and guards, and their replay |
@@ -32,6 +33,7 @@ mod balance;
 mod draws;
 mod gradients;
 mod key;
+mod layer;
 mod limits;
 mod note;
 mod replay;
@@ -45,10 +47,3 @@ mod verification;
 pub use limits::CaptureLimits;
 pub use report::TracedReport;
 pub use traced::{Traced, TracedCall};
-
-pub(crate) use draws::{draw, numbers, recording, refuse_generator};
-pub(crate) use note::Step;
-pub(crate) use session::{
-    ended, is_active, note, note_leaf, note_read, order, outside, read_gradient, refuse, replayed,
-    replayed_one, replayed_read, set_gradient, suspend,
-};

@@ -84,7 +84,7 @@ impl Place {
 
 /// What a function asks of a machine, as the machine's methods know it.
 #[derive(Clone, Copy)]
-pub(crate) enum Step<'a> {
+pub(super) enum Step<'a> {
     Call {
         name: &'a str,
         inputs: &'a [&'a Tensor],

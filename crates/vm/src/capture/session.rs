@@ -5,28 +5,23 @@
 //!
 //! Long because each way of asking a machine for something enters here.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
 use millstream_types::{Error, Origin, Point, Result, TensorSpec};
 
-use crate::executable::function;
-use crate::gradient::Leaf;
+use crate::handle::generator::serial_number;
+use crate::handle::leaf::Leaf;
 use crate::handle::machine::Machine;
+use crate::handle::request::{self, Rank, Reply};
 use crate::handle::{Stream, Tensor};
 use crate::sync::thread_local;
-use crate::tensor::generator::serial_number;
 
 use super::draws::{Drawn, Draws};
 use super::gradients::{Gradients, Left};
 use super::note::{Action, Note, NoteResult, Place, Step, Value};
-
-thread_local! {
-    /// Whether this thread's calls are noted or compared.
-    static ACTIVE: Cell<bool> = const { Cell::new(false) };
-}
 
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
@@ -183,16 +178,16 @@ impl Session {
         struct Clear;
         impl Drop for Clear {
             fn drop(&mut self) {
-                ACTIVE.with(|active| active.set(false));
+                request::install(Rank::Trace, None);
                 // Dropped outside the borrow, since tensors tell the session of their end.
                 drop(SESSION.with(|session| session.borrow_mut().take()));
             }
         }
         SESSION.with(|session| *session.borrow_mut() = Some(self));
         let clear = Clear;
-        ACTIVE.with(|active| active.set(true));
+        request::install(Rank::Trace, Some(&super::layer::Tracing));
         let result = function();
-        ACTIVE.with(|active| active.set(false));
+        request::install(Rank::Trace, None);
         let session = SESSION.with(|session| session.borrow_mut().take());
         drop(clear);
         (result, session)
@@ -508,20 +503,11 @@ impl Session {
     }
 }
 
-/// Whether calls of this thread are noted or compared.
-#[inline]
-pub(crate) fn is_active() -> bool {
-    ACTIVE.with(Cell::get)
-}
-
 /// Uses the session, of whatever machine.
 pub(super) fn with_any<T>(work: impl FnOnce(&mut Session) -> Option<T>) -> Option<T> {
-    if !is_active() {
-        return None;
-    }
     SESSION.with(|session| {
         let mut session = session.try_borrow_mut().ok()?;
-        let _inner = suspend();
+        let _inner = request::suspend(&[Rank::Trace]);
         work(session.as_mut()?)
     })
 }
@@ -531,21 +517,16 @@ fn with<T>(machine: &Machine, work: impl FnOnce(&mut Session) -> T) -> Option<T>
     with_any(|session| Arc::ptr_eq(&session.machine.shared, &machine.shared).then(|| work(session)))
 }
 
-/// Makes a tensor of state, which captures and recordings take from elsewhere.
+/// Takes a tensor of state from elsewhere.
 ///
 /// # Errors
-/// That of `make`.
-pub(crate) fn outside(machine: &Machine, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
-    let made = {
-        let _own = suspend();
-        function::suspend(make)?
-    };
-    with(machine, |session| session.adopt(&made)).transpose()?;
-    Ok(made)
+/// It is another machine's, or was released.
+pub(super) fn adopt(tensor: &Tensor) -> Result<()> {
+    with(tensor.machine(), |session| session.adopt(tensor)).transpose().map(drop)
 }
 
 /// Notes that the function reads the gradient of a leaf.
-pub(crate) fn read_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
+pub(super) fn read_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
     let held = leaf.held();
     with_any(|session| {
         session.use_leaf(leaf, Some(held.as_ref()), origin);
@@ -554,7 +535,7 @@ pub(crate) fn read_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
 }
 
 /// Notes that the function sets the gradient of a leaf.
-pub(crate) fn set_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
+pub(super) fn set_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
     with_any(|session| {
         session.use_leaf(leaf, None, origin);
         session.gradients.set(leaf, session.guards.len());
@@ -563,7 +544,7 @@ pub(crate) fn set_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
 }
 
 /// Notes that a tensor is one with a gradient from now on.
-pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>, origin: &Origin) {
+pub(super) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>, origin: &Origin) {
     with(tensor.machine(), |session| {
         if let Some(Value::Made(_)) = session.names.get(&tensor.tensor_ref()) {
             session.gradients.note_own(leaf, origin);
@@ -575,7 +556,7 @@ pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>, origin: &Origin) {
 ///
 /// # Errors
 /// The function makes another call than it did.
-pub(crate) fn replayed(
+pub(super) fn replayed(
     machine: &Machine,
     step: &Step<'_>,
     origin: &Origin,
@@ -587,23 +568,11 @@ pub(crate) fn replayed(
     repeated.unwrap_or(Ok(None))
 }
 
-/// As [`replayed`], for a step with one result.
-///
-/// # Errors
-/// As [`replayed`].
-pub(crate) fn replayed_one(
-    machine: &Machine,
-    step: &Step<'_>,
-    origin: &Origin,
-) -> Result<Option<Tensor>> {
-    Ok(replayed(machine, step, origin)?.and_then(|mut results| results.pop()))
-}
-
 /// Returns the result of a read that a replay has made already, if it has.
 ///
 /// # Errors
 /// The function makes another call than it did.
-pub(crate) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<Vec<u8>>> {
+pub(super) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<Vec<u8>>> {
     let repeated = with(tensor.machine(), |session| {
         if session.repeat(&Step::Read { tensor }, origin)?.is_none() {
             return Ok((None, None));
@@ -617,14 +586,15 @@ pub(crate) fn replayed_read(tensor: &Tensor, origin: &Origin) -> Result<Option<V
 }
 
 /// Notes a step that was made, with its results.
-pub(crate) fn note(machine: &Machine, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
+pub(super) fn note(machine: &Machine, step: &Step<'_>, results: &[Tensor], origin: &Origin) {
     with(machine, |session| session.note(step, results, origin));
 }
 
 /// Notes a read that was made.
-pub(crate) fn note_read(tensor: &Tensor, result: &Result<Vec<u8>>, origin: &Origin) {
+pub(super) fn note_read(tensor: &Tensor, result: &Result<Reply>, origin: &Origin) {
     with(tensor.machine(), |session| match result {
-        Ok(bytes) => session.note_read(tensor, bytes, origin),
+        Ok(Reply::Bytes(bytes)) => session.note_read(tensor, bytes, origin),
+        Ok(_) => {}
         Err(error) => session.refuse(format!("a read fails: {error}"), origin),
     });
 }
@@ -633,7 +603,7 @@ pub(crate) fn note_read(tensor: &Tensor, result: &Result<Vec<u8>>, origin: &Orig
 ///
 /// # Errors
 /// The function makes another call than it did.
-pub(crate) fn order(machine: &Machine, step: &Step<'_>, origin: &Origin) -> Result<()> {
+pub(super) fn order(machine: &Machine, step: &Step<'_>, origin: &Origin) -> Result<()> {
     let ordered = with(machine, |session| {
         if session.repeat(step, origin)?.is_none() {
             session.note(step, &[], origin);
@@ -644,25 +614,11 @@ pub(crate) fn order(machine: &Machine, step: &Step<'_>, origin: &Origin) -> Resu
 }
 
 /// Notes that the function does something that cannot be captured.
-pub(crate) fn refuse(machine: &Machine, reason: &str, origin: &Origin) {
+pub(super) fn refuse(machine: &Machine, reason: &str, origin: &Origin) {
     with(machine, |session| session.refuse(reason.to_owned(), origin));
 }
 
 /// Notes the end of a tensor.
-pub(crate) fn ended(machine: &Machine, tensor: TensorRef) {
+pub(super) fn ended(machine: &Machine, tensor: TensorRef) {
     with(machine, |session| session.end(tensor));
-}
-
-/// Calls of this thread are neither noted nor compared until the guard is dropped.
-pub(crate) fn suspend() -> Suspended {
-    Suspended(ACTIVE.with(|active| active.replace(false)))
-}
-
-/// See [`suspend`].
-pub(crate) struct Suspended(bool);
-
-impl Drop for Suspended {
-    fn drop(&mut self) {
-        ACTIVE.with(|active| active.set(self.0));
-    }
 }

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
-use crate::gradient;
 use crate::handle::Tensor;
 use crate::handle::machine::Machine;
+use crate::handle::request::{self, Rank};
 use crate::scope::origin::{self, with_origin};
 
 use super::balance::Balance;
@@ -22,7 +22,7 @@ use super::note::Place;
 use super::replay::{Done, Node, Outcome, capture};
 use super::report::TracedReport;
 use super::resumption::Resume;
-use super::session::{Refusal, Session, is_active};
+use super::session::{Refusal, Session};
 use super::verification::Verified;
 
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
@@ -282,10 +282,10 @@ impl Traced {
     fn run(&self, inputs: &[Tensor], attrs: &Attrs, origin: &Origin) -> Result<Vec<Tensor>> {
         let plainly = || (self.function)(inputs, attrs);
         // The calls of a function within another one are that one's.
-        if is_active() {
+        if request::is_on(Rank::Trace) {
             return plainly();
         }
-        if gradient::is_taped() {
+        if request::is_on(Rank::Gradient) {
             return self.run_on_a_tape(plainly, origin);
         }
         if self.is_switched_off() {

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
 
-use crate::gradient::{Leaf, no_grad};
+use crate::gradient::no_grad;
 use crate::handle::Tensor;
+use crate::handle::leaf::Leaf;
 use crate::scope::origin::with_origin;
 
 use super::draws::{Drawn, Draws};

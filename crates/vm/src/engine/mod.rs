@@ -55,7 +55,7 @@ pub use prop::Prop;
 pub use push::Push;
 pub use var::Var;
 
-use push::Request;
+use push::NewPush;
 use streams::EngineStreams;
 
 /// A dependency engine: runs functions of the program in an order that their variables allow.
@@ -337,7 +337,7 @@ impl Engine {
     fn wait_in_pool(&self, pool: StreamId, uses: &Uses, origin: Origin) -> Result<()> {
         let signal = Signal::new();
         let mark = signal.mark();
-        let request = Request {
+        let push = NewPush {
             function: Function::Once(Box::new(move || {
                 drop(mark);
                 Ok(())
@@ -347,7 +347,7 @@ impl Engine {
         };
         let (form, operands) = uses.form(Priority::default(), Some("wait_for".into()));
         // The wait itself is not cancelled with the thread's work.
-        let submit = || push::submit(&self.machine, request, uses, &form, &operands, &origin);
+        let submit = || push::submit(&self.machine, push, uses, &form, &operands, &origin);
         let point = cancel::outside(submit)?;
         self.machine.shared.wait_for_signal(&signal, point).map_err(|e| e.at(&origin))
     }

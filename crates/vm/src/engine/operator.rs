@@ -183,7 +183,9 @@ impl Operator {
     /// As [`Push::spawn`](crate::Push::spawn).
     #[track_caller]
     pub fn push(&self) -> Result<()> {
-        self.push_at(&origin::caller())
+        let origin = origin::caller();
+        self.engine.pass_layers(&origin)?;
+        self.push_at(&origin)
     }
 
     /// Begins a push of the function that differs from the operator: with another property,
@@ -211,14 +213,15 @@ impl Operator {
     fn push_at(&self, origin: &Origin) -> Result<()> {
         let Operator { engine, function, uses, prop, .. } = self;
         let function = Function::Shared(function.clone());
-        let request = engine.request(function, prop, None).map_err(|e| e.at(origin))?;
+        let push = engine.new_push(function, prop, None).map_err(|e| e.at(origin))?;
         let (form, operands) =
             self.call.get_or_init(|| uses.form(self.priority, self.name.clone()));
-        submit(&engine.machine, request, uses, form, operands, origin).map(drop)
+        submit(&engine.machine, push, uses, form, operands, origin).map(drop)
     }
 
     /// Pushes the function as a part of a scope.
     pub(super) fn push_within(&self, engine: &Engine, bulk: Scope, origin: &Origin) -> Result<()> {
+        engine.pass_layers(origin)?;
         let joins = self.prop == Prop::Normal && self.priority == Priority::default();
         let function = Function::Shared(self.function.clone());
         match bulk.add(engine, function, &self.uses, joins, origin)? {

@@ -8,13 +8,13 @@ use std::fmt;
 use millstream_instructions::{Priority, TensorRef};
 use millstream_types::{Access, Origin, Point, Result};
 
-use crate::capture;
 use crate::driver::DriverKind;
 use crate::emission::Emission;
 use crate::emission::closure_calls::ClosureForm;
 use crate::emission::push::{Target, emit};
 use crate::handle::Stream;
 use crate::handle::machine::Machine;
+use crate::handle::request::{self, Request, Verb};
 use crate::scope::{cancel, reentrancy};
 use crate::tables::functions::Function;
 
@@ -237,6 +237,7 @@ impl<'a> Push<'a> {
     /// machine is being shut down. The function is dropped.
     pub fn spawn(self) -> Result<()> {
         let Push { engine, bulk, function, uses, prop, stream, priority, name, origin } = self;
+        engine.pass_layers(&origin)?;
         let function = match bulk {
             Some(bulk) => {
                 let joins =
@@ -248,9 +249,9 @@ impl<'a> Push<'a> {
             }
             None => function,
         };
-        let request = engine.request(function, &prop, stream).map_err(|e| e.at(&origin))?;
+        let push = engine.new_push(function, &prop, stream).map_err(|e| e.at(&origin))?;
         let (form, operands) = uses.form(priority, name);
-        submit(&engine.machine, request, &uses, &form, &operands, &origin).map(drop)
+        submit(&engine.machine, push, &uses, &form, &operands, &origin).map(drop)
     }
 }
 
@@ -264,14 +265,21 @@ impl fmt::Debug for Push<'_> {
 }
 
 impl Engine {
+    /// Lets the layers of this thread note a push, or refuse it.
+    #[inline]
+    pub(super) fn pass_layers(&self, origin: &Origin) -> Result<()> {
+        let push = Request::new(Verb::Push { machine: &self.machine }, origin);
+        request::submit(push, |_| Ok(Some(()))).map(drop)
+    }
+
     /// Returns what to submit for a function of this property.
     #[inline]
-    pub(super) fn request(
+    pub(super) fn new_push(
         &self,
         function: Function,
         prop: &Prop,
         stream: Option<&Stream>,
-    ) -> Result<Request> {
+    ) -> Result<NewPush> {
         let stream = match stream {
             Some(stream) => {
                 self.machine.own_stream(stream)?;
@@ -279,12 +287,12 @@ impl Engine {
             }
             None => self.streams.of(prop),
         };
-        Ok(Request { function, stream, on_pusher: *prop == Prop::Async })
+        Ok(NewPush { function, stream, on_pusher: *prop == Prop::Async })
     }
 }
 
 /// A function, and where it is to run.
-pub(super) struct Request {
+pub(super) struct NewPush {
     pub(super) function: Function,
     pub(super) stream: Target,
     /// Whether the pushing thread runs it if nothing that it must come after is pending.
@@ -298,17 +306,14 @@ pub(super) struct Request {
 /// code of the program.
 pub(super) fn submit(
     machine: &Machine,
-    request: Request,
+    push: NewPush,
     uses: &Uses,
     form: &ClosureForm,
     operands: &[TensorRef],
     origin: &Origin,
 ) -> Result<Point> {
-    let Request { function, stream, on_pusher } = request;
+    let NewPush { function, stream, on_pusher } = push;
     let shared = &machine.shared;
-    if capture::is_active() {
-        capture::refuse(machine, "it pushes a function of the program", origin);
-    }
     // A function of the machine pushes: it waits for nothing, since that might wait for it.
     let is_nested = reentrancy::is_within(shared.tables.machine);
     if is_nested && shared.driver != DriverKind::Threaded {

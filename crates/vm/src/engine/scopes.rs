@@ -2,7 +2,6 @@
 
 use millstream_types::{Error, Origin, Result};
 
-use crate::capture;
 use crate::driver::DriverKind;
 use crate::emission::Emission;
 use crate::emission::guard::EmissionGuard;
@@ -27,11 +26,8 @@ impl Engine {
         uses: &Uses,
         origin: &Origin,
     ) -> Result<Option<Function>> {
-        let (machine, shared) = (&self.machine, &self.machine.shared);
+        let shared = &self.machine.shared;
         let at = |error: Error| error.at(origin);
-        if capture::is_active() {
-            capture::refuse(machine, "it pushes a function of the program", origin);
-        }
         let is_nested = reentrancy::is_within(shared.tables.machine);
         if is_nested && shared.driver != DriverKind::Threaded {
             return Ok(Some(function));

@@ -3,25 +3,25 @@
 //! While a recorder runs a function, this thread's calls on its machine are the recorder's. The
 //! function gets tensors without elements. Tensors that it takes from elsewhere are bound.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use millstream_instructions::builder::EventRef;
 use millstream_types::{Error, Origin, Result, TensorSpec};
 
-use crate::gradient::Leaf;
-use crate::handle::machine::{CallBuilder, Machine};
-use crate::handle::{Stream, Tensor};
+use crate::handle::generator::{Generator, serial_number};
+use crate::handle::leaf::Leaf;
+use crate::handle::machine::Machine;
+use crate::handle::request::{self, Layer, OpCall, Rank};
+use crate::handle::seed::Seed;
+use crate::handle::tensor::OfRecording;
+use crate::handle::{Event, Stream, Tensor};
 use crate::scope::origin::{self, with_origin};
 use crate::sync::thread_local;
-use crate::tensor::generator::{Generator, serial_number};
-use crate::tensor::seed::Seed;
 
 use super::gradients::Use;
 use super::recorder::{RecordedTensor, Recorder};
-
-/// A tensor of a function that is being recorded, and the number of the recording.
-pub(crate) type OfFunction = (RecordedTensor, u64);
 
 /// A recording of a function on this thread.
 #[derive(Clone)]
@@ -29,11 +29,8 @@ struct Running {
     number: u64,
     machine: u64,
     recorder: Rc<RefCell<Recorder>>,
-}
-
-thread_local! {
-    /// Whether this thread records a function. Every call reads it.
-    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
+    /// The events that the function has recorded, each with its newest record.
+    events: Rc<RefCell<Vec<(Event, EventRef)>>>,
 }
 
 thread_local! {
@@ -41,26 +38,24 @@ thread_local! {
 }
 
 fn replace(running: Option<Running>) -> Option<Running> {
-    IS_RUNNING.with(|is| is.set(running.is_some()));
+    let layer = running.is_some().then_some(&super::layer::Recording as &dyn Layer);
+    request::install(Rank::Record, layer);
     RUNNING.with(|own| own.replace(running))
 }
 
 /// Returns the recording that calls on this machine belong to.
 fn running(machine: &Machine) -> Option<Running> {
-    if !IS_RUNNING.with(Cell::get) {
-        return None;
-    }
     let of = machine.shared.tables.machine;
     RUNNING.with(|own| own.borrow().clone()).filter(|running| running.machine == of)
 }
 
 /// Returns the number of this thread's recording.
-pub(crate) fn recording() -> Option<u64> {
+pub(super) fn recording() -> Option<u64> {
     with_any(|running| Some(running.number))
 }
 
 /// Draws from a generator that was made before this thread's recording, if the thread records.
-pub(crate) fn draw(generator: &Generator) -> Option<Seed> {
+pub(super) fn draw(generator: &Generator) -> Option<Seed> {
     with_any(|Running { number, recorder, .. }| {
         let mut recorder = recorder.try_borrow_mut().ok()?;
         generator.is_before(*number).then(|| recorder.draw_in(generator, *number))
@@ -68,7 +63,7 @@ pub(crate) fn draw(generator: &Generator) -> Option<Seed> {
 }
 
 /// Notes that a function does something with a generator from elsewhere that no launch can repeat.
-pub(crate) fn refuse_generator(generator: &Generator, reason: &str, origin: &Origin) {
+pub(super) fn refuse_generator(generator: &Generator, reason: &str, origin: &Origin) {
     with_any(|Running { number, recorder, .. }| {
         let mut recorder = recorder.try_borrow_mut().ok()?;
         if generator.is_before(*number) {
@@ -82,9 +77,6 @@ pub(crate) fn refuse_generator(generator: &Generator, reason: &str, origin: &Ori
 
 /// Uses this thread's recording, of whatever machine.
 fn with_any<T>(work: impl FnOnce(&Running) -> Option<T>) -> Option<T> {
-    if !IS_RUNNING.with(Cell::get) {
-        return None;
-    }
     RUNNING.with(|own| own.borrow().as_ref().and_then(work))
 }
 
@@ -113,8 +105,8 @@ impl Recorder {
     /// ```
     ///
     /// # Errors
-    /// That of the function; it reads elements, of which there are none; the thread records a
-    /// function already.
+    /// That of the function; it reads elements, of which there are none; it does what no launch could
+    /// repeat, such as a prepared call, a launch or a push; the thread records a function already.
     #[track_caller]
     pub fn function(
         &mut self,
@@ -129,7 +121,7 @@ impl Recorder {
             }
         }
         let origin = origin::caller();
-        if IS_RUNNING.with(Cell::get) {
+        if RUNNING.with(|own| own.borrow().is_some()) {
             let message = "this thread records a function already".to_owned();
             return Err(Error::Invalid { what: "list", message }.at(&origin));
         }
@@ -141,7 +133,8 @@ impl Recorder {
         let recorder = std::mem::replace(self, machine.recorder());
         let recorder = Rc::new(RefCell::new(recorder));
         let of = machine.shared.tables.machine;
-        drop(replace(Some(Running { number, machine: of, recorder: recorder.clone() })));
+        let events = Rc::default();
+        drop(replace(Some(Running { number, machine: of, recorder: recorder.clone(), events })));
         let end = End;
         let results = function(&given);
         drop(end);
@@ -173,14 +166,14 @@ impl Recorder {
         origin: &Origin,
     ) -> Result<Tensor> {
         let (spec, device) = (self.spec(&tensor)?.clone(), self.device(&tensor)?.clone());
-        Ok(Tensor::of_function((tensor, number), stream, spec, device, origin.clone()))
+        Ok(Tensor::of_function((tensor.0, number), stream, spec, device, origin.clone()))
     }
 
     /// Returns a function's tensor as the list knows it. Binds one from elsewhere.
     fn named(&mut self, tensor: &Tensor, number: u64) -> Result<RecordedTensor> {
         match tensor.recorded() {
             None => self.bind(tensor),
-            Some((recorded, of)) if of == number => Ok(recorded),
+            Some((recorded, of)) if of == number => Ok(RecordedTensor(recorded)),
             Some(_) => {
                 let message = "the tensor belongs to another function that was recorded";
                 Err(Error::Invalid { what: "tensor", message: message.to_owned() })
@@ -189,13 +182,8 @@ impl Recorder {
     }
 }
 
-/// Returns whether this thread records a function.
-pub(crate) fn is_running() -> bool {
-    IS_RUNNING.with(Cell::get)
-}
-
 /// Runs `work` outside of the recording: what it makes has elements, and is bound where it is used.
-pub(crate) fn suspend<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn suspend<T>(work: impl FnOnce() -> T) -> T {
     struct Resume(Option<Running>);
     impl Drop for Resume {
         fn drop(&mut self) {
@@ -207,7 +195,7 @@ pub(crate) fn suspend<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Notes that the function uses the gradient of a leaf.
-pub(crate) fn use_leaf(leaf: &Arc<Leaf>, how: Use, origin: &Origin) {
+pub(super) fn use_leaf(leaf: &Arc<Leaf>, how: Use, origin: &Origin) {
     let Some(Running { number, recorder, .. }) = with_any(|running| Some(running.clone())) else {
         return;
     };
@@ -226,7 +214,7 @@ pub(crate) fn use_leaf(leaf: &Arc<Leaf>, how: Use, origin: &Origin) {
 }
 
 /// Notes that a tensor is one with a gradient from now on.
-pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>) {
+pub(super) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>) {
     if let (Some(_), Some(running)) = (tensor.recorded(), running(tensor.machine())) {
         running.recorder.borrow_mut().note_own_leaf(leaf);
     }
@@ -236,51 +224,50 @@ pub(crate) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>) {
 ///
 /// # Errors
 /// As [`RecordedCall::on`](super::RecordedCall::on), or it is a call on another machine.
-pub(crate) fn call(builder: &CallBuilder<'_>, stream: &Stream) -> Result<Vec<Tensor>> {
-    let at = |e: Error| e.at(&builder.origin);
+pub(super) fn call(call: &OpCall<'_>, origin: &Origin) -> Result<Vec<Tensor>> {
+    let at = |e: Error| e.at(origin);
     let foreign = || Error::Foreign { what: "the function that is being recorded".to_owned() };
-    let running = running(builder.machine).ok_or_else(|| at(foreign()))?;
+    let running = running(call.machine).ok_or_else(|| at(foreign()))?;
     let mut recorder = running.recorder.borrow_mut();
-    let record = || recorder.call_of_function(builder, stream, running.number);
-    with_origin(&builder.origin, record).map_err(at)
+    let record = || recorder.call_of_function(call, running.number, origin);
+    with_origin(origin, record).map_err(at)
 }
 
 impl Recorder {
     fn call_of_function(
         &mut self,
-        builder: &CallBuilder<'_>,
-        stream: &Stream,
+        made: &OpCall<'_>,
         number: u64,
+        origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         let names = |recorder: &mut Recorder, tensors: &[&Tensor]| {
             let named = tensors.iter().map(|tensor| recorder.named(tensor, number));
             named.collect::<Result<Vec<_>>>()
         };
-        let inputs = names(self, &builder.inputs)?;
-        let out = builder.out.as_ref().map(|out| names(self, out)).transpose()?;
-        let id = self.stream(&stream.key)?;
-        let origin = builder.origin.clone();
-        let mut call = self.call(builder.name, &inputs);
+        let inputs = names(self, made.inputs)?;
+        let out = made.out.map(|out| names(self, out)).transpose()?;
+        let id = self.stream(&made.stream.key)?;
+        let mut call = self.call(made.name, &inputs);
         if let Some(out) = &out {
             call = call.out(out);
         }
-        let call = call.attrs(builder.attrs.clone()).priority(builder.priority.0);
+        let call = call.attrs(made.attrs.clone()).priority(made.priority.0);
         let results = call.origin(origin.clone()).on(id)?;
         let known = |result: &RecordedTensor| {
-            let given = inputs.iter().zip(&builder.inputs);
-            let targets = out.iter().flatten().zip(builder.out.iter().flatten());
+            let given = inputs.iter().zip(made.inputs);
+            let targets = out.iter().flatten().zip(made.out.into_iter().flatten());
             given.chain(targets).find(|(name, _)| *name == result).map(|(_, tensor)| *tensor)
         };
         let handle = |result: RecordedTensor| match known(&result) {
             Some(tensor) => Ok(tensor.clone()),
-            None => self.handle(result, number, stream, &origin),
+            None => self.handle(result, number, made.stream, origin),
         };
         results.into_iter().map(handle).collect()
     }
 }
 
 /// Makes an empty tensor of the list, if this thread records a function.
-pub(crate) fn empty(stream: &Stream, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
+pub(super) fn empty(stream: &Stream, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
     let Running { number, recorder, .. } = running(&stream.machine)?;
     let mut recorder = recorder.borrow_mut();
     let make = || {
@@ -292,7 +279,7 @@ pub(crate) fn empty(stream: &Stream, spec: &TensorSpec, origin: &Origin) -> Opti
 }
 
 /// Makes a view of a function's tensor.
-pub(crate) fn view(tensor: &Tensor, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
+pub(super) fn view(tensor: &Tensor, spec: &TensorSpec, origin: &Origin) -> Option<Result<Tensor>> {
     let Running { number, recorder, .. } = running(tensor.machine())?;
     let mut recorder = recorder.borrow_mut();
     let make = || {
@@ -304,12 +291,91 @@ pub(crate) fn view(tensor: &Tensor, spec: &TensorSpec, origin: &Origin) -> Optio
 }
 
 /// Releases a tensor that a function has dropped.
-pub(crate) fn ended(machine: &Machine, (tensor, number): OfFunction) {
+pub(super) fn ended(machine: &Machine, (tensor, number): OfRecording) {
+    let tensor = RecordedTensor(tensor);
     let Some(running) = running(machine).filter(|running| running.number == number) else { return };
     if let Ok(mut recorder) = running.recorder.try_borrow_mut()
         && !recorder.is_formal(&tensor)
     {
         // One that an open hold of the list keeps lives until the list ends.
         let _ = recorder.release(tensor);
+    }
+}
+
+/// Notes what orders the calls of a function in its list; false if the thread records no list of
+/// this machine.
+///
+/// # Errors
+/// That of the recorder, or a tensor belongs to another function.
+pub(super) fn order(
+    machine: &Machine,
+    origin: &Origin,
+    note: impl FnOnce(&mut Recording<'_>) -> Result<()>,
+) -> Result<bool> {
+    let Some(Running { number, recorder, events, .. }) = running(machine) else {
+        return Ok(false);
+    };
+    let (mut recorder, mut events) = (recorder.borrow_mut(), events.borrow_mut());
+    let mut recording = Recording { number, recorder: &mut recorder, events: &mut events };
+    with_origin(origin, || note(&mut recording)).map_err(|e| e.at(origin))?;
+    Ok(true)
+}
+
+/// The recording of a function, while something is noted in its list.
+pub(super) struct Recording<'a> {
+    number: u64,
+    recorder: &'a mut Recorder,
+    events: &'a mut Vec<(Event, EventRef)>,
+}
+
+impl Recording<'_> {
+    pub(super) fn barrier(&mut self, global: bool) -> Result<()> {
+        self.recorder.barrier(global)
+    }
+
+    pub(super) fn touch(&mut self, tensors: &[&Tensor], stream: &Stream) -> Result<()> {
+        let named = tensors.iter().map(|tensor| self.recorder.named(tensor, self.number));
+        let named = named.collect::<Result<Vec<_>>>()?;
+        let stream = self.recorder.stream(&stream.key)?;
+        self.recorder.touch(&named, stream)
+    }
+
+    pub(super) fn record_event(&mut self, event: &Event, stream: &Stream) -> Result<()> {
+        let stream = self.recorder.stream(&stream.key)?;
+        let record = self.recorder.record_event(stream)?;
+        self.events.retain(|(known, _)| !known.is_same(event));
+        self.events.push((event.clone(), record));
+        Ok(())
+    }
+
+    /// Orders a stream behind the record of an event that the function itself has recorded.
+    /// `is_recorded` tells whether the program has recorded it.
+    pub(super) fn wait_event(
+        &mut self,
+        event: &Event,
+        stream: &Stream,
+        is_recorded: bool,
+    ) -> Result<()> {
+        match self.events.iter().find(|(known, _)| known.is_same(event)) {
+            Some((_, record)) => {
+                let stream = self.recorder.stream(&stream.key)?;
+                self.recorder.wait_event(stream, record)
+            }
+            None if is_recorded => {
+                let message = "a recorded function waits for an event from outside, which no \
+                               launch can wait for; a launch itself comes after what its tensors \
+                               need"
+                    .to_owned();
+                Err(Error::Invalid { what: "list", message })
+            }
+            // As a wait for an event without a record: for nothing.
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn wait_stream(&mut self, stream: &Stream, source: &Stream) -> Result<()> {
+        let stream = self.recorder.stream(&stream.key)?;
+        let source = self.recorder.stream(&source.key)?;
+        self.recorder.wait_stream(stream, source)
     }
 }

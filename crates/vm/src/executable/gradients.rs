@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use millstream_types::{Error, Origin, Result};
 
-use crate::gradient::Leaf;
 use crate::handle::Tensor;
+use crate::handle::leaf::Leaf;
 
 use super::recorder::{RecordedTensor, Recorder};
 
@@ -150,7 +150,7 @@ impl Recorder {
                         let mistake = Error::Invalid { what: "gradient", message };
                         self.mistake.get_or_insert(mistake.at(&used.origin));
                     }
-                    Content::OfList(tensor)
+                    Content::OfList(RecordedTensor(tensor))
                 }
             });
         }

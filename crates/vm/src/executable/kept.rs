@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 use millstream_instructions::Builder;
 
-use crate::gradient::Leaf;
 use crate::handle::Tensor;
+use crate::handle::leaf::Leaf;
 
 use crate::tapes::tape::{FormalKind, Program};
 

@@ -10,10 +10,10 @@ use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, TensorRef};
 use millstream_types::{Access, DType, Error, Origin, Point, Result, TensorSpec};
 
-use crate::capture;
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
-use crate::gradient::{self, Leaf, Unnoted};
+use crate::handle::leaf::Leaf;
+use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Completion, Section, Stream, Tensor};
 use crate::scope::origin;
 
@@ -280,27 +280,23 @@ impl<'a> LaunchBuilder<'a> {
     /// launches; the memory is used up; this thread has a [tape](crate::Tape), and a tensor depends
     /// on one with a gradient.
     pub fn run(self) -> Result<Launched> {
-        if gradient::is_taped() {
-            self.check_tape().map_err(|e| e.at(&self.origin))?;
-        }
+        self.pass_layers()?;
         self.make()
     }
 
-    /// Refuses a launch that would lose a gradient, and notes its writes.
-    #[cold]
-    fn check_tape(&self) -> Result<()> {
-        let inner = &self.executable.0;
-        let formals = inner.program.formals.iter().zip(&self.given);
-        let operands = formals.filter_map(|(formal, tensor)| {
-            let tensor = (*tensor)?;
-            Some(Unnoted {
-                tensor: Some(tensor),
-                address: tensor.address(),
-                storage: tensor.storage_number(),
-                is_written: formal.access.is_some_and(Access::writes),
-            })
-        });
-        gradient::check_unnoted(&inner.machine, "a launch", operands, &self.origin)
+    /// Lets the layers of this thread note the launch, or refuse it.
+    fn pass_layers(&self) -> Result<()> {
+        let operands = || {
+            let formals = self.executable.0.program.formals.iter().zip(&self.given);
+            let operands = formals.filter_map(|(formal, tensor)| {
+                Some(RawOperand::new((*tensor)?, formal.access.unwrap_or(Access::Read)))
+            });
+            operands.collect()
+        };
+        let verb = Verb::Launch { machine: self.executable.machine(), operands: &operands };
+        let is_within = self.section.is_some();
+        let launch = Request { verb, is_within, origin: &self.origin };
+        request::submit(launch, |_| Ok(Some(()))).map(drop)
     }
 
     /// Launches the executable for a segment of calls that tapes note themselves.
@@ -313,9 +309,6 @@ impl<'a> LaunchBuilder<'a> {
             return Err(at(mistake));
         }
         let machine = &inner.machine;
-        if capture::is_active() {
-            capture::refuse(machine, "it launches an executable", &origin);
-        }
         let found = inner.gradients.iter().map(LaunchedLeaf::find);
         let found: SmallVec<[Option<(usize, Tensor)>; 8]> =
             found.collect::<Result<_>>().map_err(at)?;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use millstream_types::nearest::did_you_mean;
 use millstream_types::{Error, ReadId, Result, ScalarId};
 
+use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::{Completion, Tensor};
 use crate::scope::origin::{self, at_caller};
-use crate::tensor::generator::{Generator, GeneratorState};
 
 use super::Executable;
 use crate::tapes::run::Run;

@@ -14,6 +14,7 @@
 //! | `recorded` | recorded lists: passes and compilation |
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `launch` | the launch of an executable: its operands and its instruction |
+//! | `layer` | what the recording of a function does with each request |
 //! | `function` | functions of tensors, recorded without running them |
 //! | `gradients` | gradients that such functions find and leave, as state of launches |
 //! | `formal` | what is given for a formal, compared with what was recorded |
@@ -34,11 +35,12 @@
 
 mod foreign;
 mod formal;
-pub(crate) mod function;
-pub(crate) mod gradients;
+mod function;
+mod gradients;
 mod kept;
 mod launch;
 mod launched;
+mod layer;
 mod offline;
 mod recorded;
 mod recorded_call;
@@ -58,6 +60,7 @@ use millstream_types::{DeviceId, Error, ListId, Result};
 use crate::driver::DriverKind;
 use crate::emission::Release;
 use crate::handle::Tensor;
+use crate::handle::generator::Generator;
 use crate::handle::machine::Machine;
 use crate::replay::compile::{self, SharedSpecs};
 use crate::replay::instance::Instances;
@@ -65,7 +68,6 @@ use crate::sync::Mutex;
 use crate::tapes::Ended;
 use crate::tapes::graph::GraphStatus;
 use crate::tapes::tape::{Formal, FormalKind, OutputSpec, Program};
-use crate::tensor::generator::Generator;
 
 pub use foreign::accepts;
 use gradients::LaunchedLeaf;

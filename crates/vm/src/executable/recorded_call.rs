@@ -11,8 +11,8 @@ use millstream_instructions::{Call, Priority, TensorRef};
 use millstream_ops::random::{OFFSET, SEED};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
 
+use crate::handle::generator::Generator;
 use crate::scope::origin;
-use crate::tensor::generator::Generator;
 
 use super::recorder::{RecordedTensor, Recorder};
 use super::scalars::uses;

@@ -14,11 +14,11 @@ use millstream_types::{
 };
 
 use crate::handle::Tensor;
+use crate::handle::generator::Generator;
 use crate::handle::machine::Machine;
 use crate::host::{Blob, SharedCallback};
 use crate::lowering;
 use crate::scope::origin::{self, at_caller};
-use crate::tensor::generator::Generator;
 
 use super::Signature;
 use super::gradients::RecordedGradients;

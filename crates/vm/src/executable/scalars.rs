@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use millstream_instructions::{GeneratorDecl, InstructionList};
 use millstream_types::{AttrValue, Attrs, ScalarUse};
 
-use crate::tensor::generator::{Generator, GeneratorState};
-use crate::tensor::seed::{Draw, Seed};
+use crate::handle::generator::{Generator, GeneratorState};
+use crate::handle::seed::{Draw, Seed};
 
 use super::ExecutableInner;
 use super::recorder::Recorder;

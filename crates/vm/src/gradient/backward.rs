@@ -11,9 +11,9 @@ use crate::handle::Tensor;
 use crate::scope::origin::{self, with_origin};
 
 use super::derivatives::{Derivative, Formulas, complex, conj};
-use super::leaf::Leaf;
 use super::node::{Node, Source, Value};
 use super::tape::{Tape, no_grad, with_grad};
+use crate::handle::leaf::Leaf;
 
 /// The gradients of a node's inputs, in order.
 type Gradients = Vec<Option<Tensor>>;

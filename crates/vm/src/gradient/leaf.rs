@@ -1,75 +1,30 @@
 //! Tensors with a gradient: the leaves of a computation.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use millstream_types::{Error, Result};
 
-use crate::capture;
-use crate::executable::function;
-use crate::executable::gradients::Use;
 use crate::handle::Tensor;
+use crate::handle::leaf::Leaf;
+use crate::handle::request::{self, Request, Verb};
 use crate::scope::origin;
-use crate::sync::{Mutex, OnceLock};
-
-/// The place of a tensor's gradient.
-#[derive(Default)]
-pub(crate) struct Leaf {
-    gradient: Mutex<Option<Tensor>>,
-}
-
-/// Holds a leaf, once a tensor is one.
-pub(crate) type LeafSlot = OnceLock<Arc<Leaf>>;
 
 impl Leaf {
     /// Returns the gradient as the program reads it.
     #[track_caller]
     pub(super) fn get(self: &Arc<Leaf>) -> Option<Tensor> {
-        if capture::is_active() {
-            capture::read_gradient(self, &origin::caller());
-        }
-        if function::is_running() {
-            function::use_leaf(self, Use::Read, &origin::caller());
-        }
-        self.held()
+        let origin = origin::caller();
+        let read = Request::new(Verb::ReadGradient { leaf: self }, &origin);
+        request::submit(read, |_| Ok(self.held())).ok().flatten()
     }
 
     /// Sets the gradient as the program does.
     #[track_caller]
     pub(super) fn set(self: &Arc<Leaf>, gradient: Option<Tensor>) {
-        if capture::is_active() {
-            capture::set_gradient(self, &origin::caller());
-        }
-        if function::is_running() {
-            function::use_leaf(self, Use::Set, &origin::caller());
-        }
-        self.hold(gradient);
-    }
-
-    /// Returns the gradient.
-    pub(crate) fn held(&self) -> Option<Tensor> {
-        self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Takes the gradient out of the leaf if it is this one, and nobody else has it but the caller.
-    pub(crate) fn take_from(&self, tensor: &Tensor) -> bool {
-        let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_own = own.as_ref().is_some_and(|own| own.is_same(tensor));
-        // The caller's, so that the tensor does not end here.
-        let is_taken = is_own && tensor.holders() == Some(2);
-        if is_taken {
-            *own = None;
-        }
-        is_taken
-    }
-
-    /// Replaces the gradient.
-    pub(crate) fn hold(&self, gradient: Option<Tensor>) {
-        let former = {
-            let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *own, gradient)
-        };
-        // Outside the lock, as a tensor ends.
-        drop(former);
+        let origin = origin::caller();
+        let set = Request::new(Verb::SetGradient { leaf: self }, &origin);
+        // No layer refuses it.
+        let _ = request::submit(set, |_| Ok(Some(self.hold(gradient))));
     }
 }
 
@@ -96,12 +51,9 @@ impl Tensor {
             return Err(Error::Invalid { what: "gradient", message }.at(&origin::caller()));
         }
         let leaf = self.leaf_slot().get_or_init(Arc::default);
-        if capture::is_active() {
-            capture::note_leaf(&self, leaf, &origin::caller());
-        }
-        if function::is_running() {
-            function::note_leaf(&self, leaf);
-        }
+        let origin = origin::caller();
+        let begin = Request::new(Verb::BeginLeaf { tensor: &self, leaf }, &origin);
+        request::submit(begin, |_| Ok(Some(())))?;
         Ok(self)
     }
 

@@ -9,6 +9,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `tape` | tapes, and the thread's innermost one |
+//! | `layer` | what tapes do with each request |
 //! | `leaf` | tensors with a gradient |
 //! | `notes` | the notes of a tape: the values of tensors, storages and their versions |
 //! | `node` | a noted call: what it keeps, what gives its gradients |
@@ -20,15 +21,11 @@
 mod backward;
 mod checkpoint;
 mod derivatives;
+mod layer;
 mod leaf;
 mod node;
 mod notes;
 pub mod optimisers;
 mod tape;
-
-pub(crate) use leaf::{Leaf, LeafSlot};
-pub(crate) use tape::{
-    Unnoted, begin_call, check_unnoted, is_taped, note_copy, note_view, note_write,
-};
 
 pub use tape::{Tape, no_grad};

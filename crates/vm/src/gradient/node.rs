@@ -7,7 +7,7 @@ use millstream_types::{Attrs, DeviceId, Layout, Origin, Result, TensorSpec};
 use crate::handle::Tensor;
 
 use super::derivatives::Rule;
-use super::leaf::Leaf;
+use crate::handle::leaf::Leaf;
 
 /// A result of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

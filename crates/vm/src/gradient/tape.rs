@@ -9,23 +9,20 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_ops::{CallSpec, OutputSpec, Signature, args};
-use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
+use millstream_types::{DType, Error, Origin, Result, TensorSpec};
 
 use crate::handle::Tensor;
 use crate::handle::machine::Machine;
+use crate::handle::request::{self, OpCall, Rank, RawOperand};
 use crate::sync::thread_local;
 
 use super::derivatives;
+use super::layer::Gradients;
 use super::node::{Node, Source};
 use super::notes::{Effects, Notes};
 
 /// The notes of a tape, shared by the tape and its thread.
 pub(super) type SharedNotes = Rc<RefCell<Notes>>;
-
-thread_local! {
-    /// Whether this thread has a tape. Every call reads it.
-    static HAS_TAPE: Cell<bool> = const { Cell::new(false) };
-}
 
 thread_local! {
     /// The tapes of this thread, the innermost last, with the numbers of their machines.
@@ -78,8 +75,9 @@ pub(super) fn is_paused() -> bool {
 /// The notes of calls on a thread, from which gradients are computed. While it exists, it is the
 /// tape of its thread and machine; tapes nest, and the innermost takes the notes.
 ///
-/// Prepared calls, also those of batches, and launches of executables are not noted. Those whose
-/// operands depend on a tensor with a gradient are refused, except within [`no_grad`].
+/// Prepared calls, also those of batches, launches of executables, results that are written to given
+/// tensors ([`CallBuilder::out`](crate::CallBuilder::out)) and [`Tensor::copy_into`] are not noted.
+/// Those whose operands depend on a tensor with a gradient are refused, except within [`no_grad`].
 ///
 /// ```
 /// # fn main() -> millstream_types::Result<()> {
@@ -118,7 +116,7 @@ impl Machine {
         let notes = SharedNotes::default();
         let number = self.shared.tables.machine;
         TAPES.with(|tapes| tapes.borrow_mut().push((number, notes.clone())));
-        HAS_TAPE.with(|has| has.set(true));
+        request::install(Rank::Gradient, Some(&Gradients));
         Tape { machine: self.clone(), notes, _thread: PhantomData }
     }
 }
@@ -129,8 +127,11 @@ impl Drop for Tape {
         let ended = TAPES.with(|tapes| {
             let mut tapes = tapes.borrow_mut();
             let at = tapes.iter().rposition(|(_, notes)| Rc::ptr_eq(notes, &self.notes));
-            HAS_TAPE.with(|has| has.set(tapes.len() > 1));
-            at.map(|at| tapes.remove(at))
+            let ended = at.map(|at| tapes.remove(at));
+            if tapes.is_empty() {
+                request::install(Rank::Gradient, None);
+            }
+            ended
         });
         drop(ended);
     }
@@ -146,9 +147,6 @@ impl fmt::Debug for Tape {
 /// Returns the innermost tape of this thread and machine.
 #[inline]
 fn innermost(machine: &Machine) -> Option<SharedNotes> {
-    if !HAS_TAPE.with(Cell::get) {
-        return None;
-    }
     let number = machine.shared.tables.machine;
     TAPES.with(|tapes| {
         let tapes = tapes.borrow();
@@ -157,42 +155,20 @@ fn innermost(machine: &Machine) -> Option<SharedNotes> {
 }
 
 /// A call that a tape notes.
-pub(crate) struct TapedCall {
+pub(super) struct TapedCall {
     notes: SharedNotes,
     node: Option<Node>,
     effects: Effects,
 }
 
-/// Begins the note of a call, if the thread has a tape. Boxed, as most calls have none.
+/// Begins the note of a call, if the thread has a tape.
 ///
 /// # Errors
-/// The call changes a leaf in place.
-#[inline]
-pub(crate) fn begin_call(
-    machine: &Machine,
-    name: &str,
-    inputs: &[&Tensor],
-    attrs: &Arc<Attrs>,
-    out: Option<&[&Tensor]>,
-    origin: &Origin,
-) -> Result<Option<Box<TapedCall>>> {
-    match innermost(machine) {
-        Some(notes) => {
-            Ok(begin_noted(machine, notes, name, inputs, attrs, out, origin)?.map(Box::new))
-        }
-        None => Ok(None),
-    }
-}
-
-fn begin_noted(
-    machine: &Machine,
-    notes: SharedNotes,
-    name: &str,
-    inputs: &[&Tensor],
-    attrs: &Arc<Attrs>,
-    out: Option<&[&Tensor]>,
-    origin: &Origin,
-) -> Result<Option<TapedCall>> {
+/// The call changes a leaf in place, or would lose a gradient.
+pub(super) fn begin_call(call: &OpCall<'_>, origin: &Origin) -> Result<Option<TapedCall>> {
+    let OpCall { machine, name, inputs, out, .. } = *call;
+    let Some(notes) = innermost(machine) else { return Ok(None) };
+    let attrs = &Arc::new(call.attrs.clone());
     let tables = &machine.shared.tables;
     let op = tables.ops.id(name)?;
     let Some(op) = tables.ops.get(op) else { return Ok(None) };
@@ -209,14 +185,23 @@ fn begin_noted(
     });
     let effects = Effects { written, views: views.collect() };
     let mut borrowed = notes.borrow_mut();
+    let depends = !is_paused() && name != "detach";
     if let Some(out) = out {
+        let mut operands = inputs.iter().chain(out);
+        if depends && let Some(tensor) = operands.find(|tensor| borrowed.depends(tensor)) {
+            let message = format!(
+                "no tape notes results that are written to given tensors, and {} depends on a \
+                 tensor with a gradient, which would be lost; let the call make new tensors, or \
+                 make it within `no_grad`",
+                tensor.spec().brief()
+            );
+            return Err(Error::Op { op: name.to_owned(), message });
+        }
         for target in out {
             borrowed.write(target, name, origin);
         }
-        drop(borrowed);
         return Ok(None);
     }
-    let depends = !is_paused() && name != "detach";
     if depends && effects.written.iter().any(|&k| borrowed.is_of_leaf(inputs[k])) {
         let message = "it would change a tensor with a gradient in place, whose gradient would \
                        then be of no value that it has; make the call within `no_grad`, or on a \
@@ -269,23 +254,17 @@ fn fresh_or_viewed(signature: &Signature) -> impl Iterator<Item = DType> + '_ {
 
 impl TapedCall {
     /// Ends the note of a call.
-    pub(crate) fn end(self, name: &str, inputs: &[&Tensor], results: &[Tensor], origin: &Origin) {
+    pub(super) fn end(self, name: &str, inputs: &[&Tensor], results: &[Tensor], origin: &Origin) {
         let TapedCall { notes, node, effects } = self;
         notes.borrow_mut().end(node, inputs, results, &effects, name, origin);
     }
 }
 
 /// Notes that a host function or a copy writes a tensor.
-pub(crate) fn note_write(tensor: &Tensor, what: &str, origin: &Origin) {
+pub(super) fn note_write(tensor: &Tensor, what: &str, origin: &Origin) {
     if let Some(notes) = innermost(tensor.machine()) {
         notes.borrow_mut().write(tensor, what, origin);
     }
-}
-
-/// Returns whether this thread has a tape.
-#[inline]
-pub(crate) fn is_taped() -> bool {
-    HAS_TAPE.with(Cell::get)
 }
 
 /// Refuses calls that no tape notes, if they would lose a gradient, and notes the writes of the
@@ -293,16 +272,14 @@ pub(crate) fn is_taped() -> bool {
 ///
 /// # Errors
 /// An operand depends on a leaf.
-#[cold]
-pub(crate) fn check_unnoted<'a>(
+pub(super) fn check_unnoted(
     machine: &Machine,
     kind: &str,
-    operands: impl Iterator<Item = Unnoted<'a>>,
+    operands: &[RawOperand<'_>],
     origin: &Origin,
 ) -> Result<()> {
     let Some(notes) = innermost(machine) else { return Ok(()) };
     let mut notes = notes.borrow_mut();
-    let operands: SmallVec<[Unnoted<'_>; 4]> = operands.collect();
     for operand in operands.iter().filter(|_| !is_paused()) {
         let reason = match operand.tensor {
             Some(tensor) if notes.depends(tensor) => {
@@ -320,23 +297,15 @@ pub(crate) fn check_unnoted<'a>(
         );
         return Err(Error::Invalid { what: "gradient", message });
     }
-    for Unnoted { address, storage, .. } in operands.iter().filter(|operand| operand.is_written) {
+    for RawOperand { address, storage, .. } in operands.iter().filter(|operand| operand.is_written)
+    {
         notes.write_at(*address, *storage, kind, origin);
     }
     Ok(())
 }
 
-/// An operand of a call that no tape notes.
-pub(crate) struct Unnoted<'a> {
-    /// None if only its handle is known.
-    pub(crate) tensor: Option<&'a Tensor>,
-    pub(crate) address: usize,
-    pub(crate) storage: Option<u64>,
-    pub(crate) is_written: bool,
-}
-
 /// Notes a view that no op has made, and that has no derivative.
-pub(crate) fn note_view(of: &Tensor, view: &Tensor, origin: &Origin) {
+pub(super) fn note_view(of: &Tensor, view: &Tensor, origin: &Origin) {
     let Some(notes) = innermost(of.machine()) else { return };
     let mut notes = notes.borrow_mut();
     let depends = !is_paused() && view.dtype().is_inexact() && notes.value(of).is_some();
@@ -347,24 +316,33 @@ pub(crate) fn note_view(of: &Tensor, view: &Tensor, origin: &Origin) {
     notes.end(node, &[of], std::slice::from_ref(view), &effects, op, origin);
 }
 
-/// Runs a copy to another stream's memory, and notes it as one call.
-///
-/// # Errors
-/// That of the copy.
-pub(crate) fn note_copy(
-    of: &Tensor,
-    origin: &Origin,
-    copy: impl FnOnce() -> Result<Tensor>,
-) -> Result<Tensor> {
-    let Some(notes) = innermost(of.machine()) else { return copy() };
-    let copied = no_grad(copy)?;
+/// Notes a copy to another stream's memory as one call.
+pub(super) fn note_copy(of: &Tensor, copied: &Tensor, origin: &Origin) {
+    let Some(notes) = innermost(of.machine()) else { return };
     let mut notes = notes.borrow_mut();
     if !is_paused() && notes.value(of).is_some() {
         let attrs = Arc::default();
         let source = Source::Copy(of.device().clone());
         let node = notes.begin(source, "a copy", &attrs, &[Some(of)], origin);
         let effects = Effects { written: Vec::new(), views: vec![None] };
-        notes.end(Some(node), &[of], std::slice::from_ref(&copied), &effects, "a copy", origin);
+        notes.end(Some(node), &[of], std::slice::from_ref(copied), &effects, "a copy", origin);
     }
-    Ok(copied)
+}
+
+/// Refuses a copy into a tensor that would lose a gradient.
+///
+/// # Errors
+/// One of them depends on a leaf.
+pub(super) fn check_copy(of: &Tensor, target: &Tensor) -> Result<()> {
+    let Some(notes) = innermost(of.machine()).filter(|_| !is_paused()) else { return Ok(()) };
+    let notes = notes.borrow();
+    let Some(tensor) = [of, target].into_iter().find(|tensor| notes.depends(tensor)) else {
+        return Ok(());
+    };
+    let message = format!(
+        "no tape notes a copy into a tensor, and {} depends on a tensor with a gradient, which \
+         would be lost; use `copy_`, or copy within `no_grad`",
+        tensor.spec().brief()
+    );
+    Err(Error::Invalid { what: "gradient", message })
 }

@@ -3,13 +3,12 @@
 use millstream_instructions::Outcome;
 use millstream_types::{Access, Error, Origin, Result, StreamType};
 
-use crate::capture;
 use crate::emission::Emission;
-use crate::gradient;
 use crate::host::Blob;
 use crate::lowering;
 use crate::scope::origin;
 
+use super::request::{self, Request, Sole, Verb};
 use super::{Completion, Tensor};
 
 impl Tensor {
@@ -57,14 +56,21 @@ impl Tensor {
         origin: Origin,
         function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
     ) -> Result<Completion> {
+        let verb = Verb::Access { tensor: self, access };
+        let request = Request::new(verb, &origin);
+        let Sole(made) =
+            request::submit(request, |_| self.access_now(access, &origin, function).map(Sole))?;
+        Ok(made)
+    }
+
+    fn access_now(
+        &self,
+        access: Access,
+        origin: &Origin,
+        function: impl FnOnce(&mut Blob<'_>) -> anyhow::Result<()> + Send + 'static,
+    ) -> Result<Completion> {
         let machine = self.machine();
-        let at = |e: Error| e.at(&origin);
-        if access.writes() {
-            gradient::note_write(self, "a host function", &origin);
-        }
-        if capture::is_active() {
-            capture::refuse(machine, "a host function uses a tensor's memory", &origin);
-        }
+        let at = |e: Error| e.at(origin);
         let stream = match self.made_on().key.ty {
             StreamType::COMPUTE | StreamType::DEVICE2HOST | StreamType::PINNED_COMPUTE => {
                 self.made_on().clone()
@@ -75,7 +81,7 @@ impl Tensor {
         let tensor = self.resolved().map_err(at)?;
         let host = &machine.shared.tables.host;
         let callback = host.add_callback(Box::new(function));
-        let emitted = machine.shared.emit(&origin, |e| {
+        let emitted = machine.shared.emit(origin, |e| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             // The slot of a released tensor may be another's.
@@ -84,7 +90,7 @@ impl Tensor {
                 return Err(self.not_on_host());
             }
             builder
-                .access_blob(router, stream.id, tensor, access, callback, None, &origin)
+                .access_blob(router, stream.id, tensor, access, callback, None, origin)
                 .map(Outcome::Done)
         });
         if emitted.is_err() {

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use millstream_instructions::TensorRef;
 use millstream_types::{Error, Origin, Result};
 
-use crate::capture;
 use crate::emission::Emission;
 use crate::emission::guard::EmissionGuard;
-use crate::gradient::{self, Unnoted};
 use crate::handle::machine::Machine;
 use crate::handle::prepared::{Prepared, TensorHandle};
+use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::scope::cancel;
-use crate::scope::origin;
 use crate::scope::reentrancy::{self, BatchGuard};
 
 /// How many calls are made before other threads get the lock.
@@ -86,9 +84,6 @@ impl Machine {
     /// dropping handles, gets [`Error::InBatch`]. So drop a batch after its last call.
     #[track_caller]
     pub fn batch(&self) -> Batch<'_> {
-        if capture::is_active() {
-            capture::refuse(self, "it makes prepared calls", &origin::caller());
-        }
         Batch { machine: self, entry: None }
     }
 }
@@ -117,10 +112,11 @@ impl Batch<'_> {
     pub fn call(&mut self, call: &Prepared, stream: &Stream) -> Result<()> {
         let origin = Origin::caller();
         let (_, tensors) = call.parts();
-        if gradient::is_taped() {
-            let of = |k: usize| (Some(&call.operands()[k]), call.operands()[k].address());
-            self.check(call, tensors, of, &origin)?;
-        }
+        let operand = |k: usize| {
+            let tensor = &call.operands()[k];
+            (tensors[k], Some(tensor), tensor.address())
+        };
+        self.pass_layers(call, tensors.len(), operand, &origin)?;
         self.make(call, tensors, stream, &origin).map_err(|e| e.at(&origin))
     }
 
@@ -156,10 +152,8 @@ impl Batch<'_> {
     ) -> Result<()> {
         let origin = Origin::caller();
         let machine = self.machine.shared.tables.machine;
-        if gradient::is_taped() {
-            let tensors: Vec<TensorRef> = operands.iter().map(|operand| operand.tensor).collect();
-            self.check(call, &tensors, |k| (None, operands[k].address), &origin)?;
-        }
+        let operand = |k: usize| (operands[k].tensor, None, operands[k].address);
+        self.pass_layers(call, operands.len(), operand, &origin)?;
         let made = if operands.iter().any(|operand| operand.machine != machine) {
             Err(Error::Foreign { what: "an operand".to_owned() })
         } else if let Some(first) = operands.first().filter(|_| operands.len() <= INLINE_OPERANDS) {
@@ -175,30 +169,30 @@ impl Batch<'_> {
         made.map_err(|e| e.at(&origin))
     }
 
-    /// Refuses a call that would lose a gradient, and notes its writes on the tape of this thread.
-    #[cold]
-    fn check<'t>(
-        &mut self,
-        call: &Prepared,
-        tensors: &[TensorRef],
-        operand: impl Fn(usize) -> (Option<&'t Tensor>, usize),
+    /// Lets the layers of this thread note a call, or refuse it.
+    #[inline(always)]
+    fn pass_layers<'t>(
+        &self,
+        call: &'t Prepared,
+        count: usize,
+        operand: impl Fn(usize) -> (TensorRef, Option<&'t Tensor>, usize),
         origin: &Origin,
     ) -> Result<()> {
-        let storage = |tensor: &TensorRef| match &self.entry {
-            Some(entry) => entry.emission.builder.storage_number(*tensor).ok(),
-            None => {
-                let emission = self.machine.shared.lock().ok()?;
-                emission.builder.storage_number(*tensor).ok()
-            }
+        let storage = |tensor: TensorRef| match &self.entry {
+            Some(entry) => entry.emission.builder.storage_number(tensor).ok(),
+            None => self.machine.shared.lock().ok()?.builder.storage_number(tensor).ok(),
         };
-        let accesses = call.parts().0.accesses();
-        let operands = tensors.iter().zip(accesses).enumerate().map(|(k, (reference, access))| {
-            let (tensor, address) = operand(k);
-            let storage = storage(reference);
-            Unnoted { tensor, address, storage, is_written: access.writes() }
-        });
-        gradient::check_unnoted(self.machine, "a call of a batch", operands, origin)
-            .map_err(|e| e.at(origin))
+        let operands = || {
+            let operands = call.parts().0.accesses().take(count).enumerate();
+            let operands = operands.map(|(k, access)| {
+                let (reference, tensor, address) = operand(k);
+                let storage = storage(reference);
+                RawOperand { tensor, address, storage, is_written: access.writes() }
+            });
+            operands.collect()
+        };
+        let verb = Verb::Prepared { machine: self.machine, in_batch: true, operands: &operands };
+        request::submit(Request::new(verb, origin), |_| Ok(Some(()))).map(drop)
     }
 
     #[inline(always)]

@@ -15,7 +15,6 @@ use millstream_instructions::Outcome;
 use millstream_instructions::builder::EventRef;
 use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId};
 
-use crate::capture::{self, Step};
 use crate::emission::leases::Lease;
 use crate::emission::{Emission, Release};
 use crate::handle::machine::Machine;
@@ -25,6 +24,7 @@ use crate::sync::Mutex;
 use crate::sync::points::{Milestone, Waiter};
 use crate::tables::timed_records::RecordTime;
 
+use super::request::{self, Answer, Reply, Request, Verb};
 use super::{Completion, Stream};
 
 /// A mark in a stream's order, set by the newest record. Clones are the same event.
@@ -79,6 +79,27 @@ enum Time {
     Noted(Arc<RecordTime>),
 }
 
+/// A record that was emitted.
+struct NewRecord {
+    event: EventRef,
+    time: Option<Arc<RecordTime>>,
+}
+
+/// A record; none if a recording has noted it instead. Layers see its point.
+struct Noted(Option<NewRecord>);
+
+impl Answer for Noted {
+    fn reply(self, kept: &mut Option<Self>) -> Reply {
+        let at = self.0.as_ref().map(|record| record.event.at);
+        *kept = Some(self);
+        at.map_or(Reply::Done, Reply::Recorded)
+    }
+
+    fn of(_: Reply, kept: Option<Self>) -> Option<Self> {
+        Some(kept.unwrap_or(Noted(None)))
+    }
+}
+
 fn invalid(message: impl Into<String>) -> Error {
     Error::Invalid { what: "event", message: message.into() }
 }
@@ -88,7 +109,12 @@ impl Event {
         Event { inner: Arc::new(Inner { machine, timed, newest: Mutex::new(None) }) }
     }
 
-    pub(super) fn machine(&self) -> &Machine {
+    /// Returns whether both are clones of one event.
+    pub(crate) fn is_same(&self, other: &Event) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
         &self.inner.machine
     }
 
@@ -145,7 +171,8 @@ impl Event {
         let device = &stream.key.device;
         let can = || machine.policies().devices().capabilities(device).map(Some);
         let can = if self.inner.timed { can().map_err(|e| e.at(&origin))? } else { None };
-        let (event, time) = machine.shared.emit(&origin, |e| {
+        let record = Request::new(Verb::RecordEvent { event: self, stream }, &origin);
+        let emit = |e: &mut Emission| {
             e.open(stream.id)?;
             let Emission { builder, router, .. } = e;
             let time = can.filter(|can| can.timestamps).map(|_| Arc::<RecordTime>::default());
@@ -162,12 +189,12 @@ impl Event {
             if event.is_err() {
                 tables.timed_records.take(place);
             }
-            Ok(Outcome::Done((event?, time)))
-        })?;
-        if capture::is_active() {
-            let step = Step::RecordEvent { stream, at: event.at };
-            capture::order(machine, &step, &origin)?;
-        }
+            Ok(Outcome::Done(NewRecord { event: event?, time }))
+        };
+        let emitted =
+            |_: &Request<'_>| machine.shared.emit(&origin, emit).map(|record| Noted(Some(record)));
+        let Noted(made) = request::submit(record, emitted)?;
+        let Some(NewRecord { event, time }) = made else { return Ok(()) };
         let time = match time {
             Some(time) => Time::Noted(time),
             None if self.inner.timed => Time::Unknown(device.clone()),

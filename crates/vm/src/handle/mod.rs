@@ -5,12 +5,16 @@ pub(crate) mod batch;
 mod completion;
 mod current;
 mod event;
+pub(crate) mod generator;
+pub(crate) mod leaf;
 pub(crate) mod machine;
 mod operands;
 pub(crate) mod prepared;
+pub(crate) mod request;
 mod section;
+pub(crate) mod seed;
 mod stream;
-mod tensor;
+pub(crate) mod tensor;
 mod transfer;
 
 pub use completion::Completion;

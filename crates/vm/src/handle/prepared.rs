@@ -9,10 +9,9 @@ use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{Outcome, Sink, TensorRef};
 use millstream_types::{Attrs, Error, Result};
 
-use crate::capture;
 use crate::emission::{Emission, Release};
-use crate::gradient::{self, Unnoted};
 use crate::handle::machine::{CallBuilder, Machine};
+use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::scope::origin;
 
@@ -180,24 +179,18 @@ impl Prepared {
             let what = "the stream".to_owned();
             return Err(Error::Foreign { what }.at(&origin));
         }
-        if capture::is_active() {
-            capture::refuse(machine, "it makes a prepared call", &origin);
-        }
-        if gradient::is_taped() {
-            let operands =
-                self.0.operands.iter().zip(call.accesses()).map(|(tensor, access)| Unnoted {
-                    tensor: Some(tensor),
-                    address: tensor.address(),
-                    storage: tensor.storage_number(),
-                    is_written: access.writes(),
-                });
-            gradient::check_unnoted(machine, "a prepared call", operands, &origin)
-                .map_err(|e| e.at(&origin))?;
-        }
-        machine.shared.emit(&origin, |e| {
-            e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
-            builder.call_prepared(router, stream.id, call, refs, &origin).map(Outcome::Done)
+        let operands = || {
+            let operands = self.0.operands.iter().zip(call.accesses());
+            operands.map(|(tensor, access)| RawOperand::new(tensor, access)).collect()
+        };
+        let verb = Verb::Prepared { machine, in_batch: false, operands: &operands };
+        request::submit(Request::new(verb, &origin), |_| {
+            let made = machine.shared.emit(&origin, |e| {
+                e.open(stream.id)?;
+                let Emission { builder, router, .. } = e;
+                builder.call_prepared(router, stream.id, call, refs, &origin).map(Outcome::Done)
+            });
+            made.map(Some)
         })?;
         Ok(())
     }

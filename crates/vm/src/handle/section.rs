@@ -11,6 +11,7 @@ use crate::handle::machine::Machine;
 use crate::scope::origin;
 
 use super::Completion;
+use super::request::{self, Request, Sole, Verb};
 
 /// An exclusive hold of tensors, which ends when it is dropped.
 ///
@@ -67,11 +68,16 @@ impl Section {
 
     fn end_at(&mut self, origin: &Origin) -> Result<Point> {
         self.ended = true;
-        let id = self.id;
-        self.machine.shared.emit(origin, |e| {
-            let Emission { builder, router, .. } = e;
-            builder.end_critical_section(router, id, origin).map(Outcome::Done)
-        })
+        let (id, machine) = (self.id, &self.machine);
+        let end = Request::new(Verb::EndSection { machine }, origin);
+        let Sole(point) = request::submit(end, |_| {
+            let ended = machine.shared.emit(origin, |e| {
+                let Emission { builder, router, .. } = e;
+                builder.end_critical_section(router, id, origin).map(Outcome::Done)
+            });
+            ended.map(Sole)
+        })?;
+        Ok(point)
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use millstream_instructions::{Outcome, TensorRef};
 use millstream_types::{Error, Origin, Result, StreamId, StreamKey};
 
-use crate::capture::{self, Step};
 use crate::emission::Emission;
 use crate::emission::leases::Lease;
 use crate::handle::machine::Machine;
@@ -18,6 +17,7 @@ use super::Completion;
 use super::Event;
 use super::Section;
 use super::Tensor;
+use super::request::{self, Request, Verb};
 
 /// A stream of a machine.
 ///
@@ -78,17 +78,20 @@ impl Stream {
         if !Arc::ptr_eq(&event.machine().shared, &self.machine.shared) {
             return Err(Error::Foreign { what: "the event".to_owned() }.at(&origin));
         }
-        let Some(record) = event.newest() else { return Ok(()) };
-        if capture::is_active() {
-            let step = Step::WaitEvent { stream: self, at: record.event.at };
-            capture::order(&self.machine, &step, &origin)?;
-        }
-        self.machine.shared.emit(&origin, |e| {
-            e.open(self.id)?;
-            let Emission { builder, router, .. } = e;
-            let waited = builder.wait_event(router, self.id, &record.event, &origin);
-            waited.map(Outcome::Done)
-        })
+        let newest = event.newest();
+        let at = newest.as_ref().map(|record| record.event.at);
+        let wait = Request::new(Verb::WaitEvent { event, stream: self, at }, &origin);
+        request::submit(wait, |_| {
+            let Some(record) = &newest else { return Ok(Some(())) };
+            let waited = self.machine.shared.emit(&origin, |e| {
+                e.open(self.id)?;
+                let Emission { builder, router, .. } = e;
+                let waited = builder.wait_event(router, self.id, &record.event, &origin);
+                waited.map(Outcome::Done)
+            });
+            waited.map(Some)
+        })?;
+        Ok(())
     }
 
     /// Records a new event, behind everything submitted to the stream.
@@ -131,16 +134,17 @@ impl Stream {
         if !Arc::ptr_eq(&source.machine.shared, &self.machine.shared) {
             return Err(Error::Foreign { what: "the stream".to_owned() }.at(&origin));
         }
-        if capture::is_active() {
-            let step = Step::WaitStream { stream: self, source };
-            capture::order(&self.machine, &step, &origin)?;
-        }
-        self.machine.shared.emit(&origin, |e| {
-            e.open(self.id)?;
-            e.open(source.id)?;
-            let Emission { builder, router, .. } = e;
-            builder.wait_stream(router, self.id, source.id, &origin).map(Outcome::Done)
-        })
+        let wait = Request::new(Verb::WaitStream { stream: self, source }, &origin);
+        request::submit(wait, |_| {
+            let waited = self.machine.shared.emit(&origin, |e| {
+                e.open(self.id)?;
+                e.open(source.id)?;
+                let Emission { builder, router, .. } = e;
+                builder.wait_stream(router, self.id, source.id, &origin).map(Outcome::Done)
+            });
+            waited.map(Some)
+        })?;
+        Ok(())
     }
 
     /// Uses tensors without changing or reading them: later instructions of the stream come after
@@ -186,23 +190,20 @@ impl Stream {
     ) -> Result<Completion> {
         let origin = origin::caller();
         let at = |e: Error| e.at(&origin);
-        let refs: Result<Vec<TensorRef>> = tensors.iter().map(|t| self.machine.owns(t)).collect();
-        let refs = refs.map_err(at)?;
-        let within = section.is_some();
-        let section = self.machine.own_section(section).map_err(at)?;
-        if capture::is_active() {
-            if within {
-                let reason = "it touches tensors within a critical section";
-                capture::refuse(&self.machine, reason, &origin);
-            }
-            capture::order(&self.machine, &Step::Touch { tensors, stream: self }, &origin)?;
-        }
-        let point = self.machine.shared.emit(&origin, |e| {
-            e.open(self.id)?;
-            let Emission { builder, router, .. } = e;
-            builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
+        let verb = Verb::Touch { tensors, stream: self };
+        let touch = Request { verb, is_within: section.is_some(), origin: &origin };
+        let point = request::submit(touch, |_| {
+            let refs = tensors.iter().map(|t| self.machine.owns(t));
+            let refs: Vec<TensorRef> = refs.collect::<Result<_>>().map_err(at)?;
+            let section = self.machine.own_section(section).map_err(at)?;
+            let touched = self.machine.shared.emit(&origin, |e| {
+                e.open(self.id)?;
+                let Emission { builder, router, .. } = e;
+                builder.touch(router, self.id, &refs, section, &origin).map(Outcome::Done)
+            });
+            touched.map(Some)
         })?;
-        Ok(self.machine.completion_of(point).keeping(self.lease.clone()))
+        Ok(Completion::new(self.machine.clone(), point).keeping(self.lease.clone()))
     }
 
     /// Blocks until everything submitted to the stream has completed.

@@ -11,23 +11,25 @@ use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
 };
 
-use crate::capture::{self, Step};
 use crate::emission::leases::Lease;
 use crate::emission::{Emission, MadeTensor};
-use crate::executable::function::{self, OfFunction};
-use crate::gradient::{self, LeafSlot};
 use crate::handle::machine::Machine;
 use crate::lowering;
 use crate::scope::origin;
 
+use super::leaf::LeafSlot;
+use super::request::{self, Ended, Request, Verb};
 use super::transfer::MachineSubmitter;
 use super::{Completion, Section, Stream};
+
+/// A tensor of a list that is being recorded, and the number of the recording.
+pub(crate) type OfRecording = (TensorRef, u64);
 
 /// Where a tensor's slot comes from.
 enum Slot {
     Made(TensorRef),
     /// A list that is being recorded has it.
-    Recorded(OfFunction),
+    Recorded(OfRecording),
 }
 
 struct TensorInner {
@@ -43,11 +45,11 @@ impl Drop for TensorInner {
     fn drop(&mut self) {
         let tensor = match &self.slot {
             Slot::Made(tensor) => *tensor,
-            Slot::Recorded(tensor) => return function::ended(&self.made_on.machine, *tensor),
+            Slot::Recorded(tensor) => {
+                return request::ended(&self.made_on.machine, Ended::Recorded(*tensor));
+            }
         };
-        if capture::is_active() {
-            capture::ended(&self.made_on.machine, tensor);
-        }
+        request::ended(&self.made_on.machine, Ended::Made(tensor));
         self.made_on.machine.shared.drop_tensor(tensor, &self.origin);
     }
 }
@@ -87,7 +89,7 @@ impl Tensor {
 
     /// Returns a tensor of a function that is being recorded.
     pub(crate) fn of_function(
-        tensor: OfFunction,
+        tensor: OfRecording,
         made_on: &Stream,
         spec: TensorSpec,
         device: DeviceId,
@@ -99,7 +101,7 @@ impl Tensor {
     }
 
     /// Returns the tensor of a function that is being recorded, if this is one.
-    pub(crate) fn recorded(&self) -> Option<OfFunction> {
+    pub(crate) fn recorded(&self) -> Option<OfRecording> {
         match &self.0.slot {
             Slot::Made(_) => None,
             Slot::Recorded(tensor) => Some(*tensor),
@@ -266,11 +268,11 @@ impl Tensor {
     #[track_caller]
     pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
         let origin = origin::caller();
+        let verb = Verb::Release { tensor: self };
+        let release = Request { verb, is_within: section.is_some(), origin: &origin };
         let machine = &self.0.made_on.machine;
-        if capture::is_active() {
-            capture::refuse(machine, "it releases a tensor by hand", &origin);
-        }
-        machine.release_now(self, section, &origin)
+        request::submit(release, |_| machine.release_now(self, section, &origin).map(Some))?;
+        Ok(())
     }
 
     /// Makes a tensor of another dtype, shape or layout on the same storage. It costs no kernel.
@@ -295,17 +297,8 @@ impl Tensor {
 
     pub(crate) fn view_at(&self, spec: TensorSpec, origin: Origin) -> Result<Tensor> {
         let machine = &self.0.made_on.machine;
-        if let Some(made) = function::view(self, &spec, &origin) {
-            return made.inspect(|made| gradient::note_view(self, made, &origin));
-        }
-        let step = Step::View { of: self, spec: &spec };
-        if let Some(known) = capture::replayed_one(machine, &step, &origin)? {
-            return Ok(known);
-        }
-        let made = machine.view_now(self, &spec, &origin)?;
-        gradient::note_view(self, &made, &origin);
-        capture::note(machine, &step, std::slice::from_ref(&made), &origin);
-        Ok(made)
+        let view = Request::new(Verb::View { of: self, spec: &spec }, &origin);
+        request::submit(view, |_| machine.view_now(self, &spec, &origin))
     }
 
     /// Blocks until the tensor's last write so far has completed; waits neither for reads of it nor
@@ -412,29 +405,12 @@ impl Tensor {
     }
 
     pub(crate) fn read_at(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
-        if !capture::is_active() {
-            return self.read_now(section, &origin);
-        }
-        if section.is_some() {
-            let reason = "it reads a tensor within a critical section";
-            capture::refuse(&self.0.made_on.machine, reason, &origin);
-        }
-        if let Some(known) = capture::replayed_read(self, &origin)? {
-            return Ok(known);
-        }
-        let read = {
-            let _own = capture::suspend();
-            self.read_now(section, &origin)
-        };
-        capture::note_read(self, &read, &origin);
-        read
+        let verb = Verb::Read { tensor: self };
+        let read = Request { verb, is_within: section.is_some(), origin: &origin };
+        request::submit(read, |_| self.read_now(section, &origin).map_err(|e| e.at(&origin)))
     }
 
     fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
-        self.read_somewhere(section, origin).map_err(|e| e.at(origin))
-    }
-
-    fn read_somewhere(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
         crate::scope::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;

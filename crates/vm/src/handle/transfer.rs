@@ -3,11 +3,11 @@
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, TensorSpec};
 
-use crate::gradient;
 use crate::handle::machine::Machine;
 use crate::lowering::{self, Submitter};
 use crate::scope::origin;
 
+use super::request::{self, Request, Verb};
 use super::{Section, Stream, Tensor};
 
 /// Submits the calls of a lowering to a machine.
@@ -115,10 +115,11 @@ impl Tensor {
     pub fn copy_to(&self, stream: &Stream) -> Result<Tensor> {
         let origin = origin::caller();
         self.check_usable().map_err(|e| e.at(&origin))?;
-        gradient::note_copy(self, &origin, || {
+        let copy = Request::new(Verb::Copy { of: self }, &origin);
+        let copied = request::submit(copy, |_| {
             lowering::copy_to(&mut self.machine().submitter(origin.clone()), self, stream)
-        })
-        .map_err(|e| e.at(&origin))
+        });
+        copied.map_err(|e| e.at(&origin))
     }
 
     /// Sets the elements of `target`, of the same dtype and shape, to this tensor's. Both may be
@@ -142,9 +143,12 @@ impl Tensor {
     pub fn copy_into(&self, target: &Tensor) -> Result<()> {
         let origin = origin::caller();
         self.check_usable().and_then(|()| target.check_usable()).map_err(|e| e.at(&origin))?;
-        gradient::note_write(target, "copy_into", &origin);
-        let mut submitter = self.machine().submitter(origin.clone());
-        lowering::copy_into(&mut submitter, self, target).map_err(|e| e.at(&origin))
+        let copy = Request::new(Verb::CopyInto { of: self, target }, &origin);
+        let copied = request::submit(copy, |_| {
+            let mut submitter = self.machine().submitter(origin.clone());
+            lowering::copy_into(&mut submitter, self, target).map(Some)
+        });
+        copied.map(drop).map_err(|e| e.at(&origin))
     }
 
     /// Refuses a tensor that was released or is held, before the first of several calls. A tensor

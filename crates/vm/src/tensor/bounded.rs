@@ -1,7 +1,6 @@
 //! Results whose number of rows depends on data, used before that number is known.
 
 use std::fmt;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -9,13 +8,11 @@ use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Outcome};
 use millstream_ops::args::Scalar;
 use millstream_ops::{CallSpec, OutputSpec};
-use millstream_types::{Attrs, Error, Origin, Result, TensorSpec};
+use millstream_types::{Attrs, Error, OpId, Origin, Result, TensorSpec};
 
-use crate::capture;
 use crate::emission::{Emission, MadeTensor};
-use crate::executable::function;
-use crate::gradient::{self, Unnoted};
 use crate::handle::machine::CallBuilder;
+use crate::handle::request::{self, RawOperand, Request, Sole, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::scope::origin;
 
@@ -139,10 +136,8 @@ impl Bounded {
     pub fn exact(&self) -> Result<Tensor> {
         let origin = origin::caller();
         let machine = self.rows.machine();
-        if capture::is_active() {
-            capture::refuse(machine, "the size of a result depends on data", &origin);
-        }
-        machine.fix_bound(&self.rows, &self.count, &self.made_on, &origin)
+        let reason = "the size of a result depends on data";
+        machine.fix_bound(&self.rows, &self.count, &self.made_on, reason, &origin)
     }
 }
 
@@ -178,14 +173,9 @@ impl CallBuilder<'_> {
     }
 
     fn make_bounded(self, stream: &Stream, origin: &Origin) -> Result<(Vec<Bounded>, Vec<Tensor>)> {
-        let CallBuilder { machine, name, inputs, out, attrs, priority, section, .. } = self;
+        let CallBuilder { machine, name, inputs, out, attrs, .. } = &self;
         let refused =
-            |message: &str| Error::Op { op: name.to_owned(), message: message.to_owned() };
-        if function::is_running() {
-            return Err(refused(
-                "its result's size is known only by running it, so it cannot stand in an executable",
-            ));
-        }
+            |message: &str| Error::Op { op: (*name).to_owned(), message: message.to_owned() };
         if out.is_some() {
             return Err(refused("a result whose size is not known yet is always a new tensor"));
         }
@@ -194,32 +184,39 @@ impl CallBuilder<'_> {
         let specs: Vec<TensorSpec> = inputs.iter().map(|tensor| tensor.spec().clone()).collect();
         let schema =
             machine.shared.tables.ops.get(op).ok_or_else(|| refused("it has no schema"))?;
-        let signature = schema.signature(CallSpec { inputs: &specs, attrs: &attrs })?;
+        let signature = schema.signature(CallSpec { inputs: &specs, attrs })?;
         if !signature.outputs.iter().any(|output| matches!(output, OutputSpec::Bounded(_))) {
             return Err(refused("no size of a result depends on data; make the call by `on`"));
         }
-        if gradient::is_taped() {
-            let operands = inputs.iter().zip(&signature.accesses).map(|(tensor, access)| Unnoted {
-                tensor: Some(tensor),
-                address: tensor.address(),
-                storage: tensor.storage_number(),
-                is_written: access.writes(),
-            });
-            gradient::check_unnoted(machine, "a call without a wait for sizes", operands, origin)?;
-        }
-        if capture::is_active() {
-            capture::refuse(machine, "the size of a result depends on data", origin);
-        }
+        let operands = || {
+            let operands = inputs.iter().zip(&signature.accesses);
+            operands.map(|(tensor, access)| RawOperand::new(tensor, *access)).collect()
+        };
+        let verb = Verb::Bounded { call: self.described(stream), operands: &operands };
+        let is_within = self.section.is_some();
+        let request = Request { verb, is_within, origin };
+        let Sole(made) =
+            request::submit(request, |_| self.emit_bounded(op, stream, origin).map(Sole))?;
+        Ok(made)
+    }
+
+    fn emit_bounded(
+        &self,
+        op: OpId,
+        stream: &Stream,
+        origin: &Origin,
+    ) -> Result<(Vec<Bounded>, Vec<Tensor>)> {
+        let CallBuilder { machine, inputs, attrs, priority, section, .. } = self;
         let given = inputs.iter().map(|tensor| machine.owns(tensor));
         let given = given.collect::<Result<SmallVec<[_; 4]>>>()?;
         let call = Call {
             op,
             inputs: &given,
             into: None,
-            attrs: &Arc::new(attrs),
+            attrs,
             stream: stream.id,
-            priority,
-            section: machine.own_section(section)?,
+            priority: *priority,
+            section: machine.own_section(*section)?,
             origin,
         };
         let made = machine.shared.emit(origin, |e| {

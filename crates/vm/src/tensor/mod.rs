@@ -8,8 +8,6 @@
 //! |---|---|
 //! | `arguments` | numbers, dimensions and shapes as arguments |
 //! | `place` | where new tensors are made |
-//! | `seed` | seeds of random tensors |
-//! | `generator` | sources of seeds |
 //! | `make` | new tensors |
 //! | `read` | shapes and elements |
 //! | `files` | safetensors files (feature `safetensors`) |
@@ -31,26 +29,23 @@ mod call;
 mod dlpack;
 #[cfg(feature = "safetensors")]
 mod files;
-pub(crate) mod generator;
 mod layers;
 mod make;
 mod methods;
 mod operators;
 mod place;
 mod read;
-pub(crate) mod seed;
 mod select;
 mod show;
 
+pub(crate) use crate::handle::seed::Seed;
 pub(crate) use call::{all as call_op, optional};
 
 pub use bounded::Bounded;
 pub use dlpack::DlPack;
 
 pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
-pub use generator::{Generator, GeneratorState};
 pub use place::Place;
-pub use seed::Seed;
 pub use select::{Index, Indices, NEW, REST};
 
 /// Options of the methods of tensors. Each is a type with a default and a method for each option,

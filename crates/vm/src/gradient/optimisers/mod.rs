@@ -135,13 +135,13 @@ pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<
                 step = step.add_with(parameter, scaled(settings.weight_decay))?;
             }
             if settings.momentum != 0.0 {
-                let direction = state.first(k, parameter, || parameter.zeros_like())?;
+                let direction = state.first(k, || parameter.zeros_like())?;
                 direction.mul_(settings.momentum)?;
                 if settings.dampening == 0.0 {
                     direction.add_(&step)?;
                 } else {
                     // The first use of a gradient is not dampened.
-                    let factor = state.second(k, parameter, || number(1.0, parameter))?;
+                    let factor = state.second(k, || number(1.0, parameter))?;
                     direction.addcmul_(&step, &factor)?;
                     factor.fill_(1.0 - settings.dampening)?;
                 }
@@ -227,8 +227,8 @@ fn adaptive(
             } else if *weight_decay != 0.0 {
                 gradient = gradient.add_with(parameter, scaled(*weight_decay))?;
             }
-            let mean = state.first(k, parameter, || parameter.zeros_like())?;
-            let square = state.second(k, parameter, || parameter.zeros_like())?;
+            let mean = state.first(k, || parameter.zeros_like())?;
+            let square = state.second(k, || parameter.zeros_like())?;
             mean.lerp_(&gradient, 1.0 - beta1)?;
             let squares = options::Addcmul::default().value(1.0 - beta2);
             square.mul_(*beta2)?.addcmul_with_(&gradient, &gradient, squares)?;

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use millstream_types::{Error, Result};
+use millstream_types::Result;
 
-use crate::capture;
-use crate::executable::function;
 use crate::handle::Tensor;
+use crate::handle::request::{self, Request, Verb};
 use crate::scope::origin;
 use crate::sync::Mutex;
 
@@ -82,15 +81,11 @@ impl Rate {
     pub fn set(&self, value: f64) -> Result<()> {
         let origin = origin::caller();
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if function::is_running() {
-            let message = "a rate is set by the program; set it outside of the recorded function";
-            return Err(Error::Invalid { what: "list", message: message.to_owned() }.at(&origin));
-        }
-        for tensor in &inner.tensors {
-            let reason = "it sets a learning rate, which the program does between calls";
-            capture::refuse(tensor.machine(), reason, &origin);
-            crate::with_origin(&origin, || no_grad(|| tensor.fill_(value).map(drop)))?;
-        }
+        let set = Request::new(Verb::SetNumber { tensors: &inner.tensors }, &origin);
+        request::submit(set, |_| {
+            let fill = |tensor: &Tensor| no_grad(|| tensor.fill_(value).map(drop));
+            crate::with_origin(&origin, || inner.tensors.iter().try_for_each(fill)).map(Some)
+        })?;
         inner.value = value;
         Ok(())
     }

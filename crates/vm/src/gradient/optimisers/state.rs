@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use millstream_types::{DType, Error, Result};
 
-use crate::capture;
 use crate::handle::Tensor;
+use crate::handle::request;
 use crate::scope::origin;
 
 use super::super::tape::no_grad;
@@ -35,8 +35,8 @@ pub struct State {
 }
 
 /// Makes a tensor of state, outside of captures and recordings: they only use it.
-fn outside(beside: &Tensor, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
-    capture::outside(beside.machine(), || no_grad(make))
+fn outside(make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+    request::outside(|| no_grad(make))
 }
 
 /// Makes a number of state beside a tensor.
@@ -44,22 +44,18 @@ fn outside(beside: &Tensor, make: impl FnOnce() -> Result<Tensor>) -> Result<Ten
 /// # Errors
 /// A call is refused.
 pub(super) fn number(value: f64, beside: &Tensor) -> Result<Tensor> {
-    outside(beside, || {
+    outside(|| {
         let number = Tensor::zeros((), DType::F64, beside)?;
         number.fill_(value)?;
         Ok(number)
     })
 }
 
-/// Returns the tensor of a place, which is made beside `parameter` if there is none.
-fn kept(
-    place: &mut Option<Tensor>,
-    parameter: &Tensor,
-    make: impl FnOnce() -> Result<Tensor>,
-) -> Result<Tensor> {
+/// Returns the tensor of a place, which is made if there is none.
+fn kept(place: &mut Option<Tensor>, make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
     match place {
         Some(tensor) => Ok(tensor.clone()),
-        None => Ok(place.insert(outside(parameter, make)?).clone()),
+        None => Ok(place.insert(outside(make)?).clone()),
     }
 }
 
@@ -161,20 +157,18 @@ impl State {
     pub(super) fn first(
         &mut self,
         number: usize,
-        parameter: &Tensor,
         make: impl FnOnce() -> Result<Tensor>,
     ) -> Result<Tensor> {
-        kept(&mut self.first[number], parameter, make)
+        kept(&mut self.first[number], make)
     }
 
     /// Returns the second tensor of a parameter.
     pub(super) fn second(
         &mut self,
         number: usize,
-        parameter: &Tensor,
         make: impl FnOnce() -> Result<Tensor>,
     ) -> Result<Tensor> {
-        kept(&mut self.second[number], parameter, make)
+        kept(&mut self.second[number], make)
     }
 
     /// Makes the step counts of the parameters' devices that have none.

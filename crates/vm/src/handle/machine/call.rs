@@ -3,7 +3,6 @@
 //! Long because its items have examples.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -11,10 +10,8 @@ use millstream_instructions::builder::{Output, Outputs};
 use millstream_instructions::{Call, Outcome, Priority, TensorRef};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
-use crate::capture::{self, Step};
 use crate::emission::{Emission, MadeTensor};
-use crate::executable::function;
-use crate::gradient;
+use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Section, Stream, Tensor, innermost};
 use crate::handle::{check_devices, stream_of};
 use crate::lowering;
@@ -24,9 +21,6 @@ use super::Machine;
 
 /// The tensors of a call. Most have few.
 pub(crate) type Inputs<'a> = SmallVec<[&'a Tensor; 4]>;
-
-/// The results of a call. Most have one.
-type Results = SmallVec<[Tensor; 1]>;
 
 /// A call of an op, under construction.
 ///
@@ -296,44 +290,22 @@ impl<'a> CallBuilder<'a> {
     }
 
     /// Makes the call.
+    #[inline]
     fn make(&self, stream: &Stream) -> Result<Results> {
-        if function::is_running() {
-            return self.record(stream).map(Results::from_vec);
-        }
-        if capture::is_active() || gradient::is_taped() {
-            return self.make_noted(stream);
-        }
-        self.emit(&self.attrs, stream)
+        let verb = Verb::Op(self.described(stream));
+        let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
+        request::submit(call, |call| match call.verb {
+            Verb::Op(OpCall { attrs, .. }) => self.emit(attrs, stream),
+            _ => self.emit(&self.attrs, stream),
+        })
     }
 
-    /// Makes the call while a tape or a captured function notes what this thread does.
-    #[cold]
-    fn make_noted(&self, stream: &Stream) -> Result<Results> {
-        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
-        let (name, priority, out) = (*name, *priority, out.as_deref());
-        let at = |e: Error| e.at(origin);
-        machine.own_stream(stream).map_err(at)?;
-        // A captured function's notes name the draws; its calls are made with their numbers.
-        let noted = &self.attrs;
-        let attrs = Arc::new(capture::numbers(noted).unwrap_or_else(|| noted.clone()));
-        let taped = gradient::begin_call(machine, name, inputs, &attrs, out, origin);
-        let taped = taped.map_err(at)?;
-        let step = Step::Call { name, inputs, out, attrs: noted, stream, priority };
-        if section.is_some() && capture::is_active() {
-            capture::refuse(machine, "it makes a call within a critical section", origin);
-        }
-        let results = match capture::replayed(machine, &step, origin)? {
-            Some(results) => Results::from_vec(results),
-            None => {
-                let results = self.emit(&attrs, stream)?;
-                capture::note(machine, &step, &results, origin);
-                results
-            }
-        };
-        if let Some(taped) = taped {
-            taped.end(name, inputs, &results, origin);
-        }
-        Ok(results)
+    /// Returns the call as layers see it.
+    #[inline]
+    pub(crate) fn described<'c>(&'c self, stream: &'c Stream) -> OpCall<'c> {
+        let CallBuilder { machine, name, inputs, out, attrs, priority, .. } = self;
+        let (out, priority) = (out.as_deref(), *priority);
+        OpCall { machine, name, inputs, out, attrs, stream, priority }
     }
 
     /// Emits the call.
@@ -385,28 +357,11 @@ impl<'a> CallBuilder<'a> {
                 CallResult::Bounded(made) => {
                     let [data, count] = *made;
                     let reason = format!("the size of a result of {name} depends on data");
-                    capture::refuse(machine, &reason, origin);
                     let data = machine.tensor(data, stream, origin);
                     let count = machine.tensor(count, stream, origin);
-                    machine.fix_bound(&data, &count, stream, origin)?
+                    machine.fix_bound(&data, &count, stream, &reason, origin)?
                 }
             });
-        }
-        Ok(results)
-    }
-}
-
-impl CallBuilder<'_> {
-    /// Makes the call as one of the function that this thread records.
-    fn record(&self, stream: &Stream) -> Result<Vec<Tensor>> {
-        let at = |e: Error| e.at(&self.origin);
-        let attrs = Arc::new(self.attrs.clone());
-        let CallBuilder { machine, name, inputs, out, origin, .. } = self;
-        let taped = gradient::begin_call(machine, name, inputs, &attrs, out.as_deref(), origin);
-        let taped = taped.map_err(at)?;
-        let results = function::call(self, stream)?;
-        if let Some(taped) = taped {
-            taped.end(name, inputs, &results, origin);
         }
         Ok(results)
     }
@@ -462,15 +417,18 @@ impl Machine {
         CallBuilder::new(self, name, SmallVec::from_slice(inputs), Attrs::new(), origin::caller())
     }
 
-    /// Reads the count of rows, and makes a view of so many rows.
+    /// Reads the count of rows, and makes a view of so many rows. `reason` says why they are waited
+    /// for.
     pub(crate) fn fix_bound(
         &self,
         data: &Tensor,
         count: &Tensor,
         stream: &Stream,
+        reason: &str,
         origin: &Origin,
     ) -> Result<Tensor> {
-        let bytes = count.read_at(None, origin.clone())?;
+        let size = Request::new(Verb::Size { machine: self, reason }, origin);
+        let bytes = request::submit(size, |_| count.read_at(None, origin.clone()))?;
         let rows = bytes
             .try_into()
             .map(i64::from_ne_bytes)

@@ -1,4 +1,4 @@
-//! The direct way of a call: most calls are made by threads without a mode, on few tensors of one
+//! The direct way of a call: most calls are made by threads without a layer, on few tensors of one
 //! machine, and have one result.
 
 use std::sync::Arc;
@@ -7,22 +7,14 @@ use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Priority, TensorRef};
 use millstream_types::{Attrs, Origin, TensorId};
 
-use crate::capture;
 use crate::emission::{Emission, MadeTensor};
-use crate::executable::function;
-use crate::gradient;
+use crate::handle::request;
 use crate::handle::{Stream, Tensor};
 
 use super::Machine;
 
 /// The most tensors of a call that is made directly.
 const MOST: usize = 4;
-
-/// Returns whether this thread is in a mode in which its calls are recorded or noted.
-#[inline]
-fn has_mode() -> bool {
-    function::is_running() || capture::is_active() || gradient::is_taped()
-}
 
 impl Machine {
     /// Makes a call with one result. Returns none if it takes another way; then nothing was
@@ -36,7 +28,7 @@ impl Machine {
         stream: &Stream,
         origin: &Origin,
     ) -> Option<Tensor> {
-        if inputs.len() > MOST || has_mode() {
+        if inputs.len() > MOST || request::is_any() {
             return None;
         }
         let device = inputs.first()?.device();

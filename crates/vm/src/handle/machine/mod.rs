@@ -7,7 +7,7 @@
 //! | `config` | the configuration |
 //! | `call` | calls of ops |
 //! | `tensors` | new tensors, and the streams that serve them |
-//! | `direct` | calls of threads without a mode |
+//! | `direct` | calls of threads without a layer |
 //! | `current` | the current stream, and new streams |
 //! | `event` | events |
 //! | `wait` | waits of the host, and failures |
@@ -47,7 +47,6 @@ use millstream_types::{
     DeviceId, Error, OpId, Origin, Point, Result, StreamKey, StreamMode, StreamType,
 };
 
-use crate::capture::{self, Step};
 use crate::driver::watchdog::Watchdog;
 use crate::driver::{Driver, DriverKind};
 use crate::emission::Emission;
@@ -58,6 +57,7 @@ use crate::emission::push::{self, BulkScopes};
 use crate::emission::router::Router;
 use crate::emission::shared::MachineShared;
 use crate::emission::stall::Submitters;
+use crate::handle::request::{self, Request, Sole, Verb};
 use crate::handle::{Completion, Section, Stream, Tensor};
 use crate::host::{HostTable, HostWorkers};
 use crate::profile::recording::ActiveRecording;
@@ -385,15 +385,16 @@ impl Machine {
 
     pub(crate) fn barrier_at(&self, global: bool, origin: Origin) -> Result<Completion> {
         let stream = self.host_stream(StreamType::BARRIER).map_err(|e| e.at(&origin))?;
-        if capture::is_active() {
-            capture::order(self, &Step::Barrier { global }, &origin)?;
-        }
-        let point = self.shared.emit(&origin, |e| {
-            e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
-            builder.barrier(router, stream.id, global, &origin).map(Outcome::Done)
+        let barrier = Request::new(Verb::Barrier { machine: self, global }, &origin);
+        let point = request::submit(barrier, |_| {
+            let point = self.shared.emit(&origin, |e| {
+                e.open(stream.id)?;
+                let Emission { builder, router, .. } = e;
+                builder.barrier(router, stream.id, global, &origin).map(Outcome::Done)
+            });
+            point.map(Some)
         })?;
-        Ok(self.completion_of(point))
+        Ok(Completion::new(self.clone(), point))
     }
 
     pub(crate) fn completion_of(&self, point: Point) -> Completion {
@@ -446,16 +447,17 @@ impl Machine {
         let origin = origin::caller();
         let outer = outer.map(Section::id);
         let stream = self.host_stream(StreamType::CRITICAL_SECTION).map_err(|e| e.at(&origin))?;
-        if capture::is_active() {
-            capture::refuse(self, "it begins a critical section", &origin);
-        }
         let held: Result<SmallVec<[TensorRef; 4]>> = tensors.iter().map(|t| self.owns(t)).collect();
         let held = held.map_err(|e| e.at(&origin))?;
-        let id = self.shared.emit(&origin, |e| {
-            e.open(stream.id)?;
-            let Emission { builder, router, .. } = e;
-            let begun = builder.begin_nested_section(router, stream.id, &held, outer, &origin);
-            begun.map(Outcome::Done)
+        let begin = Request::new(Verb::BeginSection { machine: self }, &origin);
+        let Sole(id) = request::submit(begin, |_| {
+            let id = self.shared.emit(&origin, |e| {
+                e.open(stream.id)?;
+                let Emission { builder, router, .. } = e;
+                let begun = builder.begin_nested_section(router, stream.id, &held, outer, &origin);
+                begun.map(Outcome::Done)
+            });
+            id.map(Sole)
         })?;
         Ok(Section::new(self.clone(), id, origin))
     }

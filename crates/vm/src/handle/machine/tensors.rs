@@ -1,11 +1,12 @@
 //! New tensors, empty or with elements.
 
+use std::cell::RefCell;
+
 use millstream_instructions::{Outcome, TensorRef};
 use millstream_types::{Access, Error, Origin, Result, TensorSpec};
 
-use crate::capture::{self, Step};
 use crate::emission::{Emission, MadeTensor};
-use crate::executable::function;
+use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Section, Stream, Tensor};
 use crate::host::Blob;
 use crate::lowering;
@@ -108,24 +109,18 @@ impl Machine {
         origin: Origin,
     ) -> Result<Tensor> {
         self.own_stream(stream).map_err(|e| e.at(&origin))?;
-        if let Some(made) = function::empty(stream, &spec, &origin) {
-            return made;
-        }
-        let step = Step::Empty { spec: &spec, bytes, stream };
-        if let Some(known) = capture::replayed_one(self, &step, &origin)? {
-            return Ok(known);
-        }
-        let made = self.shared.emit(&origin, |e| {
-            e.open(stream.id)?;
-            let Emission { builder, router, .. } = &mut *e;
-            match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
-                Outcome::Done(made) => e.made(made).map(Outcome::Done),
-                Outcome::Need(need) => Ok(Outcome::Need(need)),
-            }
-        })?;
-        let made = self.tensor(made, stream, &origin);
-        capture::note(self, &step, std::slice::from_ref(&made), &origin);
-        Ok(made)
+        let empty = Request::new(Verb::Empty { spec: &spec, bytes, stream }, &origin);
+        request::submit(empty, |_| {
+            let made = self.shared.emit(&origin, |e| {
+                e.open(stream.id)?;
+                let Emission { builder, router, .. } = &mut *e;
+                match builder.allocate(router, stream.id, spec.clone(), bytes, &origin)? {
+                    Outcome::Done(made) => e.made(made).map(Outcome::Done),
+                    Outcome::Need(need) => Ok(Outcome::Need(need)),
+                }
+            })?;
+            Ok(self.tensor(made, stream, &origin))
+        })
     }
 
     /// Makes a tensor with these elements, given in row-major order without gaps, in the memory
@@ -157,30 +152,18 @@ impl Machine {
         bytes: Vec<u8>,
         origin: Origin,
     ) -> Result<Tensor> {
-        if function::is_running() {
-            return function::suspend(|| self.upload_at(stream, spec, bytes, origin));
-        }
         let expected = spec.numel() * spec.dtype.size();
         if bytes.len() != expected {
             let message = format!("{spec}: expected {expected} bytes, got {}", bytes.len());
             return Err(Error::Invalid { what: "data", message }.at(&origin));
         }
         let storage = spec.span_bytes() as u64;
-        if !capture::is_active() {
-            return self.fill(stream, spec, storage, origin, move |b| b.write_bytes(&bytes));
-        }
-        let elements = bytes.clone();
-        let step = Step::Upload { spec: &spec, bytes: &elements, stream };
-        if let Some(known) = capture::replayed_one(self, &step, &origin)? {
-            return Ok(known);
-        }
-        let made = {
-            let _own = capture::suspend();
-            let (spec, origin) = (spec.clone(), origin.clone());
-            self.fill(stream, spec, storage, origin, move |b| b.write_bytes(&bytes))?
-        };
-        capture::note(self, &step, std::slice::from_ref(&made), &origin);
-        Ok(made)
+        let bytes = RefCell::new(bytes);
+        let upload = Verb::Upload { spec: &spec, bytes: &bytes, stream };
+        request::submit(Request::new(upload, &origin), |_| {
+            let (spec, bytes) = (spec.clone(), bytes.take());
+            self.fill(stream, spec, storage, origin.clone(), move |b| b.write_bytes(&bytes))
+        })
     }
 
     /// Makes a tensor in a storage of `bytes` bytes, whose elements a host function writes. The

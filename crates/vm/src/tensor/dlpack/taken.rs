@@ -9,9 +9,8 @@ use millstream_types::{
     DType, DeviceId, Layout, Origin, Result, StreamKey, StreamType, TensorSpec,
 };
 
-use crate::capture;
 use crate::emission::Emission;
-use crate::executable::function;
+use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::scope::origin;
 use crate::tables::loans::Loan;
@@ -256,10 +255,6 @@ unsafe fn take(
     place: &impl Place,
     origin: &Origin,
 ) -> Result<Tensor> {
-    if function::is_running() {
-        // SAFETY: the caller's promise.
-        return function::suspend(|| unsafe { take(tensor, writable, owner, place, origin) });
-    }
     // SAFETY: the caller's promise.
     let elements = unsafe { Elements::of(tensor)? };
     let (machine, stream) = (place.machine(), place.stream()?);
@@ -270,18 +265,16 @@ unsafe fn take(
         drop(owner);
         return machine.upload_at(&stream, dense, bytes, origin.clone());
     };
-    if capture::is_active() {
-        capture::refuse(machine, "it takes memory of another library", origin);
-    }
-    let _own = capture::suspend();
-    let StreamKey { device, ty, .. } = stream.key();
-    let is_here = device.kind() == "cpu" && *ty != StreamType::PINNED_COMPUTE;
-    if is_here {
-        return lend(&stream, spec, elements.first, owner, origin);
-    }
-    let host = machine.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
-    let lent = lend(&host, spec, elements.first, owner, origin)?;
-    crate::with_origin(origin, || lent.copy_to(&stream))
+    request::submit(Request::new(Verb::Import { machine }, origin), |_| {
+        let StreamKey { device, ty, .. } = stream.key();
+        let is_here = device.kind() == "cpu" && *ty != StreamType::PINNED_COMPUTE;
+        if is_here {
+            return lend(&stream, spec, elements.first, owner, origin);
+        }
+        let host = machine.stream(&StreamKey::compute(DeviceId::cpu(0), 0))?;
+        let lent = lend(&host, spec, elements.first, owner, origin)?;
+        crate::with_origin(origin, || lent.copy_to(&stream))
+    })
 }
 
 /// Makes a tensor in host memory of another owner, which `loan` keeps.

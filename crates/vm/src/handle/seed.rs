@@ -1,12 +1,10 @@
 //! Seeds of random tensors.
 
 use millstream_ops::random::{OFFSET, SEED};
-use millstream_types::{AttrValue, Attrs, ScalarId, ScalarUse};
-
-use crate::capture;
-use crate::executable::function;
+use millstream_types::{AttrValue, Attrs, Origin, ScalarId, ScalarUse};
 
 use super::generator::{Generator, GeneratorState};
+use super::request::{self, Request, Verb};
 
 /// The seed of one random tensor. Equal seeds give equal numbers on every device.
 ///
@@ -64,8 +62,7 @@ impl Seed {
 
     /// Sets the arguments of a call: numbers, or the scalars of the recording that drew the seed.
     pub(crate) fn set(self, attrs: &mut Attrs) {
-        let current = [function::recording(), capture::recording()];
-        let draw = self.draw.filter(|draw| current.contains(&Some(draw.recording)));
+        let draw = self.draw.filter(|draw| request::is_recording(draw.recording));
         let [seed, offset]: [AttrValue; 2] = match (draw, self.numbers) {
             (Some(Draw { seed, offset, .. }), _) => [seed.into(), offset.into()],
             (None, Some((seed, offset))) => [seed.into(), offset.into()],
@@ -91,10 +88,12 @@ impl From<u64> for Seed {
 
 impl From<&Generator> for Seed {
     fn from(generator: &Generator) -> Seed {
-        let drawn = function::draw(generator).or_else(|| capture::draw(generator));
-        drawn.unwrap_or_else(|| {
+        let reserve = || {
             let GeneratorState { seed, offset } = generator.reserve(1);
             Seed::new(seed, offset)
-        })
+        };
+        let draw = Request::new(Verb::Draw { generator }, &Origin::Unknown);
+        // No layer refuses it.
+        request::submit(draw, |_| Ok(reserve())).unwrap_or_else(|_| reserve())
     }
 }

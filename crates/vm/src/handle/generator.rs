@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::capture;
-use crate::executable::function;
+use super::request::{self, Request, Verb};
 use crate::scope::origin;
 
 /// A source of seeds: each use gives other numbers, the same in every run of the program. Clones
@@ -126,8 +125,9 @@ impl Generator {
     #[track_caller]
     fn note_use(&self, reason: &str) {
         let origin = origin::caller();
-        capture::refuse_generator(self, reason, &origin);
-        function::refuse_generator(self, reason, &origin);
+        let used = Request::new(Verb::UseGenerator { generator: self, use_of: reason }, &origin);
+        // What refuses it fails as a whole.
+        let _ = request::submit(used, |_| Ok(Some(())));
     }
 
     /// Sets the state of a generator that nobody else has.

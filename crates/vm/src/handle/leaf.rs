@@ -1,0 +1,44 @@
+//! The place of a tensor's gradient.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::handle::Tensor;
+use crate::sync::{Mutex, OnceLock};
+
+/// The place of a tensor's gradient.
+#[derive(Default)]
+pub(crate) struct Leaf {
+    gradient: Mutex<Option<Tensor>>,
+}
+
+/// Holds a leaf, once a tensor is one.
+pub(crate) type LeafSlot = OnceLock<Arc<Leaf>>;
+
+impl Leaf {
+    /// Returns the gradient.
+    pub(crate) fn held(&self) -> Option<Tensor> {
+        self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the gradient out of the leaf if it is this one, and nobody else has it but the caller.
+    pub(crate) fn take_from(&self, tensor: &Tensor) -> bool {
+        let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = own.as_ref().is_some_and(|own| own.is_same(tensor));
+        // The caller's, so that the tensor does not end here.
+        let is_taken = is_own && tensor.holders() == Some(2);
+        if is_taken {
+            *own = None;
+        }
+        is_taken
+    }
+
+    /// Replaces the gradient.
+    pub(crate) fn hold(&self, gradient: Option<Tensor>) {
+        let former = {
+            let mut own = self.gradient.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *own, gradient)
+        };
+        // Outside the lock, as a tensor ends.
+        drop(former);
+    }
+}
