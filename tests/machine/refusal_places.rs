@@ -180,6 +180,8 @@ fn functions(refused: &mut Refused) {
         here!(random.set_state(GeneratorState::default()));
         Ok(())
     });
+    let f = relu(&m);
+    functions_of_the_host(refused, &m, &f);
     let mut leaked = None;
     let leaks = m.record(|r| {
         let x = r.input("x", f32_spec(&[2]))?;
@@ -198,6 +200,123 @@ fn functions(refused: &mut Refused) {
     assert!(w.grad().is_none());
     w.set_grad(&released(&m)).unwrap();
     refused.function("release", &m, |_| here!(w.grad()).map_or(Ok(()), |_| Ok(())));
+}
+
+/// Functions that do what no launch of their list would do.
+fn functions_of_the_host(refused: &mut Refused, m: &Machine, f: &Executable) {
+    let (own, s, engine) = (two(m), cpu(m, 0), m.engine().unwrap());
+    let mask = own.gt(0).unwrap();
+    refused.function("its result's size is known only by running it", m, |_| {
+        here!(own.masked_select_bounded(&mask)).map(drop)
+    });
+    let negate = m.prepare("neg_", &[&own], Attrs::new()).unwrap();
+    refused.function("makes a prepared call", m, |_| here!(negate.on(&s)));
+    refused
+        .function("launches an executable", m, |x| here!(f.launch()).input("x", x).run().map(drop));
+    refused.function("pushes a function", m, |_| here!(engine.push(|| ())).spawn());
+    refused.function("has the host use a tensor's memory", m, |_| {
+        here!(own.access(Access::Read, |_| Ok(()))).map(drop)
+    });
+    refused.function("releases a tensor from outside", m, |_| here!(own.release()));
+    refused
+        .function("begins a critical section", m, |_| here!(m.critical_section(&[&own])).map(drop));
+    let event = s.record_event().unwrap();
+    refused.function("waits for an event from outside", m, |_| here!(s.wait_event(&event)));
+    let rate = optimisers::Rate::from(0.5);
+    refused.function("a rate is set by the program", m, |_| here!(rate.set(0.25)));
+}
+
+/// Functions that do what no replay would repeat.
+fn captures_of_the_host(refused: &mut Refused, m: &Machine, x: &Tensor) {
+    let s = cpu(m, 0);
+    let none = || Ok(Vec::new());
+    refused.strict("the size of a result depends on data", x, |x| {
+        here!(x.masked_select_bounded(&x.gt(0)?))?;
+        Ok(Vec::new())
+    });
+    refused.strict("the size of a result of nonzero depends on data", x, |x| {
+        here!(x.nonzero())?;
+        Ok(Vec::new())
+    });
+    let negate = m.prepare("neg_", &[&two(m)], Attrs::new()).unwrap();
+    let on = s.clone();
+    refused.strict("it makes a prepared call", x, move |_| {
+        here!(negate.on(&on)).and_then(|()| none())
+    });
+    let inner = m.clone();
+    refused.strict("it makes prepared calls", x, move |_| {
+        drop(here!(inner.batch()));
+        none()
+    });
+    let engine = m.engine().unwrap();
+    refused.strict("it pushes a function of the program", x, move |_| {
+        here!(engine.push(|| ())).spawn()?;
+        none()
+    });
+    let inner = m.clone();
+    refused.strict("it takes memory of another library", x, move |_| {
+        let lent = two(&inline()).to_dlpack()?;
+        // SAFETY: the structure is another machine's, and is used nowhere else.
+        unsafe { here!(Tensor::from_dlpack(lent.into_raw(), &inner)) }?;
+        none()
+    });
+    refused.strict("a host function uses a tensor's memory", x, |x| {
+        here!(x.access(Access::Read, |_| Ok(())))?;
+        Ok(Vec::new())
+    });
+    refused.strict("it releases a tensor by hand", x, |x| {
+        let y = x.relu()?;
+        here!(y.release())?;
+        Ok(Vec::new())
+    });
+    let rate = optimisers::Rate::from(0.5);
+    let w = two(m).with_grad().unwrap();
+    w.set_grad(&w.ones_like().unwrap()).unwrap();
+    let settings = optimisers::Sgd { lr: rate.clone(), ..optimisers::Sgd::default() };
+    optimisers::sgd(&[&w], &mut optimisers::State::default(), &settings).unwrap();
+    refused.strict("it sets a learning rate", x, move |_| {
+        here!(rate.set(0.25))?;
+        none()
+    });
+    sections_in_captures(refused, m, x);
+}
+
+fn sections_in_captures(refused: &mut Refused, m: &Machine, x: &Tensor) {
+    let (inner, y) = (m.clone(), two(m));
+    refused.strict("it begins a critical section", x, move |_| {
+        here!(inner.critical_section(&[&y]))?;
+        Ok(Vec::new())
+    });
+    let held = two(m);
+    let section = Arc::new(Mutex::new(m.critical_section(&[&held]).ok()));
+    let (inner, y, own) = (m.clone(), held.clone(), section.clone());
+    refused.strict("it makes a call within a critical section", x, move |_| {
+        let own = own.lock().unwrap();
+        let call = here!(inner.call("neg_", &[&y]));
+        if let Some(own) = own.as_ref() {
+            call.within(own).run()?;
+        }
+        Ok(Vec::new())
+    });
+    let (y, own) = (held.clone(), section.clone());
+    refused.strict("it reads a tensor within a critical section", x, move |_| {
+        let own = own.lock().unwrap();
+        here!(y.read_within(own.as_ref()))?;
+        Ok(Vec::new())
+    });
+    let (s, y, own) = (cpu(m, 0), held.clone(), section.clone());
+    refused.strict("it touches tensors within a critical section", x, move |_| {
+        let own = own.lock().unwrap();
+        here!(s.touch_within(&[&y], own.as_ref()))?;
+        Ok(Vec::new())
+    });
+    refused.strict("it ends a critical section", x, move |_| {
+        let own = section.lock().unwrap().take();
+        if let Some(own) = own {
+            here!(own.end())?;
+        }
+        Ok(Vec::new())
+    });
 }
 
 fn launches(refused: &mut Refused) {
@@ -354,6 +473,7 @@ fn captures(refused: &mut Refused) {
         let _ = here!(w.grad());
         Ok(vec![x.relu()?])
     });
+    captures_of_the_host(refused, &m, &x);
     let f = relu(&m);
     refused.strict("it launches an executable", &x, move |x| {
         here!(f.launch()).input("x", x).run()?;
@@ -459,6 +579,7 @@ const NO_REFUSALS: &[&str] = &[
 const FILES: &[&str] = &[
     "capture/draws.rs",
     "capture/gradients.rs",
+    "capture/layer.rs",
     "capture/replay.rs",
     "capture/resumption.rs",
     "capture/segment.rs",
@@ -472,6 +593,7 @@ const FILES: &[&str] = &[
     "executable/kept.rs",
     "executable/launch.rs",
     "executable/launched.rs",
+    "executable/layer.rs",
     "executable/mod.rs",
     "executable/offline.rs",
     "executable/recorded.rs",

@@ -121,10 +121,12 @@ impl Layer for Tracing {
                 refuse(machine, reason);
                 next.submit(request)
             }
-            Verb::Prepared { machine, in_batch, .. } => {
-                let reason =
-                    if in_batch { "it makes prepared calls" } else { "it makes a prepared call" };
-                refuse(machine, reason);
+            Verb::Batch { machine } => {
+                refuse(machine, "it makes prepared calls");
+                next.submit(request)
+            }
+            Verb::Prepared { machine, .. } => {
+                refuse(machine, "it makes a prepared call");
                 next.submit(request)
             }
             Verb::Launch { machine, .. } => {

@@ -66,6 +66,7 @@ impl Layer for Gradients {
             }
             // They change no element, or none that depends on a tensor with a gradient.
             Verb::Size { .. }
+            | Verb::Batch { .. }
             | Verb::Push { .. }
             | Verb::Empty { .. }
             | Verb::Import { .. }

@@ -13,6 +13,7 @@ use crate::handle::prepared::{Prepared, TensorHandle};
 use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::scope::cancel;
+use crate::scope::origin;
 use crate::scope::reentrancy::{self, BatchGuard};
 
 /// How many calls are made before other threads get the lock.
@@ -84,6 +85,10 @@ impl Machine {
     /// dropping handles, gets [`Error::InBatch`]. So drop a batch after its last call.
     #[track_caller]
     pub fn batch(&self) -> Batch<'_> {
+        let origin = origin::caller();
+        let begin = Request::new(Verb::Batch { machine: self }, &origin);
+        // No layer refuses it: they refuse calls.
+        let _ = request::submit(begin, |_| Ok(Some(())));
         Batch { machine: self, entry: None }
     }
 }

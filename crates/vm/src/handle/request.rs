@@ -55,6 +55,10 @@ pub(crate) enum Verb<'a> {
         machine: &'a Machine,
         reason: &'a str,
     },
+    /// The begin of a batch of prepared calls.
+    Batch {
+        machine: &'a Machine,
+    },
     /// A prepared call.
     Prepared {
         machine: &'a Machine,
