@@ -310,6 +310,6 @@ pub(crate) fn ended(machine: &Machine, (tensor, number): OfFunction) {
         && !recorder.is_formal(&tensor)
     {
         // One that an open hold of the list keeps lives until the list ends.
-        let _ = recorder.release(tensor);
+        let _ = with_origin(&Origin::Unknown, || recorder.release(tensor));
     }
 }
