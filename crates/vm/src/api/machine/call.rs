@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Output, Outputs};
 use millstream_instructions::{Call, Outcome, Priority, TensorRef};
-use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
+use millstream_types::{AttrValue, Attrs, Error, OpId, Origin, Result};
 
 use crate::api::handle::{Section, Stream, Tensor, innermost};
 use crate::capture::{self, Step};
@@ -26,7 +26,7 @@ use super::Machine;
 pub(crate) type Inputs<'a> = SmallVec<[&'a Tensor; 4]>;
 
 /// The results of a call. Most have one.
-type Results = SmallVec<[Tensor; 1]>;
+pub(super) type Results = SmallVec<[Tensor; 1]>;
 
 /// A call of an op, under construction.
 ///
@@ -283,20 +283,24 @@ impl<'a> CallBuilder<'a> {
         })
     }
 
-    /// Makes the call.
-    fn make(&self, stream: &Stream) -> Result<Results> {
+    /// Makes the call, or the calls of a composite op.
+    pub(super) fn make(&self, stream: &Stream) -> Result<Results> {
+        let op = match self.machine.op(self.name) {
+            Ok(op) => op,
+            Err(unknown) => return self.expand(unknown, stream),
+        };
         if function::is_running() {
             return self.record(stream).map(Results::from_vec);
         }
         if capture::is_active() || gradient::is_taped() {
-            return self.make_noted(stream);
+            return self.make_noted(op, stream);
         }
-        self.emit(&self.attrs, stream)
+        self.emit(op, &self.attrs, stream)
     }
 
     /// Makes the call while a tape or a captured function notes what this thread does.
     #[cold]
-    fn make_noted(&self, stream: &Stream) -> Result<Results> {
+    fn make_noted(&self, op: OpId, stream: &Stream) -> Result<Results> {
         let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
         let (name, priority, out) = (*name, *priority, out.as_deref());
         let at = |e: Error| e.at(origin);
@@ -313,7 +317,7 @@ impl<'a> CallBuilder<'a> {
         let results = match capture::replayed(machine, &step, origin)? {
             Some(results) => Results::from_vec(results),
             None => {
-                let results = self.emit(&attrs, stream)?;
+                let results = self.emit(op, &attrs, stream)?;
                 capture::note(machine, &step, &results, origin);
                 results
             }
@@ -325,12 +329,11 @@ impl<'a> CallBuilder<'a> {
     }
 
     /// Emits the call.
-    fn emit(&self, attrs: &Attrs, stream: &Stream) -> Result<Results> {
+    fn emit(&self, op: OpId, attrs: &Attrs, stream: &Stream) -> Result<Results> {
         let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
         let (name, out) = (*name, out.as_deref());
         let at = |e: Error| e.at(origin);
         machine.own_stream(stream).map_err(at)?;
-        let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
             // A loop, as collecting results costs more.
             for tensor in tensors {

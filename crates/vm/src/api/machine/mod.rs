@@ -18,6 +18,7 @@
 //! | `shutdown` | shutdown |
 
 mod call;
+mod composite;
 mod config;
 mod current;
 mod event;
