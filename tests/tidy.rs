@@ -69,6 +69,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("tests/allocations/main.rs", "an allocator that counts"),
     ("tests/machine/memory_checks.rs", "gives up waits, to test checked memory"),
     ("tests/faults/fixture.rs", "a kernel that copies half of its operand"),
+    ("tests/machine/refusal_places.rs", "takes a tensor as another library lends it"),
     ("tests/machine/on_complete.rs", "a kernel that writes its result"),
     ("tests/machine/verbs/table.rs", "takes a tensor as another library lends it"),
     ("tests/machine/pool_order.rs", "kernels that read their operands"),
@@ -618,4 +619,44 @@ fn public_items_have_examples() {
         }
     }
     none(&broken, "public items that the root crate exports have an example");
+}
+
+/// Each step of `docs/call.md` names a function that exists, and the questions of the architecture
+/// name files that do.
+#[test]
+fn the_architecture_names_what_exists() {
+    let page = ["ARCHITECTURE.md", "docs/call.md"]
+        .map(|page| fs::read_to_string(root().join(page)).unwrap())
+        .concat();
+    let quoted = |cell: &str| -> Vec<String> {
+        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let mut mistakes = Vec::new();
+    let (mut steps, mut questions) = (0, 0);
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        if let [_, name, path] = cells[..]
+            && let ([name], [path]) = (&quoted(name)[..], &quoted(path)[..])
+            && path.ends_with(".rs")
+        {
+            steps += 1;
+            let text = fs::read_to_string(root().join(path)).unwrap_or_default();
+            let is_there = ["(", "<"].iter().any(|end| text.contains(&format!("fn {name}{end}")));
+            if !is_there {
+                mistakes.push(format!("{path} has no function {name}"));
+            }
+        } else if let [question, files] = cells[..]
+            && question.ends_with('?')
+        {
+            questions += 1;
+            let paths = quoted(files).into_iter().filter(|path| path.starts_with("crates/"));
+            for path in paths.filter(|path| !path.contains("FAMILY")) {
+                if !root().join(&path).exists() {
+                    mistakes.push(format!("{path} does not exist: {question}"));
+                }
+            }
+        }
+    }
+    assert!(steps >= 20 && questions >= 25, "{steps} steps and {questions} questions were found");
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }

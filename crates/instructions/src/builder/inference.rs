@@ -15,9 +15,7 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use millstream_ops::{OutputSpec, Signature};
-use millstream_types::{
-    Access, Attrs, OpId, Origin, Point, Result, StreamId, TensorId, TensorSpec,
-};
+use millstream_types::{Access, Attrs, OpId, Origin, Result, StreamId, TensorSpec};
 
 use crate::builder::memory::Allocations;
 use crate::builder::slot::SpecClass;
@@ -36,11 +34,11 @@ const PLACES: usize = 4096;
 const MAX_INPUTS: usize = 8;
 
 /// The most operands of a simple call, with its result.
-const SIMPLE: usize = 4;
+pub(super) const SIMPLE: usize = 4;
 
 /// A result of a kept call.
 #[derive(Debug)]
-enum InferredOutput {
+pub(super) enum InferredOutput {
     /// The input of this number, changed in place.
     Same(usize),
     /// A new tensor, in a storage of this many bytes.
@@ -55,17 +53,17 @@ pub(super) struct Inferred {
     hash: u64,
     /// The classes of its inputs.
     classes: Classes,
-    inputs: usize,
+    pub(super) inputs: usize,
     /// The call: its inputs, then its new tensors.
-    call: PreparedCall,
-    outputs: SmallVec<[InferredOutput; 2]>,
+    pub(super) call: PreparedCall,
+    pub(super) outputs: SmallVec<[InferredOutput; 2]>,
     workspace: u64,
     /// Whether all results are views, so that no kernel runs.
     is_view: bool,
     /// Whether the sink was asked to store the call.
-    is_stored: bool,
+    pub(super) is_stored: bool,
     /// Whether it has one result, few operands and no scratch memory, as most calls do.
-    is_simple: bool,
+    pub(super) is_simple: bool,
 }
 
 /// The key of a call.
@@ -97,8 +95,8 @@ impl Key<'_> {
 /// The calls that are kept, each in one of two neighbouring places that its hash names.
 #[derive(Debug, Default)]
 pub(super) struct InferenceCache {
-    places: Vec<Option<Box<Inferred>>>,
-    stats: InferenceStats,
+    pub(super) places: Vec<Option<Box<Inferred>>>,
+    pub(super) stats: InferenceStats,
 }
 
 const fn places_of(hash: u64) -> [usize; 2] {
@@ -269,78 +267,6 @@ impl Builder {
         if let Some(number) = replaced.and_then(|old| old.call.number) {
             sink.forget_call(number);
         }
-    }
-
-    /// Emits a call as [`Builder::call`] does, if it was made before on operands like these and has
-    /// one result. Returns none otherwise, or if something has to happen first; then nothing was
-    /// emitted.
-    #[inline]
-    pub fn call_known<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Option<Output> {
-        if !self.streams.get(call.stream.index())?.runs_ops {
-            return None;
-        }
-        let found = self.look_up(call);
-        let Lookup::Found(place, ordered) = found else { return None };
-        if ordered && let Some(output) = self.call_simple(sink, call, place) {
-            self.inference.stats.hits += 1;
-            return Some(output);
-        }
-        if self.inference.places[place].as_ref().is_none_or(|found| found.outputs.len() != 1) {
-            return None;
-        }
-        match self.call_inferred(sink, call, (place, ordered)) {
-            Ok(Outcome::Done(outputs)) => {
-                self.inference.stats.hits += 1;
-                outputs.into_iter().next()
-            }
-            _ => None,
-        }
-    }
-
-    /// Emits a call that was found, if it is one of the most: it changes its operand or makes one
-    /// result, which takes over the tensor that was released last, and it waits for nothing. Returns
-    /// none otherwise, and has emitted nothing.
-    #[inline]
-    pub(super) fn call_simple<S: Sink>(
-        &mut self,
-        sink: &mut S,
-        call: &Call<'_>,
-        place: usize,
-    ) -> Option<Output> {
-        let Call { stream, origin, inputs, .. } = *call;
-        let Builder { inference, slots, records, streams, planner, stats, .. } = self;
-        let found = inference.places[place].as_deref().filter(|f| f.is_simple && f.is_stored)?;
-        let mut tensors = [TensorRef { id: TensorId(0), generation: 0 }; SIMPLE];
-        tensors[..inputs.len()].copy_from_slice(inputs);
-        let (output, count) = match found.outputs.first()? {
-            InferredOutput::Same(input) => (Output::Same(*input), inputs.len()),
-            InferredOutput::Fresh { spec, bytes, class } => {
-                let &(block, record) = records.newest(*class, stream)?;
-                let own = &streams[stream.index()];
-                if block.arena() != own.memory {
-                    return None;
-                }
-                let version = own.version + own.fence_epoch;
-                let placement = planner.take_over(block, *bytes, record.last_use, version)?;
-                records.take_newest();
-                stats.count(Kind::AllocateTensor);
-                let made = slots.renew(&record, Point::new(stream, own.seq), origin);
-                sink.renew_tensor(stream, made.id, spec, placement, origin);
-                tensors[inputs.len()] = made;
-                (Output::Tensor(made), inputs.len() + 1)
-            }
-            InferredOutput::View { .. } => return None,
-        };
-        let tensors = &tensors[..count];
-        let track = &mut streams[stream.index()];
-        track.seq += 1;
-        let at = Point::new(stream, track.seq);
-        for (tensor, access) in tensors.iter().zip(found.call.accesses()) {
-            slots.used(tensor.id, at, access);
-        }
-        stats.count(Kind::OpCall);
-        sink.emit_prepared(at, &found.call, tensors, origin);
-        Some(output)
     }
 
     /// Emits a call that was found, as [`Builder::call`] would.

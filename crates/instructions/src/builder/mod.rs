@@ -16,7 +16,8 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `call`, `prepared`, `inference` | calls of ops; what schemas said of earlier calls |
+//! | `call`, `prepared` | calls of ops |
+//! | `inference`, `known_call` | what schemas said of earlier calls, and calls like those |
 //! | `sync` | waits from uses |
 //! | `order` | order that the program asks for |
 //! | `memory` | tensors and their memory |
@@ -36,6 +37,7 @@ mod call;
 mod clock;
 mod event;
 mod inference;
+mod known_call;
 mod launch;
 mod memory;
 mod offline;

@@ -1,0 +1,81 @@
+//! Calls that were made before: the path of most calls.
+
+use millstream_types::{Point, TensorId};
+
+use crate::builder::inference::{InferredOutput, Lookup, SIMPLE};
+use crate::builder::{Builder, Call, Outcome, Output, Sink, TensorRef};
+use crate::table::Kind;
+
+impl Builder {
+    /// Emits a call as [`Builder::call`] does, if it was made before on operands like these and has
+    /// one result. Returns none otherwise, or if something has to happen first; then nothing was
+    /// emitted.
+    #[inline]
+    pub fn call_known<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Option<Output> {
+        if !self.streams.get(call.stream.index())?.runs_ops {
+            return None;
+        }
+        let found = self.look_up(call);
+        let Lookup::Found(place, ordered) = found else { return None };
+        if ordered && let Some(output) = self.call_simple(sink, call, place) {
+            self.inference.stats.hits += 1;
+            return Some(output);
+        }
+        if self.inference.places[place].as_ref().is_none_or(|found| found.outputs.len() != 1) {
+            return None;
+        }
+        match self.call_inferred(sink, call, (place, ordered)) {
+            Ok(Outcome::Done(outputs)) => {
+                self.inference.stats.hits += 1;
+                outputs.into_iter().next()
+            }
+            _ => None,
+        }
+    }
+
+    /// Emits a call that was found, if it is one of the most: it changes its operand or makes one
+    /// result, which takes over the tensor that was released last, and it waits for nothing.
+    /// Returns none otherwise, and has emitted nothing.
+    #[inline]
+    pub(super) fn call_simple<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        call: &Call<'_>,
+        place: usize,
+    ) -> Option<Output> {
+        let Call { stream, origin, inputs, .. } = *call;
+        let Builder { inference, slots, records, streams, planner, stats, .. } = self;
+        let found = inference.places[place].as_deref().filter(|f| f.is_simple && f.is_stored)?;
+        let mut tensors = [TensorRef { id: TensorId(0), generation: 0 }; SIMPLE];
+        tensors[..inputs.len()].copy_from_slice(inputs);
+        let (output, count) = match found.outputs.first()? {
+            InferredOutput::Same(input) => (Output::Same(*input), inputs.len()),
+            InferredOutput::Fresh { spec, bytes, class } => {
+                let &(block, record) = records.newest(*class, stream)?;
+                let own = &streams[stream.index()];
+                if block.arena() != own.memory {
+                    return None;
+                }
+                let version = own.version + own.fence_epoch;
+                let placement = planner.take_over(block, *bytes, record.last_use, version)?;
+                records.take_newest();
+                stats.count(Kind::AllocateTensor);
+                let made = slots.renew(&record, Point::new(stream, own.seq), origin);
+                sink.renew_tensor(stream, made.id, spec, placement, origin);
+                tensors[inputs.len()] = made;
+                (Output::Tensor(made), inputs.len() + 1)
+            }
+            InferredOutput::View { .. } => return None,
+        };
+        let tensors = &tensors[..count];
+        let track = &mut streams[stream.index()];
+        track.seq += 1;
+        let at = Point::new(stream, track.seq);
+        for (tensor, access) in tensors.iter().zip(found.call.accesses()) {
+            slots.used(tensor.id, at, access);
+        }
+        stats.count(Kind::OpCall);
+        sink.emit_prepared(at, &found.call, tensors, origin);
+        Some(output)
+    }
+}
