@@ -58,6 +58,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "crates/vm/src/sync/spsc_queue.rs",
         "the queue to a worker: slots written and read without a lock",
     ),
+    ("crates/vm/src/sync/ring.rs", "what a thread leaves: places written and read without a lock"),
     ("crates/vm/src/emission/router/mod.rs", "the emission writes tensors' slots under its lock"),
     (
         "crates/vm/src/tables/slots.rs",

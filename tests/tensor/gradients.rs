@@ -277,3 +277,27 @@ fn a_training_step_is_traced_with_its_gradients() {
     assert_eq!(replayed, eager);
     assert_eq!(traced.report().replays, 4, "{}", traced.report());
 }
+
+/// Seeds, formulas and sums of a backward pass come from lines of the program.
+#[test]
+fn calls_of_a_backward_pass_come_from_the_program() {
+    let m = inline();
+    let w = leaf(&m, &[2.0, 3.0]);
+    let recorded = m.record(|r| {
+        let x = r.input("x", f32_spec(&[2]))?;
+        let passes = |inputs: &[Tensor]| {
+            let tape = m.tape();
+            let y = ((&w * &w)? * (&inputs[0] + &w)?)?;
+            tape.gradients(&y.sum(..)?, &[&w])?;
+            tape.hook(&y, |gradient| gradient.neg().map(Some))?;
+            tape.backward_from(&[(&y, &y), (&y, &inputs[0])], true)?;
+            tape.backward(&y.sum(..)?).map(|()| Vec::new())
+        };
+        r.function(&[x], passes).map(drop)
+    });
+    let recorded = recorded.unwrap();
+    let calls = recorded.list().instructions.iter().map(|i| &i.origin);
+    let places: Vec<String> = calls.filter(|o| !o.is_unknown()).map(|o| o.to_string()).collect();
+    assert!(places.len() > 20, "{places:#?}");
+    assert!(places.iter().all(|place| place.contains("tensor/gradients.rs:")), "{places:#?}");
+}

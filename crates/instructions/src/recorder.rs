@@ -145,15 +145,17 @@ impl ListRecorder {
 
     /// Declares a generator, which begins with this seed. Returns its number.
     pub fn generator(&mut self, seed: i64) -> usize {
-        let InstructionList { scalars, generators, .. } = &mut self.list;
-        let number = generators.len();
-        let mut declare = |name: &str, value| {
-            scalars.push(ScalarDecl { name: format!("{name}{number}"), value });
-            ScalarId(scalars.len() as u32 - 1)
-        };
-        let (seed, offset) = (declare("seed", seed), declare("offset", 0));
-        generators.push(GeneratorDecl { seed, offset, draws: 0 });
+        let number = self.list.generators.len();
+        let seed = self.scalar(format!("seed{number}"), seed);
+        let offset = self.scalar(format!("offset{number}"), 0);
+        self.list.generators.push(GeneratorDecl { seed, offset, draws: 0 });
         number
+    }
+
+    /// Declares a scalar with the value that it has where a launch gives none.
+    pub fn scalar(&mut self, name: String, value: i64) -> ScalarId {
+        self.list.scalars.push(ScalarDecl { name, value });
+        ScalarId(self.list.scalars.len() as u32 - 1)
     }
 
     /// Adds draws to those of a generator. Returns the generator, with the number of its earlier

@@ -378,7 +378,7 @@ impl Attrs {
     /// # Ok::<(), Error>(())
     /// ```
     #[must_use]
-    pub fn with_scalars(&self, value: impl Fn(ScalarUse) -> AttrValue) -> Attrs {
+    pub fn with_scalars(&self, mut value: impl FnMut(ScalarUse) -> AttrValue) -> Attrs {
         let replaced = self.0.iter().map(|(name, own)| match own {
             AttrValue::Scalar(scalar) => (name.clone(), value(*scalar)),
             other => (name.clone(), other.clone()),

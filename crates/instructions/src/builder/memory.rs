@@ -194,7 +194,7 @@ impl Builder {
 
     pub(super) fn release_block(
         &mut self,
-        sink: &mut dyn Sink,
+        sink: &mut (impl Sink + ?Sized),
         block: Option<BlockId>,
         mut last_uses: Frontier,
         origin: &Origin,
@@ -217,7 +217,12 @@ impl Builder {
     /// Fills an unused block with a pattern, on the stream that it was placed for, if that stream
     /// runs ops. Pools are left out: they order instructions by operands alone, and the block is
     /// none.
-    fn fill(&mut self, sink: &mut dyn Sink, block: BlockId, origin: &Origin) -> Option<Point> {
+    fn fill(
+        &mut self,
+        sink: &mut (impl Sink + ?Sized),
+        block: BlockId,
+        origin: &Origin,
+    ) -> Option<Point> {
         let stream = self.planner.stream_of(block);
         let track = &self.streams[stream.index()];
         let op = self.scrub.filter(|_| track.runs_ops && !track.is_pool())?;
@@ -357,9 +362,10 @@ impl Builder {
     ///
     /// # Errors
     /// It was released before, or a critical section holds it.
+    #[inline]
     pub fn release(
         &mut self,
-        sink: &mut dyn Sink,
+        sink: &mut (impl Sink + ?Sized),
         tensor: TensorRef,
         section: Option<SectionId>,
         origin: &Origin,
@@ -370,13 +376,22 @@ impl Builder {
         if sink.renews_tensors() && self.release_recorded(tensor.id, origin) {
             return Ok(());
         }
+        self.release_unrecorded(sink, tensor, origin);
+        Ok(())
+    }
+
+    fn release_unrecorded(
+        &mut self,
+        sink: &mut (impl Sink + ?Sized),
+        tensor: TensorRef,
+        origin: &Origin,
+    ) {
         if let Some((block, last_uses)) = self.slots.end(tensor.id, origin) {
             if block.is_none() {
                 sink.end_import(tensor.id, &last_uses);
             }
             self.release_block(sink, block, last_uses, origin);
         }
-        Ok(())
     }
 
     /// Ends a tensor whose slots are kept as a record. Returns whether they are.

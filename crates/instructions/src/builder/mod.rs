@@ -552,6 +552,12 @@ impl Builder {
         Ok(self.slots.spec(tensor.id))
     }
 
+    /// Returns the description of a tensor that was just made.
+    #[inline]
+    pub fn description(&self, made: TensorRef) -> &Arc<TensorSpec> {
+        self.slots.shared_spec(made.id)
+    }
+
     /// Returns a tensor's dtype, shape and layout, to be kept, and the device whose memory it lies
     /// in.
     ///
@@ -647,7 +653,7 @@ impl Builder {
     }
 
     /// Emits an instruction and counts it.
-    fn emit(&mut self, sink: &mut dyn Sink, body: Body, origin: &Origin) {
+    fn emit(&mut self, sink: &mut (impl Sink + ?Sized), body: Body, origin: &Origin) {
         self.stats.count(body.kind());
         sink.emit(Instruction { body, origin: origin.clone() });
     }

@@ -12,7 +12,7 @@ use super::draws::Drawn;
 use super::gradients::{Found, Left};
 use super::note::{Note, Place, Value};
 use super::resumption::Resume;
-use super::segment::{Draft, KeptGradient, Segment};
+use super::segment::{Draft, Segment};
 use super::session::{Prefix, Session};
 
 /// What a function does up to its next guard, or to its end.
@@ -33,7 +33,7 @@ pub(super) struct Node {
 /// What follows a segment.
 pub(super) enum Then {
     /// The function returns these values, and leaves gradients.
-    Return(Vec<Value>, Vec<Left>),
+    Return(Vec<Value>, Arc<[Left]>),
     /// The function reads a value, and goes on by its bytes.
     Read { tensor: Value, branches: Mutex<Vec<Branch>> },
 }
@@ -119,7 +119,7 @@ impl Node {
         let mut node = self.clone();
         loop {
             if let Some(segment) = &node.segment {
-                match segment.launch(|value| tensors.get(&value), inputs, origin) {
+                match segment.launch(|value| tensors.get(&value), inputs, &trail.draws, origin) {
                     Ok(left) => {
                         tensors.extend(left.outputs);
                         add_draws(&mut trail.draws, left.draws);
@@ -144,7 +144,7 @@ impl Node {
                 Then::Return(values, left) => {
                     let tensor = |v: &Value| tensor_of(v).cloned().ok_or_else(|| unknown(v));
                     let results = values.iter().map(tensor).collect::<Result<_>>()?;
-                    for gradient in left {
+                    for gradient in left.iter() {
                         gradient.set(inputs, gradient.value.as_ref().map(tensor).transpose()?);
                     }
                     let Trail { draws, gained, .. } = trail;
@@ -221,14 +221,14 @@ impl Node {
                 before.extend(guard.alive.iter().cloned());
             }
         }
-        let gradients: Vec<KeptGradient> = left.iter().filter_map(KeptGradient::of).collect();
-        let (mut next, mut left): (Option<Node>, _) = (None, Some(left));
+        let left: Arc<[Left]> = left.into();
+        let mut next: Option<Node> = None;
         for (before, notes, number, found) in parts.into_iter().rev() {
             let guard = session.guards.get(number);
             let after: Vec<Value> = match guard {
                 Some(guard) => guard.alive.iter().map(|(value, _)| *value).collect(),
                 None => {
-                    let left = left.iter().flatten().filter_map(|gradient| gradient.value);
+                    let left = left.iter().filter_map(|gradient| gradient.value);
                     let after: BTreeSet<Value> = results.iter().copied().chain(left).collect();
                     after.into_iter().collect()
                 }
@@ -248,7 +248,7 @@ impl Node {
                 before: from,
                 outside,
                 after,
-                gradients: &gradients,
+                gradients: &left,
                 number,
                 generators,
                 draws,
@@ -266,7 +266,7 @@ impl Node {
                     let gone = || Error::Internal { message: "a guard reads nothing".to_owned() };
                     Then::Read { tensor: *read.first().ok_or_else(gone)?, branches }
                 }
-                _ => Then::Return(results.to_vec(), left.take().unwrap_or_default()),
+                _ => Then::Return(results.to_vec(), left.clone()),
             };
             let (notes, outside) = (Arc::from(notes), outside.clone());
             next = Some(Node { notes, found, segment, then, after: known, outside });

@@ -7,11 +7,14 @@ use std::ops::Range;
 use millstream_instructions::GeneratorDecl;
 use millstream_instructions::builder::EventRef;
 use millstream_instructions::passes::Pass;
-use millstream_types::{Attrs, Error, Origin, Result, ScalarUse, StreamId, StreamKey, StreamMode};
+use millstream_types::{
+    Attrs, Error, Origin, Result, ScalarId, ScalarUse, StreamId, StreamKey, StreamMode,
+};
 
 use crate::executable::scalars::uses;
 use crate::executable::{Executable, RecordedTensor, Recorder};
 use crate::handle::Tensor;
+use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::machine::Machine;
 use crate::scope::origin::with_origin;
 
@@ -32,24 +35,18 @@ pub(super) struct Segment {
     outputs: Vec<Value>,
     /// The outputs that become gradients of leaves that the function has set by then.
     replaced: Vec<(usize, Owner)>,
+    /// The draws of earlier segments that its calls use, and their scalars.
+    earlier: Vec<(ScalarId, EarlierDraw)>,
     /// The gain of a launch over the calls.
     pub(super) gain: i64,
 }
 
-/// A value that a function leaves as the gradient of a leaf. Launches write its tensor again.
-#[derive(Clone)]
-pub(super) struct KeptGradient {
-    value: Value,
-    owner: Owner,
-    /// The number of guards before the function first sets the gradient.
-    set_in: usize,
-}
-
-impl KeptGradient {
-    pub(super) fn of(left: &LeftGradient) -> Option<KeptGradient> {
-        let LeftGradient { owner, value, set_in } = left;
-        Some(KeptGradient { value: (*value)?, owner: owner.clone(), set_in: *set_in })
-    }
+/// A number of a draw of an earlier segment.
+struct EarlierDraw {
+    generator: Generator,
+    /// The number of the draw among the generator's.
+    number: usize,
+    is_offset: bool,
 }
 
 /// What a launch of a segment leaves: the values of its outputs, and what it drew.
@@ -68,7 +65,7 @@ pub(super) struct Draft<'a> {
     /// The values that are used after the segment, or that may be.
     pub(super) after: &'a [Value],
     /// The gradients that the function leaves.
-    pub(super) gradients: &'a [KeptGradient],
+    pub(super) gradients: &'a [LeftGradient],
     /// The number of guards before the segment.
     pub(super) number: usize,
     /// The generators that the function draws from, and how many draws of each come before the
@@ -96,6 +93,7 @@ impl Draft<'_> {
             events: HashMap::new(),
             changed: changed(self.notes, self.after),
             draws: Vec::new(),
+            earlier: Vec::new(),
         };
         for (k, drawn) in self.generators.iter().enumerate() {
             let count = self.drawn(k).len() as u64;
@@ -112,8 +110,8 @@ impl Draft<'_> {
                 && !self.before.contains_key(value)
             {
                 let name = value.to_string();
-                match self.gradients.iter().find(|gradient| gradient.value == *value) {
-                    Some(KeptGradient { owner, set_in, .. }) => {
+                match self.gradients.iter().find(|gradient| gradient.value == Some(*value)) {
+                    Some(LeftGradient { owner, set_in, .. }) => {
                         let output = emitter.recorder.gradient(&name, tensor)?;
                         let is_set = *set_in <= self.number;
                         replaced.extend(is_set.then(|| (output, owner.clone())));
@@ -123,13 +121,20 @@ impl Draft<'_> {
                 outputs.push(*value);
             }
         }
+        let earlier = emitter.earlier.into_iter().filter_map(|(used, scalar)| {
+            let (generator, is_offset) = place(used);
+            let generator = self.generators.get(generator)?.generator.clone();
+            let number = usize::try_from(used.plus).ok()?;
+            Some((scalar, EarlierDraw { generator, number, is_offset }))
+        });
+        let earlier = earlier.collect();
         let recorded = emitter.recorder.finish()?.optimize(PASSES, |_, _| ())?;
         let executable = recorded.compile_as_is()?;
         let formal = |(name, value): (String, Value)| Ok((executable.input_number(&name)?, value));
         let inputs = inputs.into_iter().map(formal).collect::<Result<_>>()?;
         let calls = self.notes.iter().filter(|note| !is_read(note)).count();
         let gain = balance::of_segment(calls, outputs.len());
-        Ok(Some(Segment { executable, inputs, outputs, replaced, gain }))
+        Ok(Some(Segment { executable, inputs, outputs, replaced, earlier, gain }))
     }
 
     /// Returns the numbers of the segment's draws of a generator.
@@ -169,6 +174,8 @@ struct Emitter<'a> {
     changed: BTreeSet<Value>,
     /// The generators of the list, by those of the function.
     draws: Vec<Option<GeneratorDecl>>,
+    /// The scalars of the list for draws of earlier segments.
+    earlier: Vec<(ScalarUse, ScalarId)>,
 }
 
 impl Emitter<'_> {
@@ -230,22 +237,31 @@ impl Emitter<'_> {
         values.iter().map(|value| self.tensor(*value)).collect()
     }
 
-    /// Returns arguments with the draws of the function as those of the list.
-    fn attrs(&self, attrs: &Attrs) -> Result<Attrs> {
+    /// Returns arguments with the draws of the function as those of the list. Draws of earlier
+    /// segments are scalars that a launch gives.
+    fn attrs(&mut self, attrs: &Attrs) -> Attrs {
+        let Emitter { recorder, draft, draws, earlier, .. } = self;
         let own = |used: ScalarUse| {
             let (generator, is_offset) = place(used);
-            let declared = self.draws.get(generator).copied().flatten()?;
+            let declared = draws.get(generator).copied().flatten()?;
             let number = usize::try_from(used.plus).ok()?;
-            let drawn = self.draft.drawn(generator);
+            let drawn = draft.drawn(generator);
             let [seed, mut offset] = uses(declared);
             offset.plus = drawn.contains(&number).then(|| number - drawn.start)? as i64;
             Some(if is_offset { offset } else { seed })
         };
-        if attrs.scalars().any(|used| own(used).is_none()) {
-            let message = "a seed that it draws before a read is used after the read".to_owned();
-            return Err(Error::Invalid { what: "traced function", message });
-        }
-        Ok(attrs.with_scalars(|used| own(used).unwrap_or(used).into()))
+        let mut of_earlier = |used: ScalarUse| {
+            let scalar = match earlier.iter().find(|(known, _)| *known == used) {
+                Some((_, scalar)) => *scalar,
+                None => {
+                    let scalar = recorder.scalar(format!("earlier{}", earlier.len()));
+                    earlier.push((used, scalar));
+                    scalar
+                }
+            };
+            ScalarUse { scalar, plus: 0 }
+        };
+        attrs.with_scalars(|used| own(used).unwrap_or_else(|| of_earlier(used)).into())
     }
 
     fn emit(&mut self, note: &Note) -> Result<()> {
@@ -254,7 +270,7 @@ impl Emitter<'_> {
                 let stream = self.stream(stream)?;
                 let inputs = self.tensors(inputs)?;
                 let out = out.as_ref().map(|out| self.tensors(out)).transpose()?;
-                let attrs = self.attrs(attrs)?;
+                let attrs = self.attrs(attrs);
                 let call = self.recorder.call(name, &inputs).attrs(attrs);
                 let call = call.priority(priority.0).origin(note.origin.clone());
                 match &out {
@@ -336,7 +352,7 @@ impl Segment {
         written.map(|(_, value)| *value)
     }
 
-    /// Launches the segment.
+    /// Launches the segment, after others that have drawn `drawn`.
     ///
     /// # Errors
     /// As [`LaunchBuilder::run`](crate::LaunchBuilder::run).
@@ -344,6 +360,7 @@ impl Segment {
         &'a self,
         tensor: impl Fn(Value) -> Option<&'a Tensor>,
         inputs: &[Tensor],
+        drawn: &[Drawn],
         origin: &Origin,
     ) -> Result<Left> {
         let mut launch = self.executable.launch().origin(origin.clone());
@@ -353,6 +370,13 @@ impl Segment {
         for (formal, value) in &self.inputs {
             let gone = || Error::Internal { message: format!("{value} is not known") };
             launch = launch.formal(*formal, tensor(*value).ok_or_else(gone)?);
+        }
+        for (scalar, draw) in &self.earlier {
+            let of = drawn.iter().find(|of| of.generator.is_same(&draw.generator));
+            let state = of.and_then(|of| of.states.get(draw.number));
+            let gone = || Error::Internal { message: "a draw is not known".to_owned() };
+            let GeneratorState { seed, offset } = *state.ok_or_else(gone)?;
+            launch = launch.scalar(*scalar, if draw.is_offset { offset } else { seed } as i64);
         }
         let launched = launch.make()?;
         let draws = launched.draws(&self.executable);

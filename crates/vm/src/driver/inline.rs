@@ -50,6 +50,9 @@ impl Inline {
                 moved = true;
             }
             worker.flush();
+            if !worker.awaits_others() {
+                return moved;
+            }
             if worker.poll_inbox() | worker.poll_devices() {
                 worker.flush();
                 moved = true;

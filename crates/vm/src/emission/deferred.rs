@@ -41,14 +41,18 @@ thread_local! {
 /// Leaves a note in this thread's ring for `machine`. Returns it if there is no ring, or no place.
 #[inline]
 fn leave(machine: u64, note: Deferred) -> Result<(), Deferred> {
+    // The thread's rings are gone while it ends.
     let mut note = Some(note);
-    // Without the thread's rings, the thread ends.
-    let _ = RINGS.try_with(|rings| {
+    let left = RINGS.try_with(|rings| {
         let mut rings = rings.borrow_mut();
-        if let Some((_, ring)) = rings.iter_mut().find(|(number, _)| *number == machine) {
-            note = note.take().and_then(|note| ring.push(note).err());
-        }
+        // Most threads use one machine.
+        let ring = match &mut rings[..] {
+            [(number, ring), ..] if *number == machine => ring,
+            all => &mut all.iter_mut().find(|(number, _)| *number == machine)?.1,
+        };
+        ring.push(note.take()?).err().map(|refused| note = Some(refused))
     });
+    let _ = left;
     note.map_or(Ok(()), Err)
 }
 
@@ -80,12 +84,6 @@ impl DeferredNotes {
             self.0.retain(|ring| ring.has_producer() || !ring.is_empty());
             self.0.push(consumer);
         }
-    }
-
-    /// Returns the oldest note of one of the threads.
-    #[inline]
-    fn next(&mut self) -> Option<Deferred> {
-        self.0.iter_mut().find_map(RingConsumer::pop)
     }
 }
 
@@ -138,17 +136,24 @@ impl MachineShared {
     /// Emits the notes of all threads.
     #[inline]
     pub(super) fn emit_deferred(&self, emission: &mut Emission) {
-        while let Some(note) = emission.deferred.next() {
-            match note {
-                Deferred::Dropped(tensor, origin) => {
-                    if let Some(kept) = emission.release_tensor(tensor, origin) {
-                        self.releases.push(kept);
-                    }
+        for k in 0..emission.deferred.0.len() {
+            while let Some(note) = emission.deferred.0[k].pop() {
+                self.emit_note(emission, note);
+            }
+        }
+    }
+
+    #[inline]
+    fn emit_note(&self, emission: &mut Emission, note: Deferred) {
+        match note {
+            Deferred::Dropped(tensor, origin) => {
+                if let Some(kept) = emission.release_tensor(tensor, origin) {
+                    self.releases.push(kept);
                 }
-                Deferred::Observed(point, origin) => {
-                    let Emission { builder, router, .. } = emission;
-                    builder.observe(router, &[point], &origin);
-                }
+            }
+            Deferred::Observed(point, origin) => {
+                let Emission { builder, router, .. } = emission;
+                builder.observe(router, &[point], &origin);
             }
         }
     }

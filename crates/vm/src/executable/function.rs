@@ -298,7 +298,7 @@ pub(super) fn ended(machine: &Machine, (tensor, number): OfRecording) {
         && !recorder.is_formal(&tensor)
     {
         // One that an open hold of the list keeps lives until the list ends.
-        let _ = recorder.release(tensor);
+        let _ = with_origin(&Origin::Unknown, || recorder.release(tensor));
     }
 }
 

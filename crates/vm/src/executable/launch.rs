@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, TensorRef};
-use millstream_types::{Access, DType, Error, Origin, Point, Result, TensorSpec};
+use millstream_types::{Access, DType, Error, Origin, Point, Result, ScalarId, TensorSpec};
 
 use crate::emission::router::Router;
 use crate::emission::{Emission, MadeTensor};
@@ -56,6 +56,8 @@ pub struct LaunchBuilder<'a> {
     stream: Option<&'a Stream>,
     section: Option<&'a Section>,
     origin: Origin,
+    /// The scalars of no generator.
+    scalars: Vec<(ScalarId, i64)>,
     /// The leaves of which the launch sets the gradients, with the numbers of the outputs.
     replaced: SmallVec<[(usize, Arc<Leaf>); 4]>,
     /// The first mistake.
@@ -117,6 +119,7 @@ impl Executable {
             stream: None,
             section: None,
             origin: origin::caller(),
+            scalars: Vec::new(),
             replaced: SmallVec::new(),
             mistake: None,
         }
@@ -237,6 +240,12 @@ impl<'a> LaunchBuilder<'a> {
         self
     }
 
+    /// Gives a scalar of no generator.
+    pub(crate) fn scalar(mut self, scalar: ScalarId, value: i64) -> LaunchBuilder<'a> {
+        self.scalars.push((scalar, value));
+        self
+    }
+
     /// Has an output become the gradient of a leaf, from which the launch takes none.
     pub(crate) fn replacing(mut self, output: usize, leaf: Arc<Leaf>) -> LaunchBuilder<'a> {
         self.replaced.push((output, leaf));
@@ -301,8 +310,8 @@ impl<'a> LaunchBuilder<'a> {
 
     /// Launches the executable for a segment of calls that tapes note themselves.
     pub(crate) fn make(self) -> Result<Launched> {
-        let LaunchBuilder { executable, given, stream, section, origin, mut replaced, mistake } =
-            self;
+        let LaunchBuilder { executable, given, stream, section, origin, .. } = self;
+        let LaunchBuilder { scalars, mut replaced, mistake, .. } = self;
         let inner = &executable.0;
         let at = |e: Error| e.at(&origin);
         if let Some(mistake) = mistake {
@@ -330,7 +339,7 @@ impl<'a> LaunchBuilder<'a> {
         let again = inner.written_again(&given, &replaced).map_err(at)?;
         let mut all: SmallVec<[Option<&Tensor>; 8]> = given.iter().copied().collect();
         again.iter().for_each(|one| all[one.formal] = Some(&one.tensor));
-        let launched = inner.launch(&all, stream, section, &origin);
+        let launched = inner.launch(&all, &scalars, stream, section, &origin);
         again.iter().for_each(WrittenAgain::hold);
         let (run, outputs) = launched.map_err(at)?;
         inner.keep(&given, &outputs);
@@ -377,10 +386,11 @@ impl ExecutableInner {
         drop(ended);
     }
 
-    /// Launches the executable with tensors for formals. Returns the launch and its outputs.
+    /// Launches the executable with tensors for formals, and numbers for scalars. Returns the launch and its outputs.
     fn launch(
         &self,
         given: &[Option<&Tensor>],
+        numbers: &[(ScalarId, i64)],
         stream: &Stream,
         section: Option<SectionId>,
         origin: &Origin,
@@ -409,7 +419,7 @@ impl ExecutableInner {
                 }
             }
             let (builder, router) = (&mut e.builder, &mut e.router);
-            let scalars = scalars.get_or_insert_with(|| inner.draw());
+            let scalars = scalars.get_or_insert_with(|| inner.draw(numbers));
             let mut named = None;
             if let Some(recorder) = &mut router.recorder {
                 recorder.executable(inner.list, &inner.program.list);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::{GeneratorDecl, InstructionList};
-use millstream_types::{AttrValue, Attrs, ScalarUse};
+use millstream_types::{AttrValue, Attrs, ScalarId, ScalarUse};
 
 use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::seed::{Draw, Seed};
@@ -22,8 +22,8 @@ use super::recorder::Recorder;
 pub(super) type GivenScalars = SmallVec<[i64; 4]>;
 
 impl ExecutableInner {
-    /// Takes the numbers of a launch from the generators.
-    pub(super) fn draw(&self) -> GivenScalars {
+    /// Takes the numbers of a launch from the generators, and the other ones as given.
+    pub(super) fn draw(&self, given: &[(ScalarId, i64)]) -> GivenScalars {
         let list = &self.program.list;
         let mut values: GivenScalars = list.scalars.iter().map(|s| s.value).collect();
         for (declared, generator) in list.generators.iter().zip(&self.generators) {
@@ -32,6 +32,11 @@ impl ExecutableInner {
                 if let Some(own) = values.get_mut(scalar.index()) {
                     *own = value as i64;
                 }
+            }
+        }
+        for (scalar, value) in given {
+            if let Some(own) = values.get_mut(scalar.index()) {
+                *own = *value;
             }
         }
         values
@@ -66,6 +71,13 @@ impl Recorder {
             recorder.generator(generator.seed())
         });
         recorder.draw(number, draws)
+    }
+
+    /// Declares a scalar of no generator, which launches give by [`LaunchBuilder::scalar`].
+    ///
+    /// [`LaunchBuilder::scalar`]: super::LaunchBuilder::scalar
+    pub(crate) fn scalar(&mut self, name: String) -> ScalarId {
+        self.sink.recorder.scalar(name, 0)
     }
 
     /// Draws from a generator for a call of the recording with this number.

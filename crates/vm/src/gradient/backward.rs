@@ -56,7 +56,7 @@ impl Tape {
     #[track_caller]
     pub fn backward(&self, loss: &Tensor) -> Result<()> {
         let origin = origin::caller();
-        let seed = seed(loss).map_err(|e| e.at(&origin))?;
+        let seed = with_origin(&origin, || seed(loss)).map_err(|e| e.at(&origin))?;
         let from = &[(loss, seed)];
         let pass = Pass { from, to: None, is_noted: false, is_kept: false, origin: &origin };
         self.run(&pass).map(drop).map_err(|e| e.at(&origin))
@@ -113,7 +113,7 @@ impl Tape {
     #[track_caller]
     pub fn gradients(&self, of: &Tensor, to: &[&Tensor]) -> Result<Vec<Option<Tensor>>> {
         let origin = origin::caller();
-        let seed = seed(of).map_err(|e| e.at(&origin))?;
+        let seed = with_origin(&origin, || seed(of)).map_err(|e| e.at(&origin))?;
         let (from, to) = (&[(of, seed)], Some(to));
         let pass = Pass { from, to, is_noted: true, is_kept: true, origin: &origin };
         self.run(&pass).map_err(|e| e.at(&origin))
@@ -169,7 +169,7 @@ impl Tape {
                 let (own, given) = (result.spec().brief(), gradient.spec().brief());
                 return Err(invalid(format!("expected the gradient of {own}, got {given}")));
             }
-            add(&mut pending, value, gradient.clone())?;
+            with_origin(pass.origin, || add(&mut pending, value, gradient.clone()))?;
         }
         let mut found: HashMap<Value, Tensor> = HashMap::new();
         let mut leaves = Vec::new();
@@ -195,7 +195,7 @@ impl Tape {
             };
             for (value, gradient) in inputs.into_iter().zip(computed) {
                 if let (Some(value), Some(gradient)) = (value, gradient) {
-                    add(&mut pending, value, gradient)?;
+                    with_origin(pass.origin, || add(&mut pending, value, gradient))?;
                 }
             }
             if !pass.is_kept {
@@ -270,9 +270,8 @@ impl Tape {
         // A formula's calls are noted, so the node leaves the notes while its formulas run.
         let node = std::mem::replace(&mut self.notes.borrow_mut().nodes[number], spent());
         // The calls of a formula come from the place of the call that it is the derivative of.
-        let known = !node.origin.is_unknown();
-        let compute = || self.formulas_of(&node, gradients, pass);
-        let computed = if known { with_origin(&node.origin, compute) } else { compute() };
+        let origin = if node.origin.is_unknown() { pass.origin } else { &node.origin };
+        let computed = with_origin(origin, || self.formulas_of(&node, gradients, pass));
         let computed = computed.map_err(|error| error.at(&node.origin));
         self.notes.borrow_mut().nodes[number] = node;
         computed

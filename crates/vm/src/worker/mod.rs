@@ -289,6 +289,14 @@ impl Worker {
         moved
     }
 
+    /// Returns whether something outside of the worker can let it continue: a message, a device, or
+    /// a function of the host.
+    #[inline]
+    pub(crate) fn awaits_others(&self) -> bool {
+        let awaits = |l: &WorkerStream| !l.in_flight.is_empty() || l.external.is_some();
+        self.inbox.has_messages() || self.streams.iter().any(awaits)
+    }
+
     /// Returns whether an instruction is in flight.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.streams.iter().any(|l| !l.in_flight.is_empty())
@@ -337,11 +345,12 @@ impl Worker {
 
     /// Wakes all waiters for published points, and forgets the closed streams.
     pub(crate) fn flush(&mut self) {
-        for at in self.dirty.drain(..) {
+        for &at in &self.dirty {
             let stream = &mut self.streams[at as usize];
             stream.dirty = false;
             self.tables.points.stream(stream.id).flush();
         }
+        self.dirty.clear();
         if self.finished > 0 {
             self.tables.backlog.finish(std::mem::take(&mut self.finished));
         }

@@ -12,6 +12,8 @@ mod parked;
 mod points;
 #[path = "../../src/tapes/recycled.rs"]
 mod recycled;
+#[path = "../../src/sync/ring.rs"]
+mod ring;
 #[path = "../../src/sync/spsc_queue.rs"]
 mod spsc_queue;
 
@@ -42,6 +44,9 @@ mod sync {
 
     /// Small, so that the models cross the border of a block.
     pub(crate) const BLOCK: usize = 2;
+
+    /// Small, so that the models fill it.
+    pub(crate) const RING: usize = 2;
 }
 
 use std::time::Duration;
@@ -91,6 +96,54 @@ fn a_queue_keeps_order() {
             producer.push(item);
         }
         taker.join().unwrap();
+    });
+}
+
+/// Items of a ring arrive once and in order, also where its places are used again, and a push into
+/// a full ring returns its item.
+#[test]
+fn a_ring_keeps_order() {
+    loom::model(|| {
+        let (mut producer, mut consumer) = ring::ring::<Box<u64>>();
+        let taker = thread::spawn(move || {
+            let mut next = 0u64;
+            while next < 3 {
+                match consumer.pop() {
+                    Some(item) => {
+                        assert_eq!(*item, next);
+                        next += 1;
+                    }
+                    None => thread::yield_now(),
+                }
+            }
+            assert!(consumer.is_empty());
+        });
+        for item in 0..3u64 {
+            let mut item = Box::new(item);
+            while let Err(refused) = producer.push(item) {
+                item = refused;
+                thread::yield_now();
+            }
+        }
+        taker.join().unwrap();
+    });
+}
+
+/// Items that are left in a ring are dropped once, whichever end goes first.
+#[test]
+fn items_left_in_a_ring_are_dropped() {
+    loom::model(|| {
+        let item = std::sync::Arc::new(());
+        let (mut producer, mut consumer) = ring::ring();
+        let own = item.clone();
+        let pusher = thread::spawn(move || {
+            assert!(producer.push(own.clone()).is_ok());
+            assert!(producer.push(own).is_ok());
+        });
+        drop(consumer.pop());
+        drop(consumer);
+        pusher.join().unwrap();
+        assert_eq!(std::sync::Arc::strong_count(&item), 1);
     });
 }
 

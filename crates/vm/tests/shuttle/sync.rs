@@ -6,6 +6,8 @@ pub(crate) mod backoff;
 pub(crate) mod inbox;
 #[path = "../../src/sync/points.rs"]
 pub(crate) mod points;
+#[path = "../../src/sync/ring.rs"]
+pub(crate) mod ring;
 #[path = "../../src/sync/signal.rs"]
 pub(crate) mod signal;
 #[path = "../../src/sync/spsc_queue.rs"]
@@ -35,6 +37,9 @@ pub(crate) fn heavy_fence() -> bool {
 
 /// Small, so that programs cross the border of a block.
 pub(crate) const BLOCK: usize = 2;
+
+/// Small, so that drops find it full.
+pub(crate) const RING: usize = 2;
 
 /// No time passes, so no yield is long.
 pub(crate) const fn nanos() -> u64 {

@@ -7,7 +7,7 @@ use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Priority, TensorRef};
 use millstream_types::{Attrs, Origin, TensorId};
 
-use crate::emission::Emission;
+use crate::emission::{Emission, MadeTensor};
 use crate::handle::request;
 use crate::handle::{Stream, Tensor};
 
@@ -31,6 +31,7 @@ impl Machine {
         if inputs.len() > MOST || request::is_any() {
             return None;
         }
+        let device = inputs.first()?.device();
         let mut refs = [TensorRef { id: TensorId(0), generation: 0 }; MOST];
         for (tensor, reference) in inputs.iter().zip(&mut refs) {
             *reference = tensor.resolved_in(self)?;
@@ -53,7 +54,12 @@ impl Machine {
             builder.call_known(router, &call)
         });
         let made = match output {
-            Some(Output::Tensor(tensor)) => emission.made(tensor).ok(),
+            // A known call's operands lie where its stream works, and so does what it makes.
+            Some(Output::Tensor(tensor)) => Some(MadeTensor {
+                tensor,
+                spec: emission.builder.description(tensor).clone(),
+                device: device.clone(),
+            }),
             _ => None,
         };
         self.shared.leave(emission);
