@@ -1,7 +1,7 @@
 //! One run of a function, whose calls are noted, or compared with the notes of an earlier run.
 //!
-//! A session belongs to a thread. The machine's methods ask it before they emit, and tell it what
-//! they returned; outside of sessions that costs the test of a thread-local flag.
+//! A session belongs to a thread. The layer of a session compares or notes each request of the
+//! thread.
 //!
 //! Long because each way of asking a machine for something enters here.
 
