@@ -1,5 +1,6 @@
 //! Rule 4: dropping a handle never blocks and never waits, also while another thread emits.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,7 +74,7 @@ fn drops_are_released_before_anything_can_tell() {
 #[test]
 fn drops_of_threads_that_end() {
     thread_local! {
-        static LATE: std::cell::RefCell<Vec<Tensor>> = const { std::cell::RefCell::new(Vec::new()) };
+        static LATE: RefCell<Vec<Tensor>> = const { RefCell::new(Vec::new()) };
     }
     let m = threaded();
     let s = cpu(&m, 0);

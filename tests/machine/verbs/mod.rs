@@ -1,6 +1,8 @@
 //! Every verb of the public surface in every mode: what it emits, whether the mode notes or
 //! replaces it, and the whole error where it is refused.
 //!
+//! Long because it makes each mode.
+//!
 //! In errors, `VERB` is the place of the verb, and `MODE` a place of the mode.
 
 mod table;

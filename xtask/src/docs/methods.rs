@@ -14,9 +14,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use millstream_ops::random::{OFFSET, SEED};
-use millstream_ops::{ArgDoc, Kind, Op, Presence, families};
+use millstream_ops::{ArgDoc, Kind, Op, Presence, composite};
 
 use super::examples::Examples;
+use super::families;
 use super::ops::Uses;
 
 /// Ops without a method, with the reason.
@@ -37,6 +38,21 @@ const WITHOUT: &[(&str, &str)] = &[
     ("clamp", "`Tensor::clamp`"),
     ("clamp_", "`Tensor::clamp_`"),
     ("native_group_norm", "`Tensor::group_norm`"),
+    ("linspace", "it has no tensor"),
+    ("logspace", "it has no tensor"),
+    ("eye", "it has no tensor"),
+    ("tril_indices", "it has no tensor"),
+    ("triu_indices", "it has no tensor"),
+    ("isin", "either of its operands may be a number"),
+    ("log_sigmoid_forward", "`Tensor::log_sigmoid`"),
+    ("embedding_renorm", "modules of recorded programs call it"),
+    ("linalg_lu", "`Tensor::linalg_lu_factor_ex`"),
+    ("linalg_polar", "its factors are rarely needed"),
+    ("triangular_solve", "`Tensor::linalg_solve_triangular`"),
+    ("adam_step_", "`optimisers`"),
+    ("adamw_step_", "`optimisers`"),
+    ("sgd_step_", "`optimisers`"),
+    ("adagrad_step_", "`optimisers`"),
 ];
 
 /// A method: its name, and whether it returns the first result alone.
@@ -57,6 +73,9 @@ const NAMED: &[(&str, &[Method])] = &[
     ("nll_loss2d_forward", &[("nll_loss2d", true)]),
     ("max_pool2d_with_indices", &[("max_pool2d", true), ("max_pool2d_with_indices", false)]),
     ("_adaptive_avg_pool2d", &[("adaptive_avg_pool2d", false)]),
+    ("_cdist_forward", &[("cdist", false)]),
+    ("_pdist_forward", &[("pdist", false)]),
+    ("multilabel_margin_loss_forward", &[("multilabel_margin_loss", true)]),
     ("_linalg_svd", &[("linalg_svd", false)]),
     ("_linalg_eigh", &[("linalg_eigh", false)]),
     ("_scaled_dot_product_flash_attention_for_cpu", &[("scaled_dot_product_attention", true)]),
@@ -75,6 +94,10 @@ const OURS: &[&str] = &[
     "alltoall_",
     "send",
     "recv_",
+    "round_decimals",
+    "scatter_sum",
+    "scatter_mean",
+    "lstm_layer",
 ];
 
 /// Other names of options.
@@ -101,7 +124,8 @@ pub(super) fn sources(uses: &Uses, mut examples: Examples) -> Result<BTreeMap<St
     for (title, ops) in families() {
         let mut family = Family::default();
         for op in ops {
-            if WITHOUT.iter().any(|(name, _)| *name == op.name()) || is_gradient(op.name()) {
+            let without = WITHOUT.iter().any(|(name, _)| *name == op.name());
+            if without || is_gradient(op.name()) || is_of_recordings(op.name()) {
                 continue;
             }
             family.add(op, uses, &mut examples)?;
@@ -134,6 +158,12 @@ pub(super) fn sources(uses: &Uses, mut examples: Examples) -> Result<BTreeMap<St
 /// Gradients are called by name, by the table of derivatives.
 fn is_gradient(op: &str) -> bool {
     op.ends_with("_backward") || op.ends_with("_backward_data")
+}
+
+/// Returns whether an op is a composite that recorded programs call, and people by another name.
+fn is_of_recordings(op: &str) -> bool {
+    let is_named = NAMED.iter().any(|(name, _)| *name == op);
+    op.starts_with('_') && composite::find(op).is_some() && !is_named
 }
 
 fn module_name(title: &str) -> String {
@@ -437,7 +467,7 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
             continue;
         }
         let name = rust_name(attr.name);
-        let by_two = matches!(op.name(), "max" | "min");
+        let by_two = matches!(op.name(), "max" | "min" | "median" | "nanmedian");
         let can_be_all = match attr.presence {
             Presence::Default("all" | "x as one row") => !by_two,
             _ => false,
@@ -469,7 +499,7 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
 
 /// Returns a name with the lifetime of the comparison in [`Presence::InsteadOf`].
 fn match_name(name: &str) -> &'static str {
-    let known = ["y", "exponent", "src", "value", "weight", "x", "offset"];
+    let known = ["y", "exponent", "src", "value", "weight", "x", "offset", "start", "end", "lr"];
     known.into_iter().find(|k| *k == name).unwrap_or("")
 }
 

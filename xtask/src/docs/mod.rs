@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use millstream_instructions::reference::reference_page;
+use millstream_ops::{Op, composite};
 
 /// The arguments of `cargo xtask docs`.
 #[derive(clap::Args)]
@@ -30,6 +31,22 @@ fn default_folder() -> &'static str {
 
 fn default_methods() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/vm/src/tensor/methods")
+}
+
+/// The titles of families, and their ops.
+type Families = Vec<(&'static str, Vec<&'static dyn Op>)>;
+
+/// Returns the families with their composites.
+fn families() -> Families {
+    let mut families = millstream_ops::families();
+    for (title, ops) in composite::families() {
+        let ops = ops.map(|op| op as &dyn Op);
+        match families.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, known)) => known.extend(ops),
+            None => families.push((title, ops.collect())),
+        }
+    }
+    families
 }
 
 /// Writes or checks docs/instructions.md, docs/ops.md and the methods of tensors.

@@ -11,10 +11,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use millstream_ops::fused::{FUSED, PROGRAM};
-use millstream_ops::{ArgDoc, CallSpec, Op, OutputSpec, Presence, families};
+use millstream_ops::{ArgDoc, CallSpec, Op, OutputSpec, Presence, composite};
 use millstream_types::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
+
+use super::families;
 
 /// The use of tensors by an op's calls.
 #[derive(Default)]
@@ -62,6 +64,9 @@ op. An op whose name ends in `_` changes its first tensor in place.
 may replace a tensor if an argument has that tensor's name. Tensors with a question mark may be left
 out; the argument `absent` lists, by number from 0, those that are left out before others that are
 given. An argument with a star must be given.
+
+A *composite* stands for a short sequence of calls of other ops, which lists, tapes and captures
+then hold. Traces name the ops of its calls.
 ";
 
 const TAIL: &str = "
@@ -270,7 +275,8 @@ fn call(op: &dyn Op) -> String {
 }
 
 fn describe(op: &dyn Op) -> String {
-    let mut text = op.summary().to_owned();
+    let is_composite = composite::find(op.name()).is_some();
+    let mut text = if is_composite { "composite: " } else { "" }.to_owned() + op.summary();
     for doc in op.inputs().iter().chain(op.attrs()) {
         let _ = write!(text, "; *{}*: {}", doc.name, doc.full_doc());
     }
@@ -297,6 +303,12 @@ fn uses() -> Result<BTreeMap<String, Use>> {
             add_case(&**op, case, used).with_context(|| format!("{name} in {}", path.display()))?;
         }
     }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tensor/composites.json");
+    for case in serde_json::from_slice::<Vec<Value>>(&fs::read(&path)?)? {
+        let name = case["op"].as_str().context("no op")?;
+        let op = composite::find(name).context("an unknown composite")?;
+        add_case(op, &case, uses.entry(name.to_owned()).or_default()).context(name.to_owned())?;
+    }
     Ok(uses)
 }
 
@@ -308,8 +320,11 @@ fn add_case(op: &dyn Op, case: &Value, used: &mut Use) -> Result<()> {
     for input in case["inputs"].as_array().context("no inputs")? {
         let dtype = input["dtype"].as_str().context("no dtype")?.parse()?;
         let offset = input["offset"].as_u64().unwrap_or(0) as usize;
-        let layout =
-            Layout::strided(&lengths(&input["shape"]), &lengths(&input["strides"]), offset)?;
+        let shape = lengths(&input["shape"]);
+        let layout = match &input["strides"] {
+            Value::Null => Layout::contiguous(&shape)?,
+            strides => Layout::strided(&shape, &lengths(strides), offset)?,
+        };
         inputs.push(TensorSpec::new(dtype, layout)?);
     }
     let attrs = attrs(&case["attrs"])?;

@@ -1,4 +1,6 @@
 //! Calls of ops: schema, checks, memory, waits, emission.
+//!
+//! Long because its refusals say what was expected.
 
 use std::sync::Arc;
 

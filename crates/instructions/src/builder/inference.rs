@@ -1,5 +1,7 @@
 //! The inference cache: what schemas said of earlier calls.
 //!
+//! Long because entries are kept, found and emitted in one place.
+//!
 //! A schema is a function of its operands' dtypes, shapes and layouts and of the call's arguments,
 //! and of nothing else. So a later call of the same op with operands of the same classes and equal
 //! arguments has the same accesses, results and scratch memory, and is emitted without asking the
@@ -109,7 +111,9 @@ impl InferenceCache {
     /// Returns the place of a call's entry.
     #[inline]
     fn find(&self, key: &Key<'_>) -> Option<usize> {
-        let is_there = |place: &usize| matches!(self.places.get(*place), Some(Some(entry)) if key.is_of(entry));
+        let is_there = |&place: &usize| {
+            self.places.get(place).is_some_and(|at| at.as_ref().is_some_and(|at| key.is_of(at)))
+        };
         places_of(key.hash).into_iter().find(is_there)
     }
 

@@ -89,8 +89,8 @@ impl Emission {
 const BACKPRESSURE_SKIPS: u32 = 1 << 12;
 
 impl MachineShared {
-    /// Takes the lock, pushes the functions in bulk scopes, and emits what threads have left for the
-    /// next emission: later emissions come after them.
+    /// Takes the lock, pushes the functions in bulk scopes, and emits what threads have left for
+    /// the next emission: later emissions come after them.
     #[inline]
     pub(crate) fn lock(&self) -> Result<EmissionGuard<'_>> {
         let mut emission = self.lock_beside_bulks()?;

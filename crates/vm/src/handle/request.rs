@@ -1,6 +1,8 @@
 //! What programs ask of a machine, and the layers that stand before the machine: the tape of
 //! gradients, a recording, a trace.
 //!
+//! Long because it lists all verbs, and what layers see of each.
+//!
 //! Each method that submits something describes it as a [`Request`], and passes what the machine
 //! does with it as a function. A layer notes a request, replaces it, refuses it, or gives it to the
 //! layer below; the machine's function comes last. Layers install themselves on their thread, and

@@ -129,8 +129,8 @@ impl Tensor {
         }
     }
 
-    /// Returns the tensor's slot if it is a tensor of `machine`, and not of a function that is being
-    /// recorded.
+    /// Returns the tensor's slot if it is a tensor of `machine`, and not of a function that is
+    /// being recorded.
     #[inline]
     pub(crate) fn resolved_in(&self, machine: &Machine) -> Option<TensorRef> {
         match &self.0.slot {

@@ -1,5 +1,7 @@
 //! The loop of one worker: runs the instructions of its streams, each stream in its order.
 //!
+//! Long because the states of streams change in one place.
+//!
 //! # States of an instruction
 //! | state | where it is |
 //! |---|---|

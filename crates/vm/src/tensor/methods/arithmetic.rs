@@ -883,4 +883,255 @@ impl Tensor {
         given.push(y);
         call::one("nextafter", &given, Attrs::new())
     }
+
+    /// Returns the magnitude of x with the sign of y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x; or a number
+    ///
+    /// PyTorch: `aten::copysign`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, -2.0, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[-1.0f32, 1.0, -1.0], 3, &machine)?;
+    /// assert_eq!(x.copysign(&y)?.to_vec::<f32>()?, [-1.0, 2.0, -3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn copysign<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        call::operand(y.into(), "other", &mut given, &mut attrs);
+        call::one("copysign", &given, attrs)
+    }
+
+    /// Returns the root of x² + y², without an overflow of the squares.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::hypot`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[4.0f32, 12.0], 2, &machine)?;
+    /// assert_eq!(x.hypot(&y)?.to_vec::<f32>()?, [5.0, 13.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn hypot(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("hypot", &given, Attrs::new())
+    }
+
+    /// Returns x * 2^y.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::ldexp`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, -1.0], 2, &machine)?;
+    /// assert_eq!(x.ldexp(&y)?.to_vec::<f32>()?, [4.0, 1.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn ldexp(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("ldexp", &given, Attrs::new())
+    }
+
+    /// Returns x * log(y); 0 where x is 0 and y is a number.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::xlogy`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// assert_eq!(x.xlogy(&y)?.to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn xlogy(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("xlogy", &given, Attrs::new())
+    }
+
+    /// Returns x * log(1 + y); 0 where x is 0.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::special_xlog1py`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[-1.0f32, 0.0], 2, &machine)?;
+    /// assert_eq!(x.special_xlog1py(&y)?.to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn special_xlog1py(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("special_xlog1py", &given, Attrs::new())
+    }
+
+    /// Returns log(exp(x) + exp(y)), without an overflow.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::logaddexp`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[0.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(x.logaddexp(&y)?.to_string(), "tensor([0.6931, 2.3133])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logaddexp(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("logaddexp", &given, Attrs::new())
+    }
+
+    /// Returns log2(2^x + 2^y), without an overflow.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::logaddexp2`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0], 2, &machine)?;
+    /// let y = Tensor::from_slice(&[1.0f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.logaddexp2(&y)?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logaddexp2(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("logaddexp2", &given, Attrs::new())
+    }
+
+    /// Returns 0 where x is negative, 1 where it is positive, else the value.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `values`: the values where x is 0; a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::heaviside`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let values = Tensor::from_slice(&[0.5f32, 0.5, 0.5], 3, &machine)?;
+    /// assert_eq!(x.heaviside(&values)?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn heaviside(&self, values: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(values);
+        call::one("heaviside", &given, Attrs::new())
+    }
+
+    /// Returns the greater of x and y; the other one where one is NaN.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::fmax`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 2.0, f32::NAN], 3, &machine)?;
+    /// assert_eq!(x.fmax(&y)?.to_vec::<f32>()?, [2.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn fmax(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("fmax", &given, Attrs::new())
+    }
+
+    /// Returns the lesser of x and y; the other one where one is NaN.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::fmin`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 3.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[2.0f32, 2.0, f32::NAN], 3, &machine)?;
+    /// assert_eq!(x.fmin(&y)?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn fmin(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("fmin", &given, Attrs::new())
+    }
 }

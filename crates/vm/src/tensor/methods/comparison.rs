@@ -569,4 +569,29 @@ impl Tensor {
         call::changed("bitwise_not_", &[self], Attrs::new())?;
         Ok(self)
     }
+
+    /// Returns whether one of x and y is not 0, and the other is 0.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `y`: a shape that broadcasts with x
+    ///
+    /// PyTorch: `aten::logical_xor`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0i64, 1, 2], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[0i64, 0, 1], 3, &machine)?;
+    /// assert_eq!(x.logical_xor(&y)?.to_vec::<bool>()?, [false, true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn logical_xor(&self, y: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(y);
+        call::one("logical_xor", &given, Attrs::new())
+    }
 }

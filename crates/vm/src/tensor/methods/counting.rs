@@ -10,6 +10,42 @@ use millstream_types::{Attrs, Result};
 use crate::handle::Tensor;
 use crate::tensor::{Int, OneDim, call};
 
+/// Options of [`Tensor::bincount`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1i64, 1, 3], 3, &machine)?;
+/// let weights = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+/// let y = x.bincount(4, options::Bincount::default().weights(&weights))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 0.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Bincount<'a> {
+    weights: Option<&'a Tensor>,
+    attrs: Attrs,
+}
+
+impl<'a> Bincount<'a> {
+    /// Gives the tensor `weights`: x's shape.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 1, 3], 3, &machine)?;
+    /// let weights = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
+    /// let y = x.bincount(4, options::Bincount::default().weights(&weights))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn weights(mut self, weights: &'a Tensor) -> Bincount<'a> {
+        self.weights = Some(weights);
+        self
+    }
+}
+
 /// Options of [`Tensor::histc_with`].
 ///
 /// ```
@@ -532,5 +568,33 @@ impl Tensor {
         let mut attrs = options.attrs;
         attrs.set("size", size.to_int());
         call::one("nonzero_static", &[self], attrs)
+    }
+
+    /// Returns for each whole number below the bins, how often it occurs in x, or the sum of its
+    /// weights.
+    ///
+    /// - `x`, this tensor: one dimension, integers
+    /// - `bins`: the number of bins, greater than each element of x
+    /// - `options`: [`struct@Bincount`], which has defaults
+    ///
+    /// PyTorch: `aten::bincount`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1i64, 1, 3], 3, &machine)?;
+    /// assert_eq!(x.bincount(4, Default::default())?.to_vec::<i64>()?, [0, 2, 0, 1]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn bincount(&self, bins: impl Int, options: Bincount<'_>) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = options.attrs;
+        attrs.set("bins", bins.to_int());
+        call::optional(&[options.weights], &mut given, &mut attrs);
+        call::one("bincount", &given, attrs)
     }
 }

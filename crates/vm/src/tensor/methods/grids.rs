@@ -287,6 +287,452 @@ impl SegmentReduce {
     }
 }
 
+/// Options of [`Tensor::upsample_bicubic2d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+/// let options = options::UpsampleBicubic2d::default().align_corners(true);
+/// let y = x.upsample_bicubic2d_with([1, 4], options)?;
+/// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3148, 1.6852, 2.0000]]]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UpsampleBicubic2d {
+    attrs: Attrs,
+}
+
+impl UpsampleBicubic2d {
+    /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBicubic2d::default().align_corners(true);
+    /// let y = x.upsample_bicubic2d_with([1, 4], options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3148, 1.6852, 2.0000]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn align_corners(mut self, align_corners: bool) -> UpsampleBicubic2d {
+        self.attrs.set("align_corners", align_corners);
+        self
+    }
+
+    /// Sets `scales_h`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBicubic2d::default().scales_h(1.0);
+    /// let y = x.upsample_bicubic2d_with([1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.89453125, 1.2265625, 1.7734375, 2.1054688]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_h(mut self, scales_h: impl Real) -> UpsampleBicubic2d {
+        self.attrs.set("scales_h", scales_h.to_real());
+        self
+    }
+
+    /// Sets `scales_w`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBicubic2d::default().scales_w(2.0);
+    /// let y = x.upsample_bicubic2d_with([1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.89453125, 1.2265625, 1.7734375, 2.1054688]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_w(mut self, scales_w: impl Real) -> UpsampleBicubic2d {
+        self.attrs.set("scales_w", scales_w.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::upsample_bilinear2d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+/// let options = options::UpsampleBilinear2d::default().align_corners(true);
+/// let y = x.upsample_bilinear2d_with([1, 4], options)?;
+/// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3333, 1.6667, 2.0000]]]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UpsampleBilinear2d {
+    attrs: Attrs,
+}
+
+impl UpsampleBilinear2d {
+    /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBilinear2d::default().align_corners(true);
+    /// let y = x.upsample_bilinear2d_with([1, 4], options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3333, 1.6667, 2.0000]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn align_corners(mut self, align_corners: bool) -> UpsampleBilinear2d {
+        self.attrs.set("align_corners", align_corners);
+        self
+    }
+
+    /// Sets `scales_h`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBilinear2d::default().scales_h(1.0);
+    /// let y = x.upsample_bilinear2d_with([1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_h(mut self, scales_h: impl Real) -> UpsampleBilinear2d {
+        self.attrs.set("scales_h", scales_h.to_real());
+        self
+    }
+
+    /// Sets `scales_w`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBilinear2d::default().scales_w(2.0);
+    /// let y = x.upsample_bilinear2d_with([1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_w(mut self, scales_w: impl Real) -> UpsampleBilinear2d {
+        self.attrs.set("scales_w", scales_w.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::upsample_linear1d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+/// let options = options::UpsampleLinear1d::default().align_corners(true);
+/// let y = x.upsample_linear1d_with(4, options)?;
+/// assert_eq!(y.to_string(), "tensor([[[1.0000, 1.3333, 1.6667, 2.0000]]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UpsampleLinear1d {
+    attrs: Attrs,
+}
+
+impl UpsampleLinear1d {
+    /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+    /// let options = options::UpsampleLinear1d::default().align_corners(true);
+    /// let y = x.upsample_linear1d_with(4, options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[1.0000, 1.3333, 1.6667, 2.0000]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn align_corners(mut self, align_corners: bool) -> UpsampleLinear1d {
+        self.attrs.set("align_corners", align_corners);
+        self
+    }
+
+    /// Sets `scales`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+    /// let y = x.upsample_linear1d_with(4, options::UpsampleLinear1d::default().scales(2.0))?;
+    /// assert_eq!(y.shape(), [1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales(mut self, scales: impl Real) -> UpsampleLinear1d {
+        self.attrs.set("scales", scales.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::upsample_nearest1d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+/// let y = x.upsample_nearest1d_with(4, options::UpsampleNearest1d::default().scales(2.0))?;
+/// assert_eq!(y.shape(), [1, 1, 4]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UpsampleNearest1d {
+    attrs: Attrs,
+}
+
+impl UpsampleNearest1d {
+    /// Sets `scales`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+    /// let y = x.upsample_nearest1d_with(4, options::UpsampleNearest1d::default().scales(2.0))?;
+    /// assert_eq!(y.shape(), [1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales(mut self, scales: impl Real) -> UpsampleNearest1d {
+        self.attrs.set("scales", scales.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::upsample_nearest2d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+/// let options = options::UpsampleNearest2d::default().scales_h(1.0);
+/// let y = x.upsample_nearest2d_with([1, 4], options)?;
+/// assert_eq!(y.shape(), [1, 1, 1, 4]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UpsampleNearest2d {
+    attrs: Attrs,
+}
+
+impl UpsampleNearest2d {
+    /// Sets `scales_h`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleNearest2d::default().scales_h(1.0);
+    /// let y = x.upsample_nearest2d_with([1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_h(mut self, scales_h: impl Real) -> UpsampleNearest2d {
+        self.attrs.set("scales_h", scales_h.to_real());
+        self
+    }
+
+    /// Sets `scales_w`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleNearest2d::default().scales_w(2.0);
+    /// let y = x.upsample_nearest2d_with([1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_w(mut self, scales_w: impl Real) -> UpsampleNearest2d {
+        self.attrs.set("scales_w", scales_w.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::upsample_nearest3d_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+/// let options = options::UpsampleNearest3d::default().scales_d(1.0);
+/// let y = x.upsample_nearest3d_with([1, 1, 4], options)?;
+/// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UpsampleNearest3d {
+    attrs: Attrs,
+}
+
+impl UpsampleNearest3d {
+    /// Sets `scales_d`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleNearest3d::default().scales_d(1.0);
+    /// let y = x.upsample_nearest3d_with([1, 1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_d(mut self, scales_d: impl Real) -> UpsampleNearest3d {
+        self.attrs.set("scales_d", scales_d.to_real());
+        self
+    }
+
+    /// Sets `scales_h`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleNearest3d::default().scales_h(1.0);
+    /// let y = x.upsample_nearest3d_with([1, 1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_h(mut self, scales_h: impl Real) -> UpsampleNearest3d {
+        self.attrs.set("scales_h", scales_h.to_real());
+        self
+    }
+
+    /// Sets `scales_w`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleNearest3d::default().scales_w(2.0);
+    /// let y = x.upsample_nearest3d_with([1, 1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_w(mut self, scales_w: impl Real) -> UpsampleNearest3d {
+        self.attrs.set("scales_w", scales_w.to_real());
+        self
+    }
+}
+
+/// Options of [`Tensor::upsample_trilinear3d`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+/// let options = options::UpsampleTrilinear3d::default().align_corners(true);
+/// let y = x.upsample_trilinear3d([1, 1, 4], options)?;
+/// assert_eq!(y.to_string(), "tensor([[[[[1.0000, 1.3333, 1.6667, 2.0000]]]]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UpsampleTrilinear3d {
+    attrs: Attrs,
+}
+
+impl UpsampleTrilinear3d {
+    /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleTrilinear3d::default().align_corners(true);
+    /// let y = x.upsample_trilinear3d([1, 1, 4], options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[[1.0000, 1.3333, 1.6667, 2.0000]]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn align_corners(mut self, align_corners: bool) -> UpsampleTrilinear3d {
+        self.attrs.set("align_corners", align_corners);
+        self
+    }
+
+    /// Sets `scales_d`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleTrilinear3d::default().scales_d(1.0);
+    /// let y = x.upsample_trilinear3d([1, 1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_d(mut self, scales_d: impl Real) -> UpsampleTrilinear3d {
+        self.attrs.set("scales_d", scales_d.to_real());
+        self
+    }
+
+    /// Sets `scales_h`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleTrilinear3d::default().scales_h(1.0);
+    /// let y = x.upsample_trilinear3d([1, 1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_h(mut self, scales_h: impl Real) -> UpsampleTrilinear3d {
+        self.attrs.set("scales_h", scales_h.to_real());
+        self
+    }
+
+    /// Sets `scales_w`: the factor of a length; default the ratio of the lengths.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleTrilinear3d::default().scales_w(2.0);
+    /// let y = x.upsample_trilinear3d([1, 1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scales_w(mut self, scales_w: impl Real) -> UpsampleTrilinear3d {
+        self.attrs.set("scales_w", scales_w.to_real());
+        self
+    }
+}
+
 impl Tensor {
     /// Returns samples of x at the points of a grid.
     ///
@@ -592,5 +1038,550 @@ impl Tensor {
         attrs.set("max_target_length", max_target_length.to_int());
         let [a, b] = call::first_of("_ctc_loss", &given, attrs)?;
         Ok((a, b))
+    }
+
+    /// Returns x with its elements reflected around it.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `padding`: elements before and after, for each dimension from the last
+    ///
+    /// PyTorch: `aten::reflection_pad1d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], (1, 1, 3), &machine)?;
+    /// let y = x.reflection_pad1d([1, 0])?;
+    /// assert_eq!(y.shape(), [1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 1.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn reflection_pad1d(&self, padding: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("padding", padding.to_ints());
+        call::one("reflection_pad1d", &[self], attrs)
+    }
+
+    /// Returns x with its elements reflected around it.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `padding`: elements before and after, for each dimension from the last
+    ///
+    /// PyTorch: `aten::reflection_pad2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 2, 2), &machine)?;
+    /// let y = x.reflection_pad2d([1, 0, 0, 0])?;
+    /// assert_eq!(y.shape(), [1, 1, 2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 1.0, 2.0, 4.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn reflection_pad2d(&self, padding: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("padding", padding.to_ints());
+        call::one("reflection_pad2d", &[self], attrs)
+    }
+
+    /// Returns x with its elements reflected around it.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `padding`: elements before and after, for each dimension from the last
+    ///
+    /// PyTorch: `aten::reflection_pad3d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(
+    ///     &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+    ///     (1, 1, 2, 2, 2),
+    ///     &machine,
+    /// )?;
+    /// let y = x.reflection_pad3d([1, 0, 0, 0, 0, 0])?;
+    /// assert_eq!(y.shape(), [1, 1, 2, 2, 3]);
+    /// assert_eq!(
+    ///     y.to_vec::<f32>()?,
+    ///     [2.0, 1.0, 2.0, 4.0, 3.0, 4.0, 6.0, 5.0, 6.0, 8.0, 7.0, 8.0]
+    /// );
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn reflection_pad3d(&self, padding: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("padding", padding.to_ints());
+        call::one("reflection_pad3d", &[self], attrs)
+    }
+
+    /// Returns x with its outermost elements repeated around it.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `padding`: elements before and after, for each dimension from the last
+    ///
+    /// PyTorch: `aten::replication_pad1d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], (1, 1, 3), &machine)?;
+    /// let y = x.replication_pad1d([1, 0])?;
+    /// assert_eq!(y.shape(), [1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn replication_pad1d(&self, padding: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("padding", padding.to_ints());
+        call::one("replication_pad1d", &[self], attrs)
+    }
+
+    /// Returns x with its outermost elements repeated around it.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `padding`: elements before and after, for each dimension from the last
+    ///
+    /// PyTorch: `aten::replication_pad2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 2, 2), &machine)?;
+    /// let y = x.replication_pad2d([1, 0, 0, 0])?;
+    /// assert_eq!(y.shape(), [1, 1, 2, 3]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0, 3.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn replication_pad2d(&self, padding: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("padding", padding.to_ints());
+        call::one("replication_pad2d", &[self], attrs)
+    }
+
+    /// Returns x with its outermost elements repeated around it.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `padding`: elements before and after, for each dimension from the last
+    ///
+    /// PyTorch: `aten::replication_pad3d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(
+    ///     &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+    ///     (1, 1, 2, 2, 2),
+    ///     &machine,
+    /// )?;
+    /// let y = x.replication_pad3d([1, 0, 0, 0, 0, 0])?;
+    /// assert_eq!(y.shape(), [1, 1, 2, 2, 3]);
+    /// assert_eq!(
+    ///     y.to_vec::<f32>()?,
+    ///     [1.0, 1.0, 2.0, 3.0, 3.0, 4.0, 5.0, 5.0, 6.0, 7.0, 7.0, 8.0]
+    /// );
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn replication_pad3d(&self, padding: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("padding", padding.to_ints());
+        call::one("replication_pad3d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by the nearest elements.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    ///
+    /// PyTorch: `aten::upsample_nearest1d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+    /// let y = x.upsample_nearest1d(4)?;
+    /// assert_eq!(y.shape(), [1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_nearest1d(&self, output_size: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_nearest1d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by the nearest elements.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    /// - `options`: [`struct@UpsampleNearest1d`], which has defaults
+    ///
+    /// PyTorch: `aten::upsample_nearest1d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+    /// let y = x.upsample_nearest1d_with(4, options::UpsampleNearest1d::default().scales(2.0))?;
+    /// assert_eq!(y.shape(), [1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_nearest1d_with(
+        &self,
+        output_size: impl Ints,
+        options: UpsampleNearest1d,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_nearest1d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by the nearest elements.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    ///
+    /// PyTorch: `aten::upsample_nearest2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let y = x.upsample_nearest2d([1, 4])?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_nearest2d(&self, output_size: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_nearest2d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by the nearest elements.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    /// - `options`: [`struct@UpsampleNearest2d`], which has defaults
+    ///
+    /// PyTorch: `aten::upsample_nearest2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleNearest2d::default().scales_h(1.0);
+    /// let y = x.upsample_nearest2d_with([1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_nearest2d_with(
+        &self,
+        output_size: impl Ints,
+        options: UpsampleNearest2d,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_nearest2d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by the nearest elements.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    ///
+    /// PyTorch: `aten::upsample_nearest3d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let y = x.upsample_nearest3d([1, 1, 4])?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_nearest3d(&self, output_size: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_nearest3d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by the nearest elements.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    /// - `options`: [`struct@UpsampleNearest3d`], which has defaults
+    ///
+    /// PyTorch: `aten::upsample_nearest3d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleNearest3d::default().scales_d(1.0);
+    /// let y = x.upsample_nearest3d_with([1, 1, 4], options)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_nearest3d_with(
+        &self,
+        output_size: impl Ints,
+        options: UpsampleNearest3d,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_nearest3d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by linear interpolation.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    ///
+    /// PyTorch: `aten::upsample_linear1d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+    /// let y = x.upsample_linear1d(4)?;
+    /// assert_eq!(y.shape(), [1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_linear1d(&self, output_size: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_linear1d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by linear interpolation.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    /// - `options`: [`struct@UpsampleLinear1d`], which has defaults
+    ///
+    /// PyTorch: `aten::upsample_linear1d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
+    /// let options = options::UpsampleLinear1d::default().align_corners(true);
+    /// let y = x.upsample_linear1d_with(4, options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[1.0000, 1.3333, 1.6667, 2.0000]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_linear1d_with(
+        &self,
+        output_size: impl Ints,
+        options: UpsampleLinear1d,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_linear1d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by linear interpolation.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    ///
+    /// PyTorch: `aten::upsample_bilinear2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let y = x.upsample_bilinear2d([1, 4])?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_bilinear2d(&self, output_size: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_bilinear2d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by linear interpolation.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    /// - `options`: [`struct@UpsampleBilinear2d`], which has defaults
+    ///
+    /// PyTorch: `aten::upsample_bilinear2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBilinear2d::default().align_corners(true);
+    /// let y = x.upsample_bilinear2d_with([1, 4], options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3333, 1.6667, 2.0000]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_bilinear2d_with(
+        &self,
+        output_size: impl Ints,
+        options: UpsampleBilinear2d,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_bilinear2d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by linear interpolation.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    /// - `options`: [`struct@UpsampleTrilinear3d`], which has defaults
+    ///
+    /// PyTorch: `aten::upsample_trilinear3d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
+    /// let y = x.upsample_trilinear3d([1, 1, 4], Default::default())?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_trilinear3d(
+        &self,
+        output_size: impl Ints,
+        options: UpsampleTrilinear3d,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_trilinear3d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by cubic interpolation.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    ///
+    /// PyTorch: `aten::upsample_bicubic2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let y = x.upsample_bicubic2d([1, 4])?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.89453125, 1.2265625, 1.7734375, 2.1054688]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_bicubic2d(&self, output_size: impl Ints) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_bicubic2d", &[self], attrs)
+    }
+
+    /// Returns x resampled to other lengths by cubic interpolation.
+    ///
+    /// - `x`, this tensor: the dimensions that change last
+    /// - `output_size`: the new lengths
+    /// - `options`: [`struct@UpsampleBicubic2d`], which has defaults
+    ///
+    /// PyTorch: `aten::upsample_bicubic2d`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
+    /// let options = options::UpsampleBicubic2d::default().align_corners(true);
+    /// let y = x.upsample_bicubic2d_with([1, 4], options)?;
+    /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3148, 1.6852, 2.0000]]]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn upsample_bicubic2d_with(
+        &self,
+        output_size: impl Ints,
+        options: UpsampleBicubic2d,
+    ) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        attrs.set("output_size", output_size.to_ints());
+        call::one("upsample_bicubic2d", &[self], attrs)
     }
 }

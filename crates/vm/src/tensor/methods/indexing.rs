@@ -86,6 +86,119 @@ impl IndexPut {
     }
 }
 
+/// Options of [`Tensor::index_reduce_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+/// let source = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+/// let options = options::IndexReduce::default().include_self(false);
+/// let y = x.index_reduce_with(&index, &source, 0, "prod", options)?;
+/// assert_eq!(y.to_vec::<f32>()?, [15.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct IndexReduce {
+    attrs: Attrs,
+}
+
+impl IndexReduce {
+    /// Sets `include_self`: whether the elements of x count as values; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let options = options::IndexReduce::default().include_self(false);
+    /// let y = x.index_reduce_with(&index, &source, 0, "prod", options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [15.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn include_self(mut self, include_self: bool) -> IndexReduce {
+        self.attrs.set("include_self", include_self);
+        self
+    }
+}
+
+/// Options of [`Tensor::put_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+/// let index = Tensor::from_slice(&[3i64, 3], 2, &machine)?;
+/// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
+/// let y = x.put_with(&index, &source, options::Put::default().accumulate(true))?;
+/// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 21.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Put {
+    attrs: Attrs,
+}
+
+impl Put {
+    /// Sets `accumulate`: whether to add the elements; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let index = Tensor::from_slice(&[3i64, 3], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
+    /// let y = x.put_with(&index, &source, options::Put::default().accumulate(true))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 21.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn accumulate(mut self, accumulate: bool) -> Put {
+        self.attrs.set("accumulate", accumulate);
+        self
+    }
+}
+
+/// Options of [`Tensor::scatter_mean_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+/// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+/// let options = options::ScatterMean::default().include_self(false);
+/// assert_eq!(x.scatter_mean_with(&index, &src, 0, options)?.to_vec::<f32>()?, [4.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ScatterMean {
+    attrs: Attrs,
+}
+
+impl ScatterMean {
+    /// Sets `include_self`: whether the elements of x count as values; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let options = options::ScatterMean::default().include_self(false);
+    /// assert_eq!(x.scatter_mean_with(&index, &src, 0, options)?.to_vec::<f32>()?, [4.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn include_self(mut self, include_self: bool) -> ScatterMean {
+        self.attrs.set("include_self", include_self);
+        self
+    }
+}
+
 /// Options of [`Tensor::scatter_reduce_with`].
 ///
 /// ```
@@ -120,6 +233,43 @@ impl ScatterReduce {
     /// ```
     #[must_use]
     pub fn include_self(mut self, include_self: bool) -> ScatterReduce {
+        self.attrs.set("include_self", include_self);
+        self
+    }
+}
+
+/// Options of [`Tensor::scatter_sum_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+/// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+/// let options = options::ScatterSum::default().include_self(false);
+/// assert_eq!(x.scatter_sum_with(&index, &src, 0, options)?.to_vec::<f32>()?, [8.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ScatterSum {
+    attrs: Attrs,
+}
+
+impl ScatterSum {
+    /// Sets `include_self`: whether the elements of x count as values; default true.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let options = options::ScatterSum::default().include_self(false);
+    /// assert_eq!(x.scatter_sum_with(&index, &src, 0, options)?.to_vec::<f32>()?, [8.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn include_self(mut self, include_self: bool) -> ScatterSum {
         self.attrs.set("include_self", include_self);
         self
     }
@@ -722,5 +872,443 @@ impl Tensor {
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         call::one("nonzero", &[self], Attrs::new())
+    }
+
+    /// Returns a copy of x with slices of the source at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: one dimension
+    /// - `source`: the slices
+    /// - `dim`: the dimension of the slices
+    ///
+    /// PyTorch: `aten::index_copy`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
+    /// assert_eq!(x.index_copy(&index, &source, 0)?.to_vec::<f32>()?, [8.0, 2.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn index_copy(&self, index: &Tensor, source: &Tensor, dim: impl Int) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(index);
+        given.push(source);
+        attrs.set("dim", dim.to_int());
+        call::one("index_copy", &given, attrs)
+    }
+
+    /// Returns a copy of x whose slices at the index have one value.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: one dimension
+    /// - `value`: no dimensions; or a number
+    /// - `dim`: the dimension of the slices
+    ///
+    /// PyTorch: `aten::index_fill`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let value = Tensor::scalar(7.0f32, &machine)?;
+    /// assert_eq!(x.index_fill(&index, &value, 0)?.to_vec::<f32>()?, [7.0, 2.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn index_fill<'a>(
+        &self,
+        index: &Tensor,
+        value: impl Into<Operand<'a>>,
+        dim: impl Int,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(index);
+        call::operand(value.into(), "value", &mut given, &mut attrs);
+        attrs.set("dim", dim.to_int());
+        call::one("index_fill", &given, attrs)
+    }
+
+    /// Sets this tensor to x, whose slices at the index get one value.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: one dimension
+    /// - `value`: no dimensions; or a number
+    /// - `dim`: the dimension of the slices
+    ///
+    /// PyTorch: `aten::index_fill_`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
+    /// let value = Tensor::scalar(7.0f32, &machine)?;
+    /// x.index_fill_(&index, &value, 0)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [7.0, 2.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn index_fill_<'a>(
+        &self,
+        index: &Tensor,
+        value: impl Into<Operand<'a>>,
+        dim: impl Int,
+    ) -> Result<&Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(index);
+        call::operand(value.into(), "value", &mut given, &mut attrs);
+        attrs.set("dim", dim.to_int());
+        call::changed("index_fill_", &given, attrs)?;
+        Ok(self)
+    }
+
+    /// Returns the elements of x, as if it had one dimension, at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: any shape
+    ///
+    /// PyTorch: `aten::take`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let index = Tensor::from_slice(&[3i64, 0], 2, &machine)?;
+    /// assert_eq!(x.take(&index)?.to_vec::<f32>()?, [6.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn take(&self, index: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(index);
+        call::one("take", &given, Attrs::new())
+    }
+
+    /// Returns a copy of x, as if it had one dimension, with the source at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: any shape
+    /// - `source`: as many elements
+    ///
+    /// PyTorch: `aten::put`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let index = Tensor::from_slice(&[3i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
+    /// assert_eq!(x.put(&index, &source)?.to_vec::<f32>()?, [8.0, 3.0, 2.0, 7.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn put(&self, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(index);
+        given.push(source);
+        call::one("put", &given, Attrs::new())
+    }
+
+    /// Returns a copy of x, as if it had one dimension, with the source at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: any shape
+    /// - `source`: as many elements
+    /// - `options`: [`struct@Put`], which has defaults
+    ///
+    /// PyTorch: `aten::put`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let index = Tensor::from_slice(&[3i64, 3], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
+    /// let y = x.put_with(&index, &source, options::Put::default().accumulate(true))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 21.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn put_with(&self, index: &Tensor, source: &Tensor, options: Put) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(index);
+        given.push(source);
+        call::one("put", &given, options.attrs)
+    }
+
+    /// Returns x with the elements of the source, in order, where a mask is true.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `mask`: a shape that broadcasts with x
+    /// - `source`: an element or more for each that is selected
+    ///
+    /// PyTorch: `aten::masked_scatter`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// let mask = Tensor::from_slice(&[true, false, true], 3, &machine)?;
+    /// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
+    /// assert_eq!(x.masked_scatter(&mask, &source)?.to_vec::<f32>()?, [7.0, 2.0, 8.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(mask);
+        given.push(source);
+        call::one("masked_scatter", &given, Attrs::new())
+    }
+
+    /// Returns x with the elements of src added at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: as many dimensions
+    /// - `src`: index's shape or greater
+    /// - `dim`: the dimension of the index
+    ///
+    /// The op `scatter_sum`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// assert_eq!(x.scatter_sum(&index, &src, 0)?.to_vec::<f32>()?, [9.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn scatter_sum(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(index);
+        given.push(src);
+        attrs.set("dim", dim.to_int());
+        call::one("scatter_sum", &given, attrs)
+    }
+
+    /// Returns x with the elements of src added at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: as many dimensions
+    /// - `src`: index's shape or greater
+    /// - `dim`: the dimension of the index
+    /// - `options`: [`struct@ScatterSum`], which has defaults
+    ///
+    /// The op `scatter_sum`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let options = options::ScatterSum::default().include_self(false);
+    /// assert_eq!(x.scatter_sum_with(&index, &src, 0, options)?.to_vec::<f32>()?, [8.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn scatter_sum_with(
+        &self,
+        index: &Tensor,
+        src: &Tensor,
+        dim: impl Int,
+        options: ScatterSum,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = options.attrs;
+        given.push(index);
+        given.push(src);
+        attrs.set("dim", dim.to_int());
+        call::one("scatter_sum", &given, attrs)
+    }
+
+    /// Returns x with the means of the elements of src at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: as many dimensions
+    /// - `src`: index's shape or greater
+    /// - `dim`: the dimension of the index
+    ///
+    /// The op `scatter_mean`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// assert_eq!(x.scatter_mean(&index, &src, 0)?.to_vec::<f32>()?, [3.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn scatter_mean(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(index);
+        given.push(src);
+        attrs.set("dim", dim.to_int());
+        call::one("scatter_mean", &given, attrs)
+    }
+
+    /// Returns x with the means of the elements of src at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: as many dimensions
+    /// - `src`: index's shape or greater
+    /// - `dim`: the dimension of the index
+    /// - `options`: [`struct@ScatterMean`], which has defaults
+    ///
+    /// The op `scatter_mean`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let options = options::ScatterMean::default().include_self(false);
+    /// assert_eq!(x.scatter_mean_with(&index, &src, 0, options)?.to_vec::<f32>()?, [4.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn scatter_mean_with(
+        &self,
+        index: &Tensor,
+        src: &Tensor,
+        dim: impl Int,
+        options: ScatterMean,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = options.attrs;
+        given.push(index);
+        given.push(src);
+        attrs.set("dim", dim.to_int());
+        call::one("scatter_mean", &given, attrs)
+    }
+
+    /// Returns x with slices of the source reduced at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: one dimension
+    /// - `source`: the slices
+    /// - `dim`: the dimension of the slices
+    /// - `reduce`: "prod", "mean", "amax" or "amin"
+    ///
+    /// PyTorch: `aten::index_reduce`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// assert_eq!(x.index_reduce(&index, &source, 0, "prod")?.to_vec::<f32>()?, [15.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn index_reduce(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        dim: impl Int,
+        reduce: &str,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(index);
+        given.push(source);
+        attrs.set("dim", dim.to_int());
+        attrs.set("reduce", reduce);
+        call::one("index_reduce", &given, attrs)
+    }
+
+    /// Returns x with slices of the source reduced at the index.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `index`: one dimension
+    /// - `source`: the slices
+    /// - `dim`: the dimension of the slices
+    /// - `reduce`: "prod", "mean", "amax" or "amin"
+    /// - `options`: [`struct@IndexReduce`], which has defaults
+    ///
+    /// PyTorch: `aten::index_reduce`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
+    /// let source = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
+    /// let options = options::IndexReduce::default().include_self(false);
+    /// let y = x.index_reduce_with(&index, &source, 0, "prod", options)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [15.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn index_reduce_with(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        dim: impl Int,
+        reduce: &str,
+        options: IndexReduce,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = options.attrs;
+        given.push(index);
+        given.push(source);
+        attrs.set("dim", dim.to_int());
+        attrs.set("reduce", reduce);
+        call::one("index_reduce", &given, attrs)
     }
 }

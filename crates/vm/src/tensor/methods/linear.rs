@@ -7,7 +7,75 @@
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Real, call};
+use crate::tensor::{Int, Real, call};
+
+/// Options of [`Tensor::cholesky_inverse_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 1.0], (2, 2), &machine)?;
+/// let y = x.cholesky_inverse_with(options::CholeskyInverse::default().upper(true))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CholeskyInverse {
+    attrs: Attrs,
+}
+
+impl CholeskyInverse {
+    /// Sets `upper`: whether the factor is upper triangular; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 1.0], (2, 2), &machine)?;
+    /// let y = x.cholesky_inverse_with(options::CholeskyInverse::default().upper(true))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn upper(mut self, upper: bool) -> CholeskyInverse {
+        self.attrs.set("upper", upper);
+        self
+    }
+}
+
+/// Options of [`Tensor::cholesky_solve_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[4.0f32, 4.0], (2, 1), &machine)?;
+/// let factor = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 1.0], (2, 2), &machine)?;
+/// let y = x.cholesky_solve_with(&factor, options::CholeskySolve::default().upper(true))?;
+/// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CholeskySolve {
+    attrs: Attrs,
+}
+
+impl CholeskySolve {
+    /// Sets `upper`: whether the factor is upper triangular; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[4.0f32, 4.0], (2, 1), &machine)?;
+    /// let factor = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 1.0], (2, 2), &machine)?;
+    /// let y = x.cholesky_solve_with(&factor, options::CholeskySolve::default().upper(true))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn upper(mut self, upper: bool) -> CholeskySolve {
+        self.attrs.set("upper", upper);
+        self
+    }
+}
 
 /// Options of [`Tensor::linalg_cholesky_ex_with`].
 ///
@@ -445,6 +513,75 @@ impl LinalgLuSolve {
     #[must_use]
     pub fn left(mut self, left: bool) -> LinalgLuSolve {
         self.attrs.set("left", left);
+        self
+    }
+}
+
+/// Options of [`Tensor::linalg_pinv`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 3.0], (2, 2), &machine)?;
+/// let y = x.linalg_pinv(options::LinalgPinv::default().hermitian(true))?;
+/// assert_eq!(y.to_string(), "tensor([[1.0000, 0.0000],\n        [0.0000, 0.3333]])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LinalgPinv<'a> {
+    atol: Option<&'a Tensor>,
+    rtol: Option<&'a Tensor>,
+    attrs: Attrs,
+}
+
+impl<'a> LinalgPinv<'a> {
+    /// Gives the tensor `atol`: the least value that counts.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 3.0], (2, 2), &machine)?;
+    /// let atol = Tensor::scalar(2.0f32, &machine)?;
+    /// let y = x.linalg_pinv(options::LinalgPinv::default().atol(&atol))?;
+    /// assert_eq!(y.to_string(), "tensor([[0.0000, 0.0000],\n        [0.0000, 0.3333]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn atol(mut self, atol: &'a Tensor) -> LinalgPinv<'a> {
+        self.atol = Some(atol);
+        self
+    }
+
+    /// Sets `hermitian`: whether x is symmetric; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 3.0], (2, 2), &machine)?;
+    /// let y = x.linalg_pinv(options::LinalgPinv::default().hermitian(true))?;
+    /// assert_eq!(y.to_string(), "tensor([[1.0000, 0.0000],\n        [0.0000, 0.3333]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn hermitian(mut self, hermitian: bool) -> LinalgPinv<'a> {
+        self.attrs.set("hermitian", hermitian);
+        self
+    }
+
+    /// Gives the tensor `rtol`: the same, relative to the greatest.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 3.0], (2, 2), &machine)?;
+    /// let rtol = Tensor::scalar(0.5f32, &machine)?;
+    /// let y = x.linalg_pinv(options::LinalgPinv::default().rtol(&rtol))?;
+    /// assert_eq!(y.to_string(), "tensor([[0.0000, 0.0000],\n        [0.0000, 0.3333]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn rtol(mut self, rtol: &'a Tensor) -> LinalgPinv<'a> {
+        self.rtol = Some(rtol);
         self
     }
 }
@@ -1570,5 +1707,177 @@ impl Tensor {
         given.push(b);
         let [a, b, c, d] = call::first_of("linalg_lstsq", &given, options.attrs)?;
         Ok((a, b, c, d))
+    }
+
+    /// Returns the solution X of A X = x, given the factor of A.
+    ///
+    /// - `x`, this tensor: \[...,n,k\]
+    /// - `factor`: \[...,n,n\]
+    ///
+    /// PyTorch: `aten::cholesky_solve`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[4.0f32, 3.0], (2, 1), &machine)?;
+    /// let factor = Tensor::from_slice(&[2.0f32, 0.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// assert_eq!(x.cholesky_solve(&factor)?.to_vec::<f32>()?, [0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cholesky_solve(&self, factor: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(factor);
+        call::one("cholesky_solve", &given, Attrs::new())
+    }
+
+    /// Returns the solution X of A X = x, given the factor of A.
+    ///
+    /// - `x`, this tensor: \[...,n,k\]
+    /// - `factor`: \[...,n,n\]
+    /// - `options`: [`struct@CholeskySolve`], which has defaults
+    ///
+    /// PyTorch: `aten::cholesky_solve`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[4.0f32, 4.0], (2, 1), &machine)?;
+    /// let factor = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 1.0], (2, 2), &machine)?;
+    /// let y = x.cholesky_solve_with(&factor, options::CholeskySolve::default().upper(true))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cholesky_solve_with(&self, factor: &Tensor, options: CholeskySolve) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(factor);
+        call::one("cholesky_solve", &given, options.attrs)
+    }
+
+    /// Returns the inverse of A, given its factor.
+    ///
+    /// - `x`, this tensor: the factor, \[...,n,n\]
+    ///
+    /// PyTorch: `aten::cholesky_inverse`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 1.0], (2, 2), &machine)?;
+    /// assert_eq!(x.cholesky_inverse()?.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cholesky_inverse(&self) -> Result<Tensor> {
+        call::one("cholesky_inverse", &[self], Attrs::new())
+    }
+
+    /// Returns the inverse of A, given its factor.
+    ///
+    /// - `x`, this tensor: the factor, \[...,n,n\]
+    /// - `options`: [`struct@CholeskyInverse`], which has defaults
+    ///
+    /// PyTorch: `aten::cholesky_inverse`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 1.0], (2, 2), &machine)?;
+    /// let y = x.cholesky_inverse_with(options::CholeskyInverse::default().upper(true))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn cholesky_inverse_with(&self, options: CholeskyInverse) -> Result<Tensor> {
+        call::one("cholesky_inverse", &[self], options.attrs)
+    }
+
+    /// Returns the pseudo-inverse.
+    ///
+    /// - `x`, this tensor: \[...,n,m\]
+    /// - `options`: [`struct@LinalgPinv`], which has defaults
+    ///
+    /// PyTorch: `aten::linalg_pinv`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 3.0], (2, 2), &machine)?;
+    /// let y = x.linalg_pinv(Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor([[1.0000, 0.0000],\n        [0.0000, 0.3333]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_pinv(&self, options: LinalgPinv<'_>) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = options.attrs;
+        call::optional(&[options.atol, options.rtol], &mut given, &mut attrs);
+        call::one("linalg_pinv", &given, attrs)
+    }
+
+    /// Returns the square root of a symmetric matrix.
+    ///
+    /// - `x`, this tensor: \[...,n,n\]
+    ///
+    /// PyTorch: `aten::linalg_matrix_sqrth`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 5.0], (2, 2), &machine)?;
+    /// let y = x.linalg_matrix_sqrth()?;
+    /// assert_eq!(y.to_string(), "tensor([[1.4142, 0.0000],\n        [0.0000, 2.2361]])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_matrix_sqrth(&self) -> Result<Tensor> {
+        call::one("linalg_matrix_sqrth", &[self], Attrs::new())
+    }
+
+    /// Returns the cross products of vectors.
+    ///
+    /// - `x`, this tensor: length 3 along the dimension
+    /// - `y`: a shape that broadcasts with x
+    /// - `dim`: the dimension of the vectors; default -1
+    ///
+    /// PyTorch: `aten::linalg_cross`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0], 3, &machine)?;
+    /// let y = Tensor::from_slice(&[0.0f32, 1.0, 0.0], 3, &machine)?;
+    /// assert_eq!(x.linalg_cross(&y, 0)?.to_vec::<f32>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn linalg_cross(&self, y: &Tensor, dim: impl Int) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(y);
+        attrs.set("dim", dim.to_int());
+        call::one("linalg_cross", &given, attrs)
     }
 }

@@ -10,6 +10,61 @@ use millstream_types::{Attrs, Result};
 use crate::handle::Tensor;
 use crate::tensor::call;
 
+/// Options of [`Tensor::addbmm_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+/// let batch1 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+/// let batch2 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+/// let y = x.addbmm_with(&batch1, &batch2, options::Addbmm::default().beta(2))?;
+/// assert_eq!(y.to_vec::<f32>()?, [9.0, 23.0, 16.0, 44.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Addbmm {
+    attrs: Attrs,
+}
+
+impl Addbmm {
+    /// Sets `alpha`: the factor of the product; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let batch1 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// let batch2 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// let y = x.addbmm_with(&batch1, &batch2, options::Addbmm::default().alpha(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [15.0, 43.0, 29.0, 85.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addbmm {
+        self.attrs.set("alpha", call::number(alpha));
+        self
+    }
+
+    /// Sets `beta`: the factor of x; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let batch1 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// let batch2 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// let y = x.addbmm_with(&batch1, &batch2, options::Addbmm::default().beta(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 23.0, 16.0, 44.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Addbmm {
+        self.attrs.set("beta", call::number(beta));
+        self
+    }
+}
+
 /// Options of [`Tensor::addmm_with`].
 ///
 /// ```
@@ -63,6 +118,116 @@ impl Addmm {
     /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Scalar>) -> Addmm {
+        self.attrs.set("beta", call::number(beta));
+        self
+    }
+}
+
+/// Options of [`Tensor::addmv_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
+/// let mat = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+/// let vec = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let y = x.addmv_with(&mat, &vec, options::Addmv::default().beta(2))?;
+/// assert_eq!(y.to_vec::<f32>()?, [9.0, 16.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Addmv {
+    attrs: Attrs,
+}
+
+impl Addmv {
+    /// Sets `alpha`: the factor of the product; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
+    /// let mat = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let vec = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.addmv_with(&mat, &vec, options::Addmv::default().alpha(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [15.0, 29.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addmv {
+        self.attrs.set("alpha", call::number(alpha));
+        self
+    }
+
+    /// Sets `beta`: the factor of x; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
+    /// let mat = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let vec = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.addmv_with(&mat, &vec, options::Addmv::default().beta(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 16.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Addmv {
+        self.attrs.set("beta", call::number(beta));
+        self
+    }
+}
+
+/// Options of [`Tensor::addr_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+/// let vec1 = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+/// let vec2 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+/// let y = x.addr_with(&vec1, &vec2, options::Addr::default().beta(2))?;
+/// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 8.0, 10.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Addr {
+    attrs: Attrs,
+}
+
+impl Addr {
+    /// Sets `alpha`: the factor of the product; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let vec1 = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let vec2 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let y = x.addr_with(&vec1, &vec2, options::Addr::default().alpha(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [7.0, 9.0, 13.0, 17.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addr {
+        self.attrs.set("alpha", call::number(alpha));
+        self
+    }
+
+    /// Sets `beta`: the factor of x; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let vec1 = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let vec2 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let y = x.addr_with(&vec1, &vec2, options::Addr::default().beta(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 8.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn beta(mut self, beta: impl Into<Scalar>) -> Addr {
         self.attrs.set("beta", call::number(beta));
         self
     }
@@ -266,5 +431,179 @@ impl Tensor {
         given.push(x);
         given.push(y);
         call::one("baddbmm", &given, options.attrs)
+    }
+
+    /// Returns beta * x plus alpha times the outer product of two vectors.
+    ///
+    /// - `x`, this tensor: a shape that broadcasts to \[n,m\]
+    /// - `vec1`: \[n\]
+    /// - `vec2`: \[m\]
+    ///
+    /// PyTorch: `aten::addr`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let vec1 = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let vec2 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// assert_eq!(x.addr(&vec1, &vec2)?.to_vec::<f32>()?, [4.0, 5.0, 7.0, 9.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(vec1);
+        given.push(vec2);
+        call::one("addr", &given, Attrs::new())
+    }
+
+    /// Returns beta * x plus alpha times the outer product of two vectors.
+    ///
+    /// - `x`, this tensor: a shape that broadcasts to \[n,m\]
+    /// - `vec1`: \[n\]
+    /// - `vec2`: \[m\]
+    /// - `options`: [`struct@Addr`], which has defaults
+    ///
+    /// PyTorch: `aten::addr`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let vec1 = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let vec2 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
+    /// let y = x.addr_with(&vec1, &vec2, options::Addr::default().beta(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 8.0, 10.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, options: Addr) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(vec1);
+        given.push(vec2);
+        call::one("addr", &given, options.attrs)
+    }
+
+    /// Returns beta * x plus alpha times the product of a matrix and a vector.
+    ///
+    /// - `x`, this tensor: a shape that broadcasts to \[n\]
+    /// - `mat`: \[n,k\]
+    /// - `vec`: \[k\]
+    ///
+    /// PyTorch: `aten::addmv`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
+    /// let mat = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let vec = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// assert_eq!(x.addmv(&mat, &vec)?.to_vec::<f32>()?, [8.0, 15.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(mat);
+        given.push(vec);
+        call::one("addmv", &given, Attrs::new())
+    }
+
+    /// Returns beta * x plus alpha times the product of a matrix and a vector.
+    ///
+    /// - `x`, this tensor: a shape that broadcasts to \[n\]
+    /// - `mat`: \[n,k\]
+    /// - `vec`: \[k\]
+    /// - `options`: [`struct@Addmv`], which has defaults
+    ///
+    /// PyTorch: `aten::addmv`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
+    /// let mat = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let vec = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let y = x.addmv_with(&mat, &vec, options::Addmv::default().beta(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 16.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, options: Addmv) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(mat);
+        given.push(vec);
+        call::one("addmv", &given, options.attrs)
+    }
+
+    /// Returns beta * x plus alpha times the sum of the products of a batch.
+    ///
+    /// - `x`, this tensor: a shape that broadcasts to \[n,m\]
+    /// - `batch1`: \[b,n,k\]
+    /// - `batch2`: \[b,k,m\]
+    ///
+    /// PyTorch: `aten::addbmm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let batch1 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// let batch2 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// assert_eq!(x.addbmm(&batch1, &batch2)?.to_vec::<f32>()?, [8.0, 22.0, 15.0, 43.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(batch1);
+        given.push(batch2);
+        call::one("addbmm", &given, Attrs::new())
+    }
+
+    /// Returns beta * x plus alpha times the sum of the products of a batch.
+    ///
+    /// - `x`, this tensor: a shape that broadcasts to \[n,m\]
+    /// - `batch1`: \[b,n,k\]
+    /// - `batch2`: \[b,k,m\]
+    /// - `options`: [`struct@Addbmm`], which has defaults
+    ///
+    /// PyTorch: `aten::addbmm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
+    /// let batch1 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// let batch2 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
+    /// let y = x.addbmm_with(&batch1, &batch2, options::Addbmm::default().beta(2))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 23.0, 16.0, 44.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn addbmm_with(&self, batch1: &Tensor, batch2: &Tensor, options: Addbmm) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(batch1);
+        given.push(batch2);
+        call::one("addbmm", &given, options.attrs)
     }
 }

@@ -11,6 +11,7 @@ mod concatenation;
 mod convolution;
 mod copies;
 mod counting;
+mod distances;
 mod dropout;
 mod embedding;
 mod flips;
@@ -23,6 +24,7 @@ mod matrix;
 mod normalisation;
 mod pointwise;
 mod random;
+mod recurrent;
 mod reductions;
 mod softmax;
 mod sorting;
@@ -35,34 +37,43 @@ pub use collectives::{
     Allgather, Allreduce, Alltoall, Barrier, Broadcast, GatherTo, Recv, Reduce, ReduceScatter,
     ScatterFrom, Send,
 };
-pub use convolution::{AvgPool2d, Conv1d, Conv2d, Conv3d, Convolution, MaxPool2d};
+pub use convolution::{
+    AvgPool2d, AvgPool3d, Col2im, Conv1d, Conv2d, Conv3d, Convolution, Im2col, MaxPool2d,
+    MaxPool3dWithIndices,
+};
 pub use copies::{Cast, Copy};
-pub use counting::{Histc, Mode, NonzeroStatic, Searchsorted, Unique};
+pub use counting::{Bincount, Histc, Mode, NonzeroStatic, Searchsorted, Unique};
+pub use distances::{Cdist, Dist, Pdist};
 pub use dropout::Dropout;
 pub use embedding::{Embedding, ScaledDotProductAttention};
-pub use flips::ConstantPadNd;
+pub use flips::{ConstantPadNd, DiagEmbed, Rot90};
 pub use fourier::{FftC2c, FftC2r, FftR2c};
-pub use grids::{CtcLoss, GridSampler2d, GridSampler3d, SegmentReduce};
-pub use indexing::{IndexAdd, IndexPut, ScatterReduce};
-pub use linear::{
-    LinalgCholeskyEx, LinalgEig, LinalgEigh, LinalgInvEx, LinalgLdlFactorEx, LinalgLdlSolve,
-    LinalgLstsq, LinalgLuFactorEx, LinalgLuSolve, LinalgQr, LinalgSolveTriangular, LinalgSvd,
-    LuUnpack, Ormqr,
+pub use grids::{
+    CtcLoss, GridSampler2d, GridSampler3d, SegmentReduce, UpsampleBicubic2d, UpsampleBilinear2d,
+    UpsampleLinear1d, UpsampleNearest1d, UpsampleNearest2d, UpsampleNearest3d, UpsampleTrilinear3d,
 };
-pub use matrix::{Addmm, Baddbmm};
+pub use indexing::{IndexAdd, IndexPut, IndexReduce, Put, ScatterMean, ScatterReduce, ScatterSum};
+pub use linear::{
+    CholeskyInverse, CholeskySolve, LinalgCholeskyEx, LinalgEig, LinalgEigh, LinalgInvEx,
+    LinalgLdlFactorEx, LinalgLdlSolve, LinalgLstsq, LinalgLuFactorEx, LinalgLuSolve, LinalgPinv,
+    LinalgQr, LinalgSolveTriangular, LinalgSvd, LuUnpack, Ormqr,
+};
+pub use matrix::{Addbmm, Addmm, Addmv, Addr, Baddbmm};
 pub use normalisation::{BatchNorm, LayerNorm};
 pub use pointwise::{
-    Elu, Gelu, Hardshrink, Hardtanh, LeakyRelu, Logit, NanToNum, Softplus, Softshrink,
+    Celu, Elu, Gelu, Hardshrink, Hardtanh, LeakyRelu, Logit, NanToNum, Softplus, Softshrink,
 };
 pub use random::{Bernoulli, Exponential, Normal, Randint, Uniform};
+pub use recurrent::LstmLayer;
 pub use reductions::{
-    All, Amax, Amin, Any, Argmax, Argmin, Cumprod, Cumsum, HashTensor, LinalgVectorNorm, Logsumexp,
-    Max, Mean, Min, Prod, Std, Sum, Var,
+    All, Amax, Amin, Aminmax, Any, Argmax, Argmin, Cumprod, Cumsum, HashTensor, LinalgVectorNorm,
+    Logsumexp, Max, Mean, Min, Nansum, Prod, Std, StdMean, Sum, Var, VarMean,
 };
 pub use softmax::{
-    BinaryCrossEntropy, BinaryCrossEntropyWithLogits, HuberLoss, MseLoss, NllLoss, SmoothL1Loss,
+    BinaryCrossEntropy, BinaryCrossEntropyWithLogits, HuberLoss, MseLoss, MultiMarginLoss,
+    MultilabelMarginLoss, NllLoss, SmoothL1Loss, SoftMarginLoss,
 };
-pub use sorting::{Argsort, Sort, Topk};
+pub use sorting::{Argsort, Kthvalue, Median, Nanmedian, Sort, Topk};
 pub use special::Polygamma;
 pub use ternary::{Addcdiv, Addcmul};
 pub use views::{AsStrided, Diagonal};

@@ -4,10 +4,11 @@
 //!
 //! Long because there is a method for each op.
 
+use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Ints, Real, call};
+use crate::tensor::{Int, Ints, Real, call};
 
 /// Options of [`Tensor::batch_norm`] and [`Tensor::native_batch_norm`].
 ///
@@ -350,5 +351,38 @@ impl Tensor {
         );
         let [a, b, c] = call::first_of("native_batch_norm", &given, attrs)?;
         Ok((a, b, c))
+    }
+
+    /// Returns x with each slice scaled to a norm of at most the bound.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `p`: the order of the norm
+    /// - `dim`: the dimension of the slices
+    /// - `maxnorm`: the greatest norm
+    ///
+    /// PyTorch: `aten::renorm`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 4.0, 0.0, 1.0], (2, 2), &machine)?;
+    /// assert_eq!(x.renorm(2, 0, 2.5)?.to_vec::<f32>()?, [1.5, 2.0, 0.0, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn renorm(
+        &self,
+        p: impl Into<Scalar>,
+        dim: impl Int,
+        maxnorm: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("p", call::number(p));
+        attrs.set("dim", dim.to_int());
+        attrs.set("maxnorm", call::number(maxnorm));
+        call::one("renorm", &[self], attrs)
     }
 }

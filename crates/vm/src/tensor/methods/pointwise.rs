@@ -4,10 +4,44 @@
 //!
 //! Long because there is a method for each op.
 
+use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Real, call};
+use crate::tensor::{Int, Real, call};
+
+/// Options of [`Tensor::celu_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+/// let y = x.celu_with(options::Celu::default().alpha(2))?;
+/// assert_eq!(y.to_string(), "tensor([-0.7869,  0.0000,  2.0000])");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Celu {
+    attrs: Attrs,
+}
+
+impl Celu {
+    /// Sets `alpha`: the limit of negative results, negated; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.celu_with(options::Celu::default().alpha(2))?;
+    /// assert_eq!(y.to_string(), "tensor([-0.7869,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Celu {
+        self.attrs.set("alpha", call::number(alpha));
+        self
+    }
+}
 
 /// Options of [`Tensor::elu_with`] and [`Tensor::elu_with_`].
 ///
@@ -3104,5 +3138,193 @@ impl Tensor {
     #[track_caller]
     pub fn hardshrink_with(&self, options: Hardshrink) -> Result<Tensor> {
         call::one("hardshrink", &[self], options.attrs)
+    }
+
+    /// Returns x where it is positive, else alpha * (exp(x / alpha) - 1).
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::celu`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.celu()?.to_string(), "tensor([-0.6321,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn celu(&self) -> Result<Tensor> {
+        call::one("celu", &[self], Attrs::new())
+    }
+
+    /// Returns x where it is positive, else alpha * (exp(x / alpha) - 1).
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `options`: [`struct@Celu`], which has defaults
+    ///
+    /// PyTorch: `aten::celu`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// let y = x.celu_with(options::Celu::default().alpha(2))?;
+    /// assert_eq!(y.to_string(), "tensor([-0.7869,  0.0000,  2.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn celu_with(&self, options: Celu) -> Result<Tensor> {
+        call::one("celu", &[self], options.attrs)
+    }
+
+    /// Returns x where it is greater than the threshold, or NaN; else the value.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `threshold`: the greatest replaced number
+    /// - `value`: its replacement
+    ///
+    /// PyTorch: `aten::threshold`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
+    /// assert_eq!(x.threshold(1.5, 0)?.to_vec::<f32>()?, [0.0, 2.0, 3.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn threshold(
+        &self,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("threshold", call::number(threshold));
+        attrs.set("value", call::number(value));
+        call::one("threshold", &[self], attrs)
+    }
+
+    /// Returns -x * log(x); 0 where x is 0, and minus infinity below.
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::special_entr`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.0f32, 1.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.special_entr()?.to_string(), "tensor([ 0.0000, -0.0000, -1.3863])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn special_entr(&self) -> Result<Tensor> {
+        call::one("special_entr", &[self], Attrs::new())
+    }
+
+    /// Returns x rounded to a number of decimals.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `decimals`: their number
+    ///
+    /// The op `round_decimals`, which PyTorch has under another name or not at all.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.26f32, 1.74], 2, &machine)?;
+    /// assert_eq!(x.round_decimals(1)?.to_string(), "tensor([0.3000, 1.7000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn round_decimals(&self, decimals: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("decimals", decimals.to_int());
+        call::one("round_decimals", &[self], attrs)
+    }
+
+    /// Returns the angle of a complex number; of a real one, 0 or pi.
+    ///
+    /// - `x`, this tensor: any shape
+    ///
+    /// PyTorch: `aten::angle`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
+    /// assert_eq!(x.angle()?.to_string(), "tensor([3.1416, 0.0000, 0.0000])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn angle(&self) -> Result<Tensor> {
+        call::one("angle", &[self], Attrs::new())
+    }
+
+    /// Returns the logarithm of the multivariate gamma function.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `p`: the number of dimensions
+    ///
+    /// PyTorch: `aten::mvlgamma`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.5f32, 3.0], 2, &machine)?;
+    /// assert_eq!(x.mvlgamma(2)?.to_string(), "tensor([0.4516, 1.5502])");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn mvlgamma(&self, p: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("p", p.to_int());
+        call::one("mvlgamma", &[self], attrs)
+    }
+
+    /// Returns one half of x times the sigmoid of the other.
+    ///
+    /// - `x`, this tensor: an even length along the dimension
+    /// - `dim`: the dimension that is halved; default -1
+    ///
+    /// PyTorch: `aten::glu`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 0.0, 0.0], 4, &machine)?;
+    /// assert_eq!(x.glu(0)?.to_vec::<f32>()?, [0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn glu(&self, dim: impl Int) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        call::one("glu", &[self], attrs)
     }
 }

@@ -115,6 +115,45 @@ impl Amin {
     }
 }
 
+/// Options of [`Tensor::aminmax_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+/// let (least, greatest) = x.aminmax_with(0, options::Aminmax::default().keepdim(true))?;
+/// assert_eq!(least.shape(), [1, 2]);
+/// assert_eq!(least.to_vec::<f32>()?, [1.0, 3.0]);
+/// assert_eq!(greatest.shape(), [1, 2]);
+/// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Aminmax {
+    attrs: Attrs,
+}
+
+impl Aminmax {
+    /// Sets `keepdim`: whether reduced dimensions stay, of length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (least, greatest) = x.aminmax_with(0, options::Aminmax::default().keepdim(true))?;
+    /// assert_eq!(least.shape(), [1, 2]);
+    /// assert_eq!(least.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(greatest.shape(), [1, 2]);
+    /// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Aminmax {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
 /// Options of [`Tensor::any_with`].
 ///
 /// ```
@@ -555,6 +594,58 @@ impl Min {
     }
 }
 
+/// Options of [`Tensor::nansum_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 2.0, 6.0], (2, 2), &machine)?;
+/// let y = x.nansum_with(0, options::Nansum::default().keepdim(true))?;
+/// assert_eq!(y.shape(), [1, 2]);
+/// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Nansum {
+    attrs: Attrs,
+}
+
+impl Nansum {
+    /// Sets `dtype`: the dtype of the sum.
+    ///
+    /// ```
+    /// # use millstream_types::DType;
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 2.0, 6.0], (2, 2), &machine)?;
+    /// let y = x.nansum_with(0, options::Nansum::default().dtype(DType::F64))?;
+    /// assert_eq!(y.to_vec::<f64>()?, [3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Nansum {
+        self.attrs.set("dtype", dtype);
+        self
+    }
+
+    /// Sets `keepdim`: whether reduced dimensions stay, of length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 2.0, 6.0], (2, 2), &machine)?;
+    /// let y = x.nansum_with(0, options::Nansum::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Nansum {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
 /// Options of [`Tensor::prod_with`].
 ///
 /// ```
@@ -656,6 +747,76 @@ impl Std {
     }
 }
 
+/// Options of [`Tensor::std_mean_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+/// let (deviation, mean) = x.std_mean_with(0, options::StdMean::default().correction(0))?;
+/// assert_eq!(deviation.to_vec::<f32>()?, [0.5, 1.5]);
+/// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct StdMean {
+    attrs: Attrs,
+}
+
+impl StdMean {
+    /// Sets `correction`: what is subtracted from the number of elements; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (deviation, mean) = x.std_mean_with(0, options::StdMean::default().correction(0))?;
+    /// assert_eq!(deviation.to_vec::<f32>()?, [0.5, 1.5]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> StdMean {
+        self.attrs.set("correction", call::number(correction));
+        self
+    }
+
+    /// Sets `keepdim`: whether reduced dimensions stay, of length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (deviation, mean) = x.std_mean_with(0, options::StdMean::default().keepdim(true))?;
+    /// assert_eq!(deviation.to_string(), "tensor([[0.7071, 2.1213]])");
+    /// assert_eq!(mean.shape(), [1, 2]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> StdMean {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+
+    /// Sets `unbiased`: whether the correction is 1, else 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (deviation, mean) = x.std_mean_with(0, options::StdMean::default().unbiased(false))?;
+    /// assert_eq!(deviation.to_vec::<f32>()?, [0.5, 1.5]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn unbiased(mut self, unbiased: bool) -> StdMean {
+        self.attrs.set("unbiased", unbiased);
+        self
+    }
+}
+
 /// Options of [`Tensor::sum_with`].
 ///
 /// ```
@@ -753,6 +914,77 @@ impl Var {
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Var {
         self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::var_mean_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+/// let (variance, mean) = x.var_mean_with(0, options::VarMean::default().correction(0))?;
+/// assert_eq!(variance.to_vec::<f32>()?, [0.25, 2.25]);
+/// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct VarMean {
+    attrs: Attrs,
+}
+
+impl VarMean {
+    /// Sets `correction`: what is subtracted from the number of elements; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (variance, mean) = x.var_mean_with(0, options::VarMean::default().correction(0))?;
+    /// assert_eq!(variance.to_vec::<f32>()?, [0.25, 2.25]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn correction(mut self, correction: impl Into<Scalar>) -> VarMean {
+        self.attrs.set("correction", call::number(correction));
+        self
+    }
+
+    /// Sets `keepdim`: whether reduced dimensions stay, of length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (variance, mean) = x.var_mean_with(0, options::VarMean::default().keepdim(true))?;
+    /// assert_eq!(variance.shape(), [1, 2]);
+    /// assert_eq!(variance.to_vec::<f32>()?, [0.5, 4.5]);
+    /// assert_eq!(mean.shape(), [1, 2]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> VarMean {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+
+    /// Sets `unbiased`: whether the correction is 1, else 0.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (variance, mean) = x.var_mean_with(0, options::VarMean::default().unbiased(false))?;
+    /// assert_eq!(variance.to_vec::<f32>()?, [0.25, 2.25]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn unbiased(mut self, unbiased: bool) -> VarMean {
+        self.attrs.set("unbiased", unbiased);
         self
     }
 }
@@ -1846,5 +2078,260 @@ impl Tensor {
         attrs.set("dim", dim.to_int());
         let [a, b] = call::first_of("cummin", &[self], attrs)?;
         Ok((a, b))
+    }
+
+    /// Returns the variance and the mean.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimensions to reduce, or `..`
+    ///
+    /// PyTorch: `aten::var_mean`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (variance, mean) = x.var_mean(0)?;
+    /// assert_eq!(variance.to_vec::<f32>()?, [0.5, 4.5]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn var_mean(&self, dim: impl Dims) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        let [a, b] = call::first_of("var_mean", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the variance and the mean.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimensions to reduce, or `..`
+    /// - `options`: [`struct@VarMean`], which has defaults
+    ///
+    /// PyTorch: `aten::var_mean`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (variance, mean) = x.var_mean_with(0, options::VarMean::default().correction(0))?;
+    /// assert_eq!(variance.to_vec::<f32>()?, [0.25, 2.25]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn var_mean_with(&self, dim: impl Dims, options: VarMean) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        let [a, b] = call::first_of("var_mean", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the standard deviation and the mean.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimensions to reduce, or `..`
+    ///
+    /// PyTorch: `aten::std_mean`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (deviation, mean) = x.std_mean(0)?;
+    /// assert_eq!(deviation.to_string(), "tensor([0.7071, 2.1213])");
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn std_mean(&self, dim: impl Dims) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        let [a, b] = call::first_of("std_mean", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the standard deviation and the mean.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimensions to reduce, or `..`
+    /// - `options`: [`struct@StdMean`], which has defaults
+    ///
+    /// PyTorch: `aten::std_mean`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (deviation, mean) = x.std_mean_with(0, options::StdMean::default().correction(0))?;
+    /// assert_eq!(deviation.to_vec::<f32>()?, [0.5, 1.5]);
+    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn std_mean_with(&self, dim: impl Dims, options: StdMean) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        let [a, b] = call::first_of("std_mean", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the least and the greatest element.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension to reduce, or `..`
+    ///
+    /// PyTorch: `aten::aminmax`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (least, greatest) = x.aminmax(0)?;
+    /// assert_eq!(least.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn aminmax(&self, dim: impl Dims) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        let [a, b] = call::first_of("aminmax", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the least and the greatest element.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimension to reduce, or `..`
+    /// - `options`: [`struct@Aminmax`], which has defaults
+    ///
+    /// PyTorch: `aten::aminmax`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// let (least, greatest) = x.aminmax_with(0, options::Aminmax::default().keepdim(true))?;
+    /// assert_eq!(least.shape(), [1, 2]);
+    /// assert_eq!(least.to_vec::<f32>()?, [1.0, 3.0]);
+    /// assert_eq!(greatest.shape(), [1, 2]);
+    /// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn aminmax_with(&self, dim: impl Dims, options: Aminmax) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        let [a, b] = call::first_of("aminmax", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the sum of the elements that are not NaN.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimensions to reduce, or `..`
+    ///
+    /// PyTorch: `aten::nansum`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 2.0, 6.0], (2, 2), &machine)?;
+    /// assert_eq!(x.nansum(0)?.to_vec::<f32>()?, [3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn nansum(&self, dim: impl Dims) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("nansum", &[self], attrs)
+    }
+
+    /// Returns the sum of the elements that are not NaN.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `dim`: the dimensions to reduce, or `..`
+    /// - `options`: [`struct@Nansum`], which has defaults
+    ///
+    /// PyTorch: `aten::nansum`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 2.0, 6.0], (2, 2), &machine)?;
+    /// let y = x.nansum_with(0, options::Nansum::default().keepdim(true))?;
+    /// assert_eq!(y.shape(), [1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn nansum_with(&self, dim: impl Dims, options: Nansum) -> Result<Tensor> {
+        let mut attrs = options.attrs;
+        if let Some(dim) = dim.to_dims() {
+            attrs.set("dim", dim);
+        }
+        call::one("nansum", &[self], attrs)
+    }
+
+    /// Returns the sum of the diagonal.
+    ///
+    /// - `x`, this tensor: a matrix
+    ///
+    /// PyTorch: `aten::trace`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
+    /// assert_eq!(x.trace()?.item::<f32>()?, 7.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn trace(&self) -> Result<Tensor> {
+        call::one("trace", &[self], Attrs::new())
     }
 }

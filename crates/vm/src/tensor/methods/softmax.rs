@@ -4,6 +4,7 @@
 //!
 //! Long because there is a method for each op.
 
+use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
@@ -228,6 +229,131 @@ impl MseLoss {
     }
 }
 
+/// Options of [`Tensor::multi_margin_loss`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[0.5f32, 0.0, 1.0, 0.0, 0.25, 0.0], (2, 3), &machine)?;
+/// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+/// let y = x.multi_margin_loss(&target, options::MultiMarginLoss::default().p(2))?;
+/// assert_eq!(y.to_string(), "tensor(0.6042)");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MultiMarginLoss<'a> {
+    weight: Option<&'a Tensor>,
+    attrs: Attrs,
+}
+
+impl<'a> MultiMarginLoss<'a> {
+    /// Sets `margin`: the margin; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 0.0, 1.0, 0.0, 0.25, 0.0], (2, 3), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let y = x.multi_margin_loss(&target, options::MultiMarginLoss::default().margin(2))?;
+    /// assert_eq!(y.item::<f32>()?, 1.25);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn margin(mut self, margin: impl Into<Scalar>) -> MultiMarginLoss<'a> {
+        self.attrs.set("margin", call::number(margin));
+        self
+    }
+
+    /// Sets `p`: the power, 1 or 2; default 1.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 0.0, 1.0, 0.0, 0.25, 0.0], (2, 3), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let y = x.multi_margin_loss(&target, options::MultiMarginLoss::default().p(2))?;
+    /// assert_eq!(y.to_string(), "tensor(0.6042)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn p(mut self, p: impl Into<Scalar>) -> MultiMarginLoss<'a> {
+        self.attrs.set("p", call::number(p));
+        self
+    }
+
+    /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 0.0, 1.0, 0.0, 0.25, 0.0], (2, 3), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let y =
+    ///     x.multi_margin_loss(&target, options::MultiMarginLoss::default().reduction("sum"))?;
+    /// assert_eq!(y.to_string(), "tensor(1.1667)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reduction(mut self, reduction: &str) -> MultiMarginLoss<'a> {
+        self.attrs.set("reduction", reduction);
+        self
+    }
+
+    /// Gives the tensor `weight`: \[classes\].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 0.0, 1.0, 0.0, 0.25, 0.0], (2, 3), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let weight = Tensor::from_slice(&[2.0f32, 4.0, 1.0], 3, &machine)?;
+    /// let y =
+    ///     x.multi_margin_loss(&target, options::MultiMarginLoss::default().weight(&weight))?;
+    /// assert_eq!(y.to_string(), "tensor(1.6667)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn weight(mut self, weight: &'a Tensor) -> MultiMarginLoss<'a> {
+        self.weight = Some(weight);
+        self
+    }
+}
+
+/// Options of [`Tensor::multilabel_margin_loss_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+/// let target = Tensor::from_slice(&[1i64, -1], 2, &machine)?;
+/// let options = options::MultilabelMarginLoss::default().reduction("sum");
+/// assert_eq!(x.multilabel_margin_loss_with(&target, options)?.item::<f32>()?, 1.25);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct MultilabelMarginLoss {
+    attrs: Attrs,
+}
+
+impl MultilabelMarginLoss {
+    /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[1i64, -1], 2, &machine)?;
+    /// let options = options::MultilabelMarginLoss::default().reduction("sum");
+    /// assert_eq!(x.multilabel_margin_loss_with(&target, options)?.item::<f32>()?, 1.25);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reduction(mut self, reduction: &str) -> MultilabelMarginLoss {
+        self.attrs.set("reduction", reduction);
+        self
+    }
+}
+
 /// Options of [`Tensor::nll_loss`] and [`Tensor::nll_loss2d`].
 ///
 /// ```
@@ -348,6 +474,41 @@ impl SmoothL1Loss {
     /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> SmoothL1Loss {
+        self.attrs.set("reduction", reduction);
+        self
+    }
+}
+
+/// Options of [`Tensor::soft_margin_loss_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+/// let target = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
+/// let options = options::SoftMarginLoss::default().reduction("sum");
+/// assert_eq!(x.soft_margin_loss_with(&target, options)?.to_string(), "tensor(0.7873)");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct SoftMarginLoss {
+    attrs: Attrs,
+}
+
+impl SoftMarginLoss {
+    /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
+    /// let options = options::SoftMarginLoss::default().reduction("sum");
+    /// assert_eq!(x.soft_margin_loss_with(&target, options)?.to_string(), "tensor(0.7873)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reduction(mut self, reduction: &str) -> SoftMarginLoss {
         self.attrs.set("reduction", reduction);
         self
     }
@@ -679,5 +840,151 @@ impl Tensor {
         given.push(target);
         call::optional(&[options.weight], &mut given, &mut attrs);
         call::one("nll_loss2d_forward", &given, attrs)
+    }
+
+    /// Returns log(1 + exp(-target * x)), reduced.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `target`: x's shape, each 1 or -1
+    ///
+    /// PyTorch: `aten::soft_margin_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
+    /// assert_eq!(x.soft_margin_loss(&target)?.to_string(), "tensor(0.3937)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn soft_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(target);
+        call::one("soft_margin_loss", &given, Attrs::new())
+    }
+
+    /// Returns log(1 + exp(-target * x)), reduced.
+    ///
+    /// - `x`, this tensor: any shape
+    /// - `target`: x's shape, each 1 or -1
+    /// - `options`: [`struct@SoftMarginLoss`], which has defaults
+    ///
+    /// PyTorch: `aten::soft_margin_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
+    /// let options = options::SoftMarginLoss::default().reduction("sum");
+    /// assert_eq!(x.soft_margin_loss_with(&target, options)?.to_string(), "tensor(0.7873)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn soft_margin_loss_with(
+        &self,
+        target: &Tensor,
+        options: SoftMarginLoss,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(target);
+        call::one("soft_margin_loss", &given, options.attrs)
+    }
+
+    /// Returns for each row, the mean over the classes of the power p of max(0, margin -
+    /// x\[target\] + x\[class\]).
+    ///
+    /// - `x`, this tensor: \[n,classes\] or \[classes\]
+    /// - `target`: \[n\], or one class
+    /// - `options`: [`struct@MultiMarginLoss`], which has defaults
+    ///
+    /// PyTorch: `aten::multi_margin_loss`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, 0.0, 1.0, 0.0, 0.25, 0.0], (2, 3), &machine)?;
+    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
+    /// let y = x.multi_margin_loss(&target, Default::default())?;
+    /// assert_eq!(y.to_string(), "tensor(0.5833)");
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn multi_margin_loss(
+        &self,
+        target: &Tensor,
+        options: MultiMarginLoss<'_>,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = options.attrs;
+        given.push(target);
+        call::optional(&[options.weight], &mut given, &mut attrs);
+        call::one("multi_margin_loss", &given, attrs)
+    }
+
+    /// Returns the loss of rows with several target classes, and which classes are targets.
+    ///
+    /// - `x`, this tensor: \[n,classes\] or \[classes\]
+    /// - `target`: x's shape: classes, and -1 behind the last
+    ///
+    /// PyTorch: `aten::multilabel_margin_loss_forward`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[1i64, -1], 2, &machine)?;
+    /// assert_eq!(x.multilabel_margin_loss(&target)?.item::<f32>()?, 1.25);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn multilabel_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(target);
+        call::one("multilabel_margin_loss_forward", &given, Attrs::new())
+    }
+
+    /// Returns the loss of rows with several target classes, and which classes are targets.
+    ///
+    /// - `x`, this tensor: \[n,classes\] or \[classes\]
+    /// - `target`: x's shape: classes, and -1 behind the last
+    /// - `options`: [`struct@MultilabelMarginLoss`], which has defaults
+    ///
+    /// PyTorch: `aten::multilabel_margin_loss_forward`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
+    /// let target = Tensor::from_slice(&[1i64, -1], 2, &machine)?;
+    /// let options = options::MultilabelMarginLoss::default().reduction("sum");
+    /// assert_eq!(x.multilabel_margin_loss_with(&target, options)?.item::<f32>()?, 1.25);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn multilabel_margin_loss_with(
+        &self,
+        target: &Tensor,
+        options: MultilabelMarginLoss,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        given.push(target);
+        call::one("multilabel_margin_loss_forward", &given, options.attrs)
     }
 }

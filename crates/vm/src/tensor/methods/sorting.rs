@@ -42,6 +42,113 @@ impl Argsort {
     }
 }
 
+/// Options of [`Tensor::kthvalue_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+/// let (values, indices) =
+///     x.kthvalue_with(2, 0, options::Kthvalue::default().keepdim(true))?;
+/// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+/// assert_eq!(indices.to_vec::<i64>()?, [2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Kthvalue {
+    attrs: Attrs,
+}
+
+impl Kthvalue {
+    /// Sets `keepdim`: whether the dimension stays, of length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) =
+    ///     x.kthvalue_with(2, 0, options::Kthvalue::default().keepdim(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Kthvalue {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::median_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+/// let (values, indices) = x.median_with(0, options::Median::default().keepdim(true))?;
+/// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+/// assert_eq!(indices.to_vec::<i64>()?, [2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Median {
+    attrs: Attrs,
+}
+
+impl Median {
+    /// Sets `keepdim`: whether the dimension stays, of length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) = x.median_with(0, options::Median::default().keepdim(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Median {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
+/// Options of [`Tensor::nanmedian_with`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+/// let (values, indices) = x.nanmedian_with(0, options::Nanmedian::default().keepdim(true))?;
+/// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+/// assert_eq!(indices.to_vec::<i64>()?, [2]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Nanmedian {
+    attrs: Attrs,
+}
+
+impl Nanmedian {
+    /// Sets `keepdim`: whether the dimension stays, of length 1; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) = x.nanmedian_with(0, options::Nanmedian::default().keepdim(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Nanmedian {
+        self.attrs.set("keepdim", keepdim);
+        self
+    }
+}
+
 /// Options of [`Tensor::sort_with`].
 ///
 /// ```
@@ -274,6 +381,183 @@ impl Tensor {
         attrs.set("k", k.to_int());
         attrs.set("dim", dim.to_int());
         let [a, b] = call::first_of("topk", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the k-th least elements along a dimension, and their indices.
+    ///
+    /// - `x`, this tensor: any shape, an element or more along the dimension
+    /// - `k`: the rank, from 1
+    /// - `dim`: the dimension; default -1
+    ///
+    /// PyTorch: `aten::kthvalue`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) = x.kthvalue(2, 0)?;
+    /// assert_eq!(values.item::<f32>()?, 2.0);
+    /// assert_eq!(indices.item::<i64>()?, 2);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn kthvalue(&self, k: impl Int, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("k", k.to_int());
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("kthvalue", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the k-th least elements along a dimension, and their indices.
+    ///
+    /// - `x`, this tensor: any shape, an element or more along the dimension
+    /// - `k`: the rank, from 1
+    /// - `dim`: the dimension; default -1
+    /// - `options`: [`struct@Kthvalue`], which has defaults
+    ///
+    /// PyTorch: `aten::kthvalue`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) =
+    ///     x.kthvalue_with(2, 0, options::Kthvalue::default().keepdim(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn kthvalue_with(
+        &self,
+        k: impl Int,
+        dim: impl Int,
+        options: Kthvalue,
+    ) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("k", k.to_int());
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("kthvalue", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the medians along a dimension, and their indices; of all elements, the median alone.
+    ///
+    /// - `x`, this tensor: any shape, an element or more along the dimension
+    /// - `dim`: the dimension; default all
+    ///
+    /// PyTorch: `aten::median`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) = x.median(0)?;
+    /// assert_eq!(values.item::<f32>()?, 2.0);
+    /// assert_eq!(indices.item::<i64>()?, 2);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn median(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("median", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the medians along a dimension, and their indices; of all elements, the median alone.
+    ///
+    /// - `x`, this tensor: any shape, an element or more along the dimension
+    /// - `dim`: the dimension; default all
+    /// - `options`: [`struct@Median`], which has defaults
+    ///
+    /// PyTorch: `aten::median`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) = x.median_with(0, options::Median::default().keepdim(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn median_with(&self, dim: impl Int, options: Median) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("median", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the medians of the elements that are not NaN along a dimension, and their indices;
+    /// of all elements, the median alone.
+    ///
+    /// - `x`, this tensor: any shape, an element or more along the dimension
+    /// - `dim`: the dimension; default all
+    ///
+    /// PyTorch: `aten::nanmedian`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) = x.nanmedian(0)?;
+    /// assert_eq!(values.item::<f32>()?, 2.0);
+    /// assert_eq!(indices.item::<i64>()?, 2);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn nanmedian(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
+        let mut attrs = Attrs::new();
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("nanmedian", &[self], attrs)?;
+        Ok((a, b))
+    }
+
+    /// Returns the medians of the elements that are not NaN along a dimension, and their indices;
+    /// of all elements, the median alone.
+    ///
+    /// - `x`, this tensor: any shape, an element or more along the dimension
+    /// - `dim`: the dimension; default all
+    /// - `options`: [`struct@Nanmedian`], which has defaults
+    ///
+    /// PyTorch: `aten::nanmedian`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
+    /// let (values, indices) = x.nanmedian_with(0, options::Nanmedian::default().keepdim(true))?;
+    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn nanmedian_with(&self, dim: impl Int, options: Nanmedian) -> Result<(Tensor, Tensor)> {
+        let mut attrs = options.attrs;
+        attrs.set("dim", dim.to_int());
+        let [a, b] = call::first_of("nanmedian", &[self], attrs)?;
         Ok((a, b))
     }
 }
