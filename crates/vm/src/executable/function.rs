@@ -105,8 +105,9 @@ impl Recorder {
     /// ```
     ///
     /// # Errors
-    /// That of the function; it reads elements, of which there are none; it does what no launch could
-    /// repeat, such as a prepared call, a launch or a push; the thread records a function already.
+    /// That of the function; it reads elements, of which there are none; it does what no launch
+    /// could repeat, such as a prepared call, a launch or a push; the thread records a function
+    /// already.
     #[track_caller]
     pub fn function(
         &mut self,

@@ -75,9 +75,9 @@ pub(super) fn is_paused() -> bool {
 /// The notes of calls on a thread, from which gradients are computed. While it exists, it is the
 /// tape of its thread and machine; tapes nest, and the innermost takes the notes.
 ///
-/// Prepared calls, also those of batches, launches of executables, results that are written to given
-/// tensors ([`CallBuilder::out`](crate::CallBuilder::out)) and [`Tensor::copy_into`] are not noted.
-/// Those whose operands depend on a tensor with a gradient are refused, except within [`no_grad`].
+/// Prepared calls, also those of batches, launches of executables, results that are written to
+/// given tensors ([`CallBuilder::out`](crate::CallBuilder::out)) and [`Tensor::copy_into`] are not
+/// noted. Those whose operands depend on a tensor with a gradient are refused, except within [`no_grad`].
 ///
 /// ```
 /// # fn main() -> millstream_types::Result<()> {
