@@ -77,7 +77,8 @@ pub(super) fn is_paused() -> bool {
 ///
 /// Prepared calls, also those of batches, launches of executables, results that are written to
 /// given tensors ([`CallBuilder::out`](crate::CallBuilder::out)) and [`Tensor::copy_into`] are not
-/// noted. Those whose operands depend on a tensor with a gradient are refused, except within [`no_grad`].
+/// noted. Those whose operands depend on a tensor with a gradient are refused, except within
+/// [`no_grad`].
 ///
 /// ```
 /// # fn main() -> millstream_types::Result<()> {
