@@ -83,8 +83,6 @@ const FILES: &[(&str, &str)] = &[
     ("Grids, segments, alignments", "grid"),
     ("Flips, rolls, triangles, padding", "rearrange"),
     ("Collectives", "collective"),
-    ("Distances", "distance"),
-    ("Recurrent layers", "recurrent"),
 ];
 
 /// A method: its name, and whether it returns the first result alone.

@@ -11,7 +11,6 @@ mod concat;
 mod conv;
 mod copy;
 mod counting;
-mod distance;
 mod dropout;
 mod embedding;
 mod fft;
@@ -24,7 +23,6 @@ mod norm;
 mod pointwise;
 mod random;
 mod rearrange;
-mod recurrent;
 mod reduce;
 mod softmax;
 mod sort;
@@ -43,9 +41,8 @@ pub use conv::{
 };
 pub use copy::{Cast, Copy};
 pub use counting::{Bincount, Histc, Mode, NonzeroStatic, Searchsorted, Unique};
-pub use distance::{Cdist, Dist, Pdist};
 pub use dropout::Dropout;
-pub use embedding::{Embedding, ScaledDotProductAttention};
+pub use embedding::{Embedding, LstmLayer, ScaledDotProductAttention};
 pub use fft::{FftC2c, FftC2r, FftR2c};
 pub use grid::{
     CtcLoss, GridSampler2d, GridSampler3d, SegmentReduce, UpsampleBicubic2d, UpsampleBilinear2d,
@@ -64,10 +61,10 @@ pub use pointwise::{
 };
 pub use random::{Bernoulli, Exponential, Normal, Randint, Uniform};
 pub use rearrange::{ConstantPadNd, DiagEmbed, Rot90};
-pub use recurrent::LstmLayer;
 pub use reduce::{
-    All, Amax, Amin, Aminmax, Any, Argmax, Argmin, Cumprod, Cumsum, HashTensor, LinalgVectorNorm,
-    Logsumexp, Max, Mean, Min, Nansum, Prod, Std, StdMean, Sum, Var, VarMean,
+    All, Amax, Amin, Aminmax, Any, Argmax, Argmin, Cdist, Cumprod, Cumsum, Dist, HashTensor,
+    LinalgVectorNorm, Logsumexp, Max, Mean, Min, Nansum, Pdist, Prod, Std, StdMean, Sum, Var,
+    VarMean,
 };
 pub use softmax::{
     BinaryCrossEntropy, BinaryCrossEntropyWithLogits, HuberLoss, MseLoss, MultiMarginLoss,
