@@ -660,3 +660,38 @@ fn the_architecture_names_what_exists() {
     assert!(steps >= 20 && questions >= 25, "{steps} steps and {questions} questions were found");
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
+
+/// Folders with a file for each family of ops, and their files that are no families.
+const FAMILIES: &[(&str, &[&str])] = &[
+    ("crates/ops/src/composite", &["calls", "infer", "mod"]),
+    ("crates/vm/src/gradient/derivatives", &["higher", "mod"]),
+    ("crates/vm/src/tensor/methods", &["mod"]),
+    ("crates/kernels/tests/reference", &[]),
+    ("tools/reference/families", &[]),
+    ("tools/reference/examples", &["composite"]),
+    ("xtask/src/docs/examples/recorded", &["composite"]),
+];
+
+/// Families whose ops are all composites.
+const COMPOSITE_FAMILIES: &[&str] = &["distance", "optimizer", "recurrent"];
+
+fn stems(folder: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    entries.filter(|path| !path.ends_with("__pycache__")).map(stem).collect()
+}
+
+#[test]
+fn families_of_ops_have_one_name() {
+    let mut known = stems("crates/ops/src");
+    known.extend(COMPOSITE_FAMILIES.iter().map(|name| (*name).to_owned()));
+    let mut broken = Vec::new();
+    for (folder, others) in FAMILIES {
+        let stems = stems(folder);
+        assert!(others.iter().all(|other| stems.contains(*other)), "{folder}: {others:?}");
+        let unknown =
+            stems.iter().filter(|stem| !known.contains(*stem) && !others.contains(&stem.as_str()));
+        broken.extend(unknown.map(|stem| format!("{folder}/{stem}")));
+    }
+    none(&broken, "a file of a family of ops has the name of the family's file in crates/ops");
+}

@@ -20,7 +20,7 @@ fn docs_are_written_and_checked() {
     assert_eq!(docs(&["--check"]), Some(1), "there is no page yet");
     assert_eq!(docs(&[]), Some(0));
     assert_eq!(docs(&["--check"]), Some(0));
-    for file in ["pages/instructions.md", "methods/reductions.rs", "methods/of_no_family.rs"] {
+    for file in ["pages/instructions.md", "methods/reduce.rs", "methods/of_no_family.rs"] {
         fs::write(folder.path().join(file), "old").unwrap();
         assert_eq!(docs(&["--check"]), Some(1), "{file}");
         assert_eq!(docs(&[]), Some(0));

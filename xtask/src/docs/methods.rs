@@ -55,6 +55,36 @@ const WITHOUT: &[(&str, &str)] = &[
     ("adagrad_step_", "`optimisers`"),
 ];
 
+/// The files of families, named as in `crates/ops`.
+const FILES: &[(&str, &str)] = &[
+    ("Copies and conversions", "copy"),
+    ("Views", "views"),
+    ("Complex numbers", "complex"),
+    ("Concatenation", "concat"),
+    ("Arithmetic", "arith"),
+    ("Pointwise functions", "pointwise"),
+    ("Special functions", "special"),
+    ("Comparison and logic", "compare"),
+    ("Ternary functions", "ternary"),
+    ("Fused elementwise programs", "fused"),
+    ("Reductions", "reduce"),
+    ("Matrix products", "matmul"),
+    ("Fourier transforms", "fft"),
+    ("Linear algebra", "linalg"),
+    ("Convolution and pooling", "conv"),
+    ("Normalisation", "norm"),
+    ("Softmax and losses", "softmax"),
+    ("Embedding and attention", "embedding"),
+    ("Random numbers", "random"),
+    ("Dropout", "dropout"),
+    ("Indexing and selection", "index"),
+    ("Sorting", "sort"),
+    ("Counting and searching", "counting"),
+    ("Grids, segments, alignments", "grid"),
+    ("Flips, rolls, triangles, padding", "rearrange"),
+    ("Collectives", "collective"),
+];
+
 /// A method: its name, and whether it returns the first result alone.
 type Method = (&'static str, bool);
 
@@ -133,7 +163,7 @@ pub(super) fn sources(uses: &Uses, mut examples: Examples) -> Result<BTreeMap<St
         if family.methods.is_empty() {
             continue;
         }
-        let name = module_name(title);
+        let name = module_name(title)?;
         writeln!(modules, "mod {name};")?;
         if !family.options.is_empty() {
             let names: Vec<&str> = family.options.keys().map(String::as_str).collect();
@@ -166,9 +196,10 @@ fn is_of_recordings(op: &str) -> bool {
     op.starts_with('_') && composite::find(op).is_some() && !is_named
 }
 
-fn module_name(title: &str) -> String {
-    let first = title.split([' ', ',']).next().unwrap_or(title);
-    first.to_lowercase()
+/// Returns the name of the file of a family's methods.
+fn module_name(title: &str) -> Result<&'static str> {
+    let known = FILES.iter().find(|(of, _)| *of == title).map(|(_, file)| *file);
+    known.with_context(|| format!("the family \"{title}\" has no file: add it to `FILES`"))
 }
 
 /// Returns a source in the form of rustfmt, which has to be installed.

@@ -36,7 +36,10 @@ const NANSUM: &[ArgDoc] = &[DIMS, KEEPDIM, arg("dtype", "the dtype of the sum").
 /// Returns the moments of `var_mean` and `std_mean`.
 fn moments(calls: &mut Calls<'_>, given: &Given<'_>, spread: &str) -> Result<Vec<Symbol>> {
     let x = given.tensor("x")?;
-    let attrs = given.passed(&["dim", "unbiased", "correction", "keepdim"]);
+    let mut attrs = given.passed(&["dim", "correction", "keepdim"]);
+    if given.has("unbiased") {
+        attrs.set("correction", i64::from(given.flag("unbiased", true)?));
+    }
     let spread = calls.one(spread, &[x], attrs)?;
     let mean = calls.one("mean", &[x], given.passed(&["dim", "keepdim"]))?;
     Ok(vec![spread, mean])

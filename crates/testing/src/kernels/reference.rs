@@ -292,56 +292,55 @@ pub fn check_file(file_name: &str, run: Run) {
     );
 }
 
-/// Defines a test for each family of ops, with a function that runs a kernel. Some files have other
-/// names than the families that they test.
+/// Defines a test for each family of ops, with a function that runs a kernel.
 #[macro_export]
 macro_rules! reference_tests {
     ($run:path) => {
         $crate::reference_tests! { $run;
-            arith: "arith"
-            attention: "attention"
-            compare: "compare"
-            complex: "complex"
-            concat: "join"
-            conv: "conv"
-            copy: "copy"
-            counting: "counting"
-            create: "create"
-            embedding: "embed"
-            extremum: "extremum"
-            grid: "grid"
-            index: "index"
-            linalg: "linalg"
-            linear: "linear"
-            loss: "loss"
-            masked_select: "select"
-            matmul: "matmul"
-            norm: "norm"
-            pointwise: "pointwise"
-            pooling: "pool"
-            random: "random"
-            rearrange: "shift"
-            reduce: "reduce"
-            scan: "scan"
-            segments: "segments"
-            softmax: "softmax"
-            sort: "order"
-            special: "special"
-            ternary: "blend"
-            views: "views"
+            arith
+            attention
+            compare
+            complex
+            concat
+            conv
+            copy
+            counting
+            create
+            embedding
+            extremum
+            grid
+            index
+            linalg
+            linear
+            loss
+            masked_select
+            matmul
+            norm
+            pointwise
+            pooling
+            random
+            rearrange
+            reduce
+            scan
+            segments
+            softmax
+            sort
+            special
+            ternary
+            views
         }
     };
-    ($run:path; $($name:ident: $file:literal)*) => {
+    ($run:path; $($name:ident)*) => {
         $(
             #[test]
             fn $name() {
-                $crate::kernels::reference::check_file($file, $run);
+                $crate::kernels::reference::check_file(stringify!($name), $run);
             }
         )*
 
         #[test]
         fn every_file_has_a_test_and_every_op_a_case() {
-            $crate::kernels::reference::check_coverage(&[$($file),*]);
+            $crate::kernels::reference::check_coverage(&[$(stringify!($name)),*]);
         }
     };
 }

@@ -4,16 +4,16 @@
 //! Long because it has a line for each exception.
 
 mod complex;
-mod composed;
 mod create;
 mod embedding_bag;
 mod foreach;
-mod indexed;
+mod index;
 mod optimizers;
 mod out;
+mod overloads;
 mod random;
 mod recurrent;
-mod reduced;
+mod scatter;
 mod segments;
 mod special;
 mod special_functions;
@@ -27,13 +27,13 @@ use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::complex::complex;
-use crate::et::lower::composed::composed;
 use crate::et::lower::create::{arange, create, generated, resize};
 use crate::et::lower::embedding_bag::embedding_bag;
 use crate::et::lower::foreach::foreach;
-use crate::et::lower::indexed::indexed;
+use crate::et::lower::index::index;
 use crate::et::lower::optimizers::optimizer;
 use crate::et::lower::out::with_outs;
+use crate::et::lower::overloads::overload;
 use crate::et::lower::random::{RANDOM, random, recorded};
 use crate::et::lower::recurrent::recurrent;
 use crate::et::lower::segments::segments;
@@ -293,13 +293,13 @@ fn several(
     if let Some(made) = complex(import, name, given)? {
         return Ok(Some(made));
     }
-    if let Some(made) = composed(import, name, given, results)? {
+    if let Some(made) = overload(import, name, given, results)? {
         return Ok(Some(made));
     }
     if let Some(made) = special_function(import, name, given)? {
         return Ok(Some(made));
     }
-    if let Some(made) = indexed(import, name, given, results)? {
+    if let Some(made) = index(import, name, given, results)? {
         return Ok(Some(made));
     }
     if let Some(made) = recurrent(import, name, given, results)? {

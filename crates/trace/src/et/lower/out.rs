@@ -3,8 +3,8 @@
 use millstream_ops::OutputSpec;
 use millstream_types::Attrs;
 
-use super::composed::has_whole_factors;
 use super::create::{arange, create, generated};
+use super::overloads::has_whole_factors;
 use super::random::RANDOM;
 use super::{Made, RENAMED, call, one, one_call};
 use crate::et::args::{self, Converted, NodeArgs};

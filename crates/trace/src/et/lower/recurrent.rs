@@ -2,7 +2,7 @@
 
 use millstream_types::{AttrValue, Attrs};
 
-use super::composed::reshaped;
+use super::overloads::reshaped;
 use super::{Made, call, cast, one_call, optional};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};

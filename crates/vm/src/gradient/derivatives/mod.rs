@@ -9,19 +9,19 @@
 //! Sources: `derivatives.yaml` and `FunctionsManual.cpp` of PyTorch for what happens at ties, zeros
 //! and other points without a derivative.
 
-mod arithmetic;
+mod arith;
 pub(super) mod complex;
 mod conv;
-mod grids;
+mod fft;
+mod grid;
 mod higher;
 mod index;
-mod linear;
-mod losses;
-mod matrix;
+mod linalg;
+mod loss;
+mod matmul;
 mod pointwise;
-mod reductions;
+mod reduce;
 mod special;
-mod spectral;
 mod views;
 
 use std::cell::RefCell;
@@ -105,19 +105,19 @@ pub(super) fn rule(op: &str) -> Option<&'static Rule> {
     static TABLE: OnceLock<HashMap<&str, &Rule>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
         let families: [&'static [Rule]; 14] = [
-            arithmetic::RULES,
+            arith::RULES,
             complex::RULES,
             conv::RULES,
-            grids::RULES,
+            grid::RULES,
             higher::RULES,
             index::RULES,
-            linear::RULES,
-            losses::RULES,
-            matrix::RULES,
+            linalg::RULES,
+            loss::RULES,
+            matmul::RULES,
             pointwise::RULES,
-            reductions::RULES,
+            reduce::RULES,
             special::RULES,
-            spectral::RULES,
+            fft::RULES,
             views::RULES,
         ];
         families.into_iter().flatten().map(|rule| (rule.op, rule)).collect()

@@ -3,7 +3,7 @@
 import torch
 from cases import ints, ALL, FLOATS, Family, layouts, rand, transposed
 
-f = Family("order")
+f = Family("sort")
 
 
 def distinct(shape, dtype=torch.float32, seed=0):

@@ -3,7 +3,7 @@
 import torch
 from cases import ALL, FLOATS, Family, gapped, ints, layouts, rand, transposed
 
-f = Family("embed")
+f = Family("embedding")
 A = torch.ops.aten
 BOUNDS = {torch.bfloat16: dict(rtol=3e-2, atol=8e-2), torch.float16: dict(rtol=4e-3, atol=8e-3)}
 

@@ -3,7 +3,7 @@
 import torch
 from cases import ALL, FLOATS, INTS, Family, gapped, ints, layouts, rand, transposed
 
-f = Family("blend")
+f = Family("ternary")
 A = torch.ops.aten
 NAN, INF = float("nan"), float("inf")
 SPECIAL = [0.0, -0.0, 1.0, -1.5, 3.0, NAN, INF, -INF]

@@ -3,7 +3,7 @@
 import torch
 from cases import FLOATS, INTS, Family, ints, layouts, rand
 
-f = Family("pool")
+f = Family("pooling")
 A = torch.ops.aten
 BOUNDS = {torch.bfloat16: dict(rtol=1.6e-2, atol=3e-2), torch.float16: dict(rtol=3e-3, atol=3e-3)}
 

@@ -3,7 +3,7 @@
 import torch
 from cases import ALL, Family, gapped, layouts, rand, transposed
 
-f = Family("join")
+f = Family("concat")
 last = rand((2, 3, 2, 2), seed=1).contiguous(memory_format=torch.channels_last)
 
 

@@ -1,18 +1,18 @@
-//! Lowers ops that several of Millstream's ops compute together.
+//! Lowers overloads that other ops of ours compute.
 //!
 //! Every function returns new tensors. For an op in place, the caller copies the result to the
 //! operand that PyTorch changes.
 
 use millstream_types::{AttrValue, Attrs};
 
-use super::reduced::reduced_scatter;
+use super::scatter::reduced_scatter;
 use super::{Made, call, one_call, same};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Val};
 use crate::et::value::{Arg, Recorded};
 
-/// Lowers an op, named without the `_` of its form in place; `None` if it is not composed.
-pub(super) fn composed(
+/// Lowers an op, named without the `_` of its form in place; `None` if it is none of these.
+pub(super) fn overload(
     import: &mut Import<'_>,
     name: &str,
     given: &NodeArgs<'_>,

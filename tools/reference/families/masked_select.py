@@ -3,7 +3,7 @@
 import torch
 from cases import ALL, FLOATS, Family, layouts, rand, transposed
 
-f = Family("select")
+f = Family("masked_select")
 for dtype in ALL:
     for x in layouts(rand((3, 4), dtype, 1)):
         mask = rand((4,), torch.bool, 2)

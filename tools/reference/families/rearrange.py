@@ -3,7 +3,7 @@
 import torch
 from cases import ALL, Family, gapped, layouts, rand, transposed
 
-f = Family("shift")
+f = Family("rearrange")
 cube = rand((2, 3, 4), seed=1)
 image = rand((2, 3, 4, 2), seed=2)
 last = image.contiguous(memory_format=torch.channels_last)

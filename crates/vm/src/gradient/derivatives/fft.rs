@@ -9,7 +9,7 @@
 
 use millstream_types::{AttrValue, Result};
 
-use super::linear::{columns, flag, identity, rows, sizes};
+use super::linalg::{columns, flag, identity, rows, sizes};
 use super::{Derivative, I0, O0, O1, O2, Rule, adjoint, conj, one};
 use crate::handle::Tensor;
 use crate::tensor::options;

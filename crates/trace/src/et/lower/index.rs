@@ -3,7 +3,7 @@
 use millstream_types::{AttrValue, Attrs};
 
 use super::complex::{filled_by, is_complex};
-use super::composed::positive;
+use super::overloads::positive;
 use super::special_functions::scalar;
 use super::{Made, apply, one_call};
 use crate::et::args::{self, NodeArgs};
@@ -11,7 +11,7 @@ use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
 
 /// Lowers an op, named without the `_` of its form in place; `None` if it is none of these.
-pub(super) fn indexed(
+pub(super) fn index(
     import: &mut Import<'_>,
     name: &str,
     given: &NodeArgs<'_>,
