@@ -393,7 +393,8 @@ impl ExecutableInner {
         drop(ended);
     }
 
-    /// Launches the executable with tensors for formals, and numbers for scalars. Returns the launch and its outputs.
+    /// Launches the executable with tensors for formals, and numbers for scalars. Returns the launch
+    /// and its outputs.
     fn launch(
         &self,
         given: &[Option<&Tensor>],
