@@ -1,5 +1,6 @@
 """Calls at the edges of what ops accept: complex factors and fills, empty batches, means of
-integers, powers of lists, distances of a single row."""
+integers, powers of lists, distances of a single row, complex functions of limits, views beside a
+tensor's elements."""
 
 import torch
 from torch.nn import functional
@@ -22,8 +23,10 @@ def prepare():
         "x": torch.randn(3, 4), "whole": torch.randint(-9, 9, (2, 5, 4, 6)),
         "images": torch.randn(0, 2, 5, 5), "none": torch.randn(0, 3),
         "g6": torch.randn(3), "g0": torch.randn(0),
+        "wide": torch.randn(4, 6), "half": torch.tensor(1.5, dtype=torch.bfloat16),
     }
-    z, w, a, b, u, v, limits, x, whole, images, none, g6, g0 = inputs.values()
+    z, w, a, b, u, v, limits, x, whole, images, none, g6, g0, wide, half = inputs.values()
+    inputs["large"] = large = torch.tensor([INF, -INF, 1e300, 2.0], dtype=torch.float64)
     mask = torch.tensor([[True, False, True, True]])
     inputs["mask"] = mask
     index = torch.tensor([[2], [0]])
@@ -54,6 +57,10 @@ def prepare():
             "left_empty": functional.adaptive_max_pool2d(images, (2, 3)),
             "distances": gradient_of_distances(x, g6),
             "single": gradient_of_distances(x[:1], g0),
+            "sinh": limits.sinh(), "sin": limits.sin(), "log1p": limits.log1p(),
+            "between": torch.as_strided_scatter(wide[1:, ::2], u.real, (3,), (6,), 3),
+            "power": torch.pow(2.0, half), "trigamma": torch.polygamma(1, large),
+            "zeta": torch.special.zeta(large * NAN, torch.tensor([-0.0, -2.0, 2.0, NAN]).double()),
         }
         lists = {
             "squares": torch._foreach_pow([x, whole[0]], 2), "in_place": powers,

@@ -3,7 +3,7 @@
 //! | op | results |
 //! |---|---|
 //! | `native_dropout(x; p, train, seed, offset)` | x · mask / (1 - p), and the mask |
-//! | `native_dropout_backward(grad, mask; scale)` | grad · mask · scale |
+//! | `native_dropout_backward(grad, mask; scale)` | grad · mask · scale; f32 for integers |
 //!
 //! An element is kept with probability 1 - p, as by `bernoulli` of [`random`](crate::random) with
 //! that probability. Without `train` all are kept, unscaled.
@@ -16,6 +16,7 @@ use crate::args::required;
 use crate::checks;
 use crate::def::{Arity, Def, arg};
 use crate::layouts;
+use crate::promotion::floating;
 use crate::random::{OFFSET_DOC, OFFSET_TENSOR, SEED_DOC, check_offset, probability};
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
@@ -35,7 +36,7 @@ pub(crate) const OPS: &[Def] = &[
     },
     Def {
         name: "native_dropout_backward",
-        summary: "the gradient of native_dropout: grad * mask * scale",
+        summary: "the gradient of native_dropout: grad * mask * scale; f32 for integers",
         inputs: &[
             arg("grad", "the gradient of the result"),
             arg("mask", "bool, of the shape of grad"),
@@ -65,10 +66,11 @@ fn dropout(call: CallSpec<'_>) -> Result<Signature> {
 fn backward(call: CallSpec<'_>) -> Result<Signature> {
     let op = "native_dropout_backward";
     let (grad, mask) = (&call.inputs[0], &call.inputs[1]);
-    checks::floats(op, grad)?;
     let dtype = if grad.numel() == 0 { mask.dtype } else { DType::Bool };
     checks::dtype_and_shape(op, "mask", Some(mask), dtype, grad.shape())?;
     required("scale", call.attrs.float("scale")?)?;
     let layout = layouts::elementwise(&[grad, mask], grad.shape())?;
-    Ok(Signature::reads(2, TensorSpec::new(grad.dtype, layout)?))
+    let made = TensorSpec::new(floating(grad.dtype), layout)?;
+    checks::floats(op, &made)?;
+    Ok(Signature::reads(2, made))
 }

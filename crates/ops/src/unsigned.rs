@@ -1,8 +1,8 @@
 //! u16, u32 and u64: the ops that are defined for them.
 //!
-//! As in PyTorch, these dtypes are stored, moved, converted, compared and combined bit by bit, but
-//! have no arithmetic: every op that is not listed in [`is_defined`] refuses them. They promote
-//! with floats alone ([`crate::promotion`]).
+//! As in PyTorch, these dtypes are stored, moved, converted, compared and combined bit by bit, and
+//! special functions of them are floats. They have no arithmetic: every op that is not listed in
+//! [`is_defined`] refuses them. They promote with floats alone ([`crate::promotion`]).
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/tensors.html#data-types>, "limited support".
 
@@ -87,7 +87,7 @@ const DEFINED: &[&str] = &[
 
 /// Returns whether an op is defined for operands or results of u16, u32 or u64.
 pub fn is_defined(op: &str) -> bool {
-    DEFINED.contains(&op.strip_suffix('_').unwrap_or(op))
+    DEFINED.contains(&op.strip_suffix('_').unwrap_or(op)) || op.starts_with("special_")
 }
 
 /// Refuses calls with such operands of ops that are not defined for them.

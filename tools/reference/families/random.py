@@ -157,6 +157,9 @@ for dtype in FLOATS:
     x = rand((4, 3), dtype, 1)
     f.case("native_dropout", [x, torch.tensor(2)], dict(p=0.5, seed=8),
            lambda x, _: dropout(x, 0.5, 8, 2))
+for dtype in (torch.int64, torch.int16, torch.bool):
+    f.case("native_dropout_backward", [rand((3, 5), dtype, 3), rand((3, 5), torch.bool, 2)],
+           dict(scale=0.75), lambda g, m: A.native_dropout_backward(g, m, 0.75))
 f.case("native_dropout", [rand((0, 2))], dict(p=0.0, train=True),
        lambda x: A.native_dropout(x, 0.0, True))
 f.refuses("native_dropout", [rand((3,))], dict(p=1.5, train=True),

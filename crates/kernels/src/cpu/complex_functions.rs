@@ -136,7 +136,12 @@ pub(super) fn log_sum(x: C, y: C) -> C {
     log1p(exp(least - most)) + most
 }
 
+/// Returns NaN in both parts if one is NaN, also beside an infinity, as PyTorch does. C has no such
+/// function.
 pub(super) fn log1p(z: C) -> C {
+    if z.is_nan() {
+        return C::new(NAN, NAN);
+    }
     let size = if z == ZERO {
         z.re
     } else if z.re.abs() < 0.5 && z.im.abs() < 0.5 {
@@ -179,7 +184,10 @@ pub(super) fn power(z: C, exponent: C) -> C {
 }
 
 pub(super) fn sin(z: C) -> C {
-    turned_back(sinh(turned(z)))
+    match z.im.is_infinite() && !z.re.is_finite() {
+        true => C::new(NAN, INF),
+        false => turned_back(sinh(turned(z))),
+    }
 }
 
 pub(super) fn cos(z: C) -> C {
@@ -203,7 +211,8 @@ pub(super) fn sinh(z: C) -> C {
     }
     match (z.re.is_infinite(), z.im.is_finite()) {
         (true, true) => C::new(z.re * 1f64.copysign(z.im.cos()), INF.copysign(z.im.sin())),
-        (true, false) => C::new(z.re, NAN),
+        // C leaves the sign open; this is that of C libraries.
+        (true, false) => C::new(INF, NAN),
         (false, _) if z.re == 0.0 => C::new(z.re, NAN),
         (false, _) => C::new(NAN, NAN),
     }

@@ -27,10 +27,11 @@ pub(super) fn zeta(x: f64, q: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
     }
-    if x.is_nan() || q.is_nan() || x < 1.0 {
+    if x < 1.0 {
         return f64::NAN;
     }
     if q <= 0.0 {
+        // As in PyTorch, also if x is NaN.
         if q == q.floor() {
             return f64::INFINITY;
         }
@@ -38,6 +39,9 @@ pub(super) fn zeta(x: f64, q: f64) -> f64 {
         if x != x.floor() || q < -1e6 {
             return f64::NAN;
         }
+    }
+    if x.is_nan() || q.is_nan() {
+        return f64::NAN;
     }
     let mut sum = q.powf(-x);
     let (mut a, mut b, mut count) = (q, 0.0, 0);
@@ -73,6 +77,8 @@ pub(super) fn zeta(x: f64, q: f64) -> f64 {
 pub(super) fn polygamma(order: i64, x: f64) -> f64 {
     match order {
         0 => series::digamma(x),
+        // The terms of the zeta function underflow, and the next one is below the precision.
+        1 if x > 1e16 => 1.0 / x,
         1 if x < 0.5 => {
             // The reflection of the first derivative.
             let sine = (std::f64::consts::PI * x).sin();

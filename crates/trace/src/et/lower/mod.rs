@@ -229,9 +229,9 @@ fn one(
         "rsub" => return reversed_sub(import, given, results),
         "floor_divide" | "floor_divide_" => return floor_divide(import, base, given, results),
         "remainder" if bare == "remainder.Scalar_Tensor" => {
-            return scalar_first(import, base, given);
+            return scalar_first(import, base, given, results);
         }
-        "pow" if bare == "pow.Scalar" => return scalar_first(import, base, given),
+        "pow" if bare == "pow.Scalar" => return scalar_first(import, base, given, results),
         "cudnn_batch_norm" => return cudnn_batch_norm(import, given, results),
         "cudnn_batch_norm_backward" => return cudnn_batch_norm_backward(import, given),
         "cudnn_convolution" | "mkldnn_convolution" => return plain_convolution(import, given),

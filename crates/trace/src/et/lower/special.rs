@@ -162,8 +162,9 @@ pub(super) fn scalar_first(
     import: &mut Import<'_>,
     op: &str,
     given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
 ) -> Lowered<Made> {
-    let first = scalar(import, given, "self", &[])?;
+    let first = scalar(import, given, "self", results)?;
     let name = if op == "pow" { "exponent" } else { "other" };
     let second = given.tensor(import, name)?;
     let made = import.call(op, &[first, second], Attrs::new())?;

@@ -2,11 +2,11 @@
 //! such as `diagonal_scatter`.
 
 use millstream_ops::OutputSpec;
-use millstream_types::Attrs;
+use millstream_types::{Attrs, Layout, TensorSpec};
 
 use super::{Made, one_call};
 use crate::et::args::{self, NodeArgs};
-use crate::et::import::{Import, Lowered, unsupported};
+use crate::et::import::{Import, Lowered, Val};
 use crate::et::value::Recorded;
 
 /// Lowers `VIEW_copy` to the view and contiguous copies of it; `None` if VIEW is no such op.
@@ -42,12 +42,31 @@ pub(super) fn scattered_view(
 ) -> Lowered<Made> {
     let converted = args::convert(import, view, given, &["src"], results)?;
     let of = given.tensor(import, "self")?;
-    if view == "as_strided" && !import.spec(of).layout.covers(import.spec(of).numel()) {
-        return Err(unsupported("a copy has other strides than the view refers to"));
-    }
     let src = given.tensor(import, "src")?;
-    let copy = one_call(import, "clone", &[of], Attrs::new())?;
+    let inferred = import.infer(view, &converted.inputs, &converted.attrs)?;
+    let copy = match inferred.outputs.first() {
+        Some(OutputSpec::View { layout, .. }) if view == "as_strided" => {
+            copied(import, of, layout)?
+        }
+        _ => one_call(import, "clone", &[of], Attrs::new())?,
+    };
     let view = one_call(import, view, &[copy], converted.attrs)?;
     import.call("copy_", &[view, src], Attrs::new())?;
     Ok(vec![Some(copy)])
+}
+
+/// Copies a tensor for a view of its storage. Like PyTorch, copies the elements between those of a
+/// tensor with gaps as well, since the view may refer to them.
+fn copied(import: &mut Import<'_>, of: Val, view: &Layout) -> Lowered<Val> {
+    let spec = import.spec(of).clone();
+    let layout = &spec.layout;
+    let repeats = layout.shape().iter().zip(layout.strides()).any(|(&n, &s)| n > 1 && s == 0);
+    if repeats || layout.covers(layout.numel()) {
+        return one_call(import, "clone", &[of], Attrs::new());
+    }
+    let span = layout.span().max(view.span());
+    let whole = TensorSpec::contiguous(spec.dtype, &[span]).map_err(|e| e.to_string())?;
+    let whole = import.view(of, &whole)?;
+    let copy = one_call(import, "clone", &[whole], Attrs::new())?;
+    import.view(copy, &spec)
 }
