@@ -2,6 +2,7 @@
 
 mod bounded;
 mod captured;
+mod composites;
 mod computing;
 mod derivatives;
 mod devices;

@@ -17,6 +17,25 @@ pub enum Arity {
     Many(usize),
 }
 
+impl Arity {
+    /// Returns whether an op of so many listed tensors takes this number of them.
+    pub(crate) fn takes(self, inputs: usize, listed: usize) -> bool {
+        match self {
+            Arity::Listed => inputs == listed,
+            Arity::Optional(least) => (least..=listed).contains(&inputs),
+            Arity::Many(least) => inputs >= least,
+        }
+    }
+
+    /// Returns the number of required tensors of an op with optional ones.
+    pub(crate) fn optional(self) -> Option<usize> {
+        match self {
+            Arity::Optional(least) => Some(least),
+            Arity::Listed | Arity::Many(_) => None,
+        }
+    }
+}
+
 /// The definition of an op as a constant: the shortest way to write an [`Op`]. All standard ops are
 /// defined so. Complex operands are refused, and those of u16, u32 and u64.
 ///
@@ -76,18 +95,11 @@ impl Op for Def {
     }
 
     fn takes(&self, inputs: usize) -> bool {
-        match self.arity {
-            Arity::Listed => inputs == self.inputs.len(),
-            Arity::Optional(least) => (least..=self.inputs.len()).contains(&inputs),
-            Arity::Many(least) => inputs >= least,
-        }
+        self.arity.takes(inputs, self.inputs.len())
     }
 
     fn optional(&self) -> Option<usize> {
-        match self.arity {
-            Arity::Optional(least) => Some(least),
-            Arity::Listed | Arity::Many(_) => None,
-        }
+        self.arity.optional()
     }
 }
 

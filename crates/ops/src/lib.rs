@@ -22,6 +22,7 @@
 //! | [`broadcast`] | broadcasting of shapes |
 //! | [`promotion`] | type promotion |
 //! | [`layouts`] | the memory layouts of results |
+//! | [`composite`] | ops that stand for a short sequence of calls of other ops |
 //! | [`create`] | creation: fills and ranges |
 //! | [`copy`] | copies, conversions and fills |
 //! | [`views`] | views: other layouts of the same storage |
@@ -74,6 +75,7 @@ pub mod closure;
 pub mod collective;
 pub mod compare;
 pub mod complex;
+pub mod composite;
 pub mod concat;
 pub mod conv;
 pub mod copy;
@@ -115,6 +117,7 @@ pub mod ternary;
 pub mod unsigned;
 pub mod views;
 
+pub use composite::Composite;
 pub use def::{Arity, Def};
 pub use registry::OpRegistry;
 pub use schema::{ArgDoc, CallSpec, Kind, Op, OutputSpec, Presence, Signature};

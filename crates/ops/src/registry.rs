@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use millstream_types::{Error, OpId, Result};
 
+use crate::composite;
 use crate::other_names;
 use crate::schema::Op;
 
@@ -59,7 +60,16 @@ impl OpRegistry {
         self.by_name.get(name).copied().ok_or_else(|| Error::Unknown {
             what: "op",
             name: name.to_owned(),
-            help: other_names::help(name, self.ops.iter().map(|o| o.name())),
+            help: match composite::find(name) {
+                Some(_) => {
+                    Some("it stands for several calls: make it by `Machine::call`".to_owned())
+                }
+                None => {
+                    let composites = composite::families().flat_map(|(_, ops)| ops).map(|o| o.name);
+                    let ops = self.ops.iter().map(|o| o.name()).chain(composites);
+                    other_names::help(name, ops.collect::<Vec<_>>().into_iter())
+                }
+            },
         })
     }
 

@@ -298,30 +298,32 @@ pub trait Op: Send + Sync {
     /// Checks the number of tensors and the names of arguments, then calls [`Op::signature`].
     ///
     /// # Errors
-    /// Fails as [`Op::signature`] does, with the name of the op added; also on a wrong number of
-    /// tensors and on an unknown argument.
+    /// Fails as [`Op::signature`] does, with the name of the op added; also as
+    /// [`Op::check_arguments`] does.
     fn check(&self, call: CallSpec<'_>) -> Result<Signature> {
-        if !self.takes(call.inputs.len()) {
+        self.check_arguments(call.inputs.len(), call.attrs)?;
+        self.signature(call).map_err(|e| of_op(self.name(), e))
+    }
+
+    /// Checks the number of tensors and the names of arguments.
+    ///
+    /// # Errors
+    /// Fails on a wrong number of tensors and on an unknown argument.
+    fn check_arguments(&self, inputs: usize, attrs: &Attrs) -> Result<()> {
+        if !self.takes(inputs) {
             let names: Vec<&str> = self.inputs().iter().map(|a| a.name).collect();
             let message = format!(
-                "expected {} operand(s) ({}), got {}",
+                "expected {} operand(s) ({}), got {inputs}",
                 names.len(),
                 names.join(", "),
-                call.inputs.len()
             );
             return Err(Error::Op { op: self.name().to_owned(), message });
         }
         let mut known: Vec<&str> = self.attrs().iter().map(|a| a.name).collect();
-        let named = |e: Error| match e {
-            Error::Op { .. } => e,
-            Error::Invalid { what: "argument", message } => {
-                Error::Op { op: self.name().to_owned(), message }
-            }
-            other => Error::Op { op: self.name().to_owned(), message: other.to_string() },
-        };
+        let named = |e: Error| of_op(self.name(), e);
         if let Some(least) = self.optional() {
             known.push(ABSENT);
-            let positions = input_positions(call.attrs, self.inputs().len(), call.inputs.len());
+            let positions = input_positions(attrs, self.inputs().len(), inputs);
             let positions = positions.map_err(named)?;
             if let Some(missing) = positions[..least].iter().position(Option::is_none) {
                 let message =
@@ -329,7 +331,16 @@ pub trait Op: Send + Sync {
                 return Err(Error::Op { op: self.name().to_owned(), message });
             }
         }
-        call.attrs.only(&known).map_err(named)?;
-        self.signature(call).map_err(named)
+        attrs.only(&known).map_err(named)
     }
+}
+
+/// Adds the name of an op to its error.
+fn of_op(op: &str, error: Error) -> Error {
+    let message = match error {
+        Error::Op { .. } => return error,
+        Error::Invalid { what: "argument", message } => message,
+        other => other.to_string(),
+    };
+    Error::Op { op: op.to_owned(), message }
 }

@@ -36,6 +36,12 @@ const FACTORS: &[(&str, &str, usize)] = &[
     ("addcdiv", "value", 1),
     ("addmm", "alpha", 1),
     ("addmm", "beta", 0),
+    ("addmv", "alpha", 1),
+    ("addmv", "beta", 0),
+    ("addbmm", "alpha", 1),
+    ("addbmm", "beta", 0),
+    ("addr", "alpha", 1),
+    ("addr", "beta", 0),
     ("baddbmm", "alpha", 1),
     ("baddbmm", "beta", 0),
 ];
@@ -173,16 +179,11 @@ pub(crate) fn convert(
     without: &[&str],
     results: &[Option<Recorded>],
 ) -> Lowered<Converted> {
-    let id = import.ops().id(op).map_err(|e| match e {
-        millstream_types::Error::Unknown { help, .. } => Refusal::Unsupported {
-            message: format!("there is no op that does what {} does", given.signature.name),
-            help,
-        },
-        other => Refusal::Wrong(other.to_string()),
+    let message = || format!("there is no op that does what {} does", given.signature.name);
+    let schema = import.schema(op).map_err(|refusal| match refusal {
+        Refusal::Unsupported { help, .. } => Refusal::Unsupported { message: message(), help },
+        other => other,
     })?;
-    let Some(schema) = import.ops().get(id).cloned() else {
-        return Err(unsupported(format!("the op '{op}' is not registered")));
-    };
     let knows = |name: &str| schema.attrs().iter().any(|a| a.name == name);
     let given = &given.with_exact_fractions(import)?;
     let mut converted = Converted::default();

@@ -17,10 +17,12 @@
 //! | `args` | arguments of PyTorch's ops as operands and attributes |
 //! | `groups` | process groups, and what is recorded of a collective beside its node |
 //! | `lower`, `collective` | PyTorch's ops as calls of Millstream's ops |
+//! | [`lower_call`] | the same for one call, without a trace |
 //! | [`nodes`] | the nodes with their tensors, for readers of timelines |
 //! | [`report`] | the executed and the skipped nodes, the synthesized data |
 
 mod args;
+mod call;
 mod collective;
 mod groups;
 mod import;
@@ -32,6 +34,8 @@ pub(crate) mod sidecar_notes;
 mod signature;
 mod tree;
 mod value;
+
+pub use call::{Argument, LoweredCall, lower_call};
 
 use std::collections::HashMap;
 use std::fmt;

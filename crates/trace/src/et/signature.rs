@@ -77,6 +77,14 @@ pub(crate) fn written(text: &str) -> Vec<bool> {
     parts.filter(|part| *part != "*" && !part.is_empty()).map(|part| part.contains("!)")).collect()
 }
 
+/// Returns the number of results, by the text of a schema; a list counts as one.
+pub(crate) fn results(text: &str) -> usize {
+    let Some((_, results)) = text.rsplit_once("->") else { return 0 };
+    let results = results.trim();
+    let inner = results.strip_prefix('(').and_then(|r| r.strip_suffix(')')).unwrap_or(results);
+    split(inner).iter().filter(|part| !part.trim().is_empty()).count()
+}
+
 /// Returns the offset of the bracket that closes the one before the text.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;

@@ -10,4 +10,5 @@ mod hints;
 mod mutations;
 mod process_groups;
 mod random_ops;
+mod single_calls;
 mod unknown_elements;

@@ -1,16 +1,22 @@
 //! Appends calls of ops; the schemas of the ops infer the results.
 
+use std::sync::Arc;
+
 use millstream_ops::random::SEED;
-use millstream_ops::{CallSpec, OutputSpec};
-use millstream_types::{Access, Attrs, Dims, TensorSpec};
+use millstream_ops::{CallSpec, Op, OutputSpec, composite};
+use millstream_types::{Access, Attrs, Dims, Error, TensorSpec};
 
 use super::{Import, Lazy, Lowered, Refusal, Val, unsupported};
 use crate::program::{Action, Call, Results, StreamRef, ValueRef};
 
 impl Import<'_> {
-    /// Appends a call. The results are new tensors, views, or tensors changed in place.
+    /// Appends a call, or the calls of a composite. The results are new tensors, views, or tensors
+    /// changed in place.
     pub(crate) fn call(&mut self, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<Vec<Val>> {
-        self.emit(op, inputs, attrs, None, None)
+        match composite::find(op).filter(|_| self.ops().id(op).is_err()) {
+            Some(composite) => self.expand(composite, inputs, &attrs),
+            None => self.emit(op, inputs, attrs, None, None),
+        }
     }
 
     /// Appends a call that writes its results to existing tensors.
@@ -35,6 +41,24 @@ impl Import<'_> {
         self.emit(op, inputs, attrs, None, Some(stream))
     }
 
+    /// Returns the schema of an op or of a composite.
+    pub(crate) fn schema(&self, op: &str) -> Lowered<Arc<dyn Op>> {
+        let unknown = match self.ops().id(op) {
+            Ok(id) => match self.ops().get(id) {
+                Some(schema) => return Ok(schema.clone()),
+                None => return Err(unsupported(format!("the op '{op}' is not registered"))),
+            },
+            Err(unknown) => unknown,
+        };
+        match (composite::find(op), unknown) {
+            (Some(composite), _) => Ok(Arc::new(*composite)),
+            (None, Error::Unknown { help, .. }) => {
+                Err(Refusal::Unsupported { message: format!("there is no op '{op}'"), help })
+            }
+            (None, other) => Err(Refusal::Wrong(other.to_string())),
+        }
+    }
+
     /// Infers accesses and results of a call.
     pub(crate) fn infer(
         &self,
@@ -42,18 +66,8 @@ impl Import<'_> {
         inputs: &[Val],
         attrs: &Attrs,
     ) -> Lowered<millstream_ops::Signature> {
-        let id = self.ops().id(op).map_err(|e| match e {
-            millstream_types::Error::Unknown { help, .. } => {
-                Refusal::Unsupported { message: format!("there is no op '{op}'"), help }
-            }
-            other => Refusal::Wrong(other.to_string()),
-        })?;
         let specs: Vec<TensorSpec> = inputs.iter().map(|v| self.spec(*v).clone()).collect();
-        let schema = self
-            .ops()
-            .get(id)
-            .ok_or_else(|| unsupported(format!("the op '{op}' is not registered")))?;
-        Ok(schema.check(CallSpec { inputs: &specs, attrs })?)
+        Ok(self.schema(op)?.check(CallSpec { inputs: &specs, attrs })?)
     }
 
     pub(super) fn emit(
@@ -183,7 +197,10 @@ impl Import<'_> {
         bound: &TensorSpec,
         result: usize,
     ) -> Lowered<Val> {
-        let shape = self.shapes.get(result).cloned();
+        let shape = match self.is_single {
+            true => Some(bound.shape().into()),
+            false => self.shapes.get(result).cloned(),
+        };
         let fits = |shape: &Dims| {
             shape.len() == bound.shape().len()
                 && shape[0] <= bound.shape()[0]

@@ -7,11 +7,13 @@
 mod addresses;
 mod calls;
 mod complex_numbers;
+mod composites;
 mod drawn;
 mod finish;
 mod known;
 mod lazy;
 mod names;
+mod single;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use crate::et::EtOptions;
 use crate::et::groups::Groups;
 use crate::et::import::known::KnownElements;
 pub(crate) use crate::et::import::lazy::Lazy;
+pub(crate) use crate::et::import::single::Single;
 use crate::et::report::Imported;
 use crate::et::sidecar_notes::SidecarNotes;
 use crate::et::value::{Recorded, ValueError};
@@ -152,6 +155,8 @@ pub(crate) struct Import<'a> {
     shapes: Vec<Dims>,
     /// The process groups that the trace lists.
     pub(crate) groups: Groups,
+    /// Whether there is one call alone, of which nothing is recorded.
+    pub(crate) is_single: bool,
 }
 
 impl<'a> Import<'a> {
@@ -179,6 +184,7 @@ impl<'a> Import<'a> {
             before: 0,
             shapes: Vec::new(),
             groups,
+            is_single: false,
         }
     }
 

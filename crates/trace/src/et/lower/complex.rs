@@ -2,12 +2,10 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use super::functions::{apply, by, cast};
-use super::{Made, one_call};
+use super::{Made, apply, one_call};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lazy, Lowered, Refusal, Val};
 use crate::et::value::Arg;
-use crate::number::Number;
 
 /// Lowers an op; `None` if it is none of these, or its operand is real.
 pub(super) fn complex(
@@ -45,7 +43,6 @@ pub(super) fn complex(
             let (left, right) = (conjugate(import, x)?, given.tensor(import, "other")?);
             apply(import, "matmul", &[left, right])?
         }
-        "angle" => angle(import, x)?,
         _ => conjugate(import, x)?,
     };
     Ok(Some(vec![Some(made)]))
@@ -61,23 +58,6 @@ fn complex_number(import: &mut Import<'_>, given: &NodeArgs<'_>, name: &str) -> 
     match given.get(name) {
         Some((index, Arg::Opaque)) => import.complex_number(index, &given.args),
         _ => Err(Refusal::Wrong(format!("'{name}': expected a complex number"))),
-    }
-}
-
-/// Multiplies a tensor by the argument of this name, which may be a complex number.
-pub(super) fn scaled(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    name: &str,
-    x: Val,
-) -> Lowered<Val> {
-    if is_complex(given, name) {
-        let factor = complex_number(import, given, name)?;
-        return apply(import, "mul", &[x, factor]);
-    }
-    match given.scalar(name)? {
-        None | Some(AttrValue::Int(1) | AttrValue::Bool(true)) => Ok(x),
-        Some(factor) => one_call(import, "mul", &[x], Attrs::new().with("other", factor)),
     }
 }
 
@@ -108,39 +88,7 @@ fn padded(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     filled_by(import, given, "value", [zeros, outside])
 }
 
-/// The logarithm of the sum of the exponentials of two complex numbers. The greater real part is
-/// subtracted before. As in PyTorch, one of two numbers with the real part -inf is the result.
-pub(super) fn log_of_sum(import: &mut Import<'_>, x: Val, y: Val) -> Lowered<Val> {
-    let ([of_x, _], [of_y, _]) = (parts(import, x)?, parts(import, y)?);
-    let less = apply(import, "lt", &[of_x, of_y])?;
-    let (least, most) =
-        (apply(import, "where", &[less, x, y])?, apply(import, "where", &[less, y, x])?);
-    let between = apply(import, "sub", &[least, most])?;
-    let power = apply(import, "exp", &[between])?;
-    let rest = apply(import, "log1p", &[power])?;
-    let sum = apply(import, "add", &[rest, most])?;
-    // Equal infinities have no difference.
-    let powers = [apply(import, "exp", &[least])?, apply(import, "exp", &[most])?];
-    let infinite = apply(import, "add", &powers)?;
-    let infinite = apply(import, "log", &[infinite])?;
-    let [of_least, of_most] = [parts(import, least)?[0], parts(import, most)?[0]];
-    let mut made = sum;
-    for (infinity, limit) in [(f64::INFINITY, infinite), (f64::NEG_INFINITY, least)] {
-        let both = [by(import, "eq", of_least, infinity)?, by(import, "eq", of_most, infinity)?];
-        let both = apply(import, "logical_and", &both)?;
-        made = apply(import, "where", &[both, limit, made])?;
-    }
-    let part = import.spec(of_x).dtype;
-    let none = import.number(Number::Float(f64::NAN), part)?;
-    let none = apply(import, "complex", &[none, none])?;
-    let nan = [apply(import, "isnan", &[x])?, apply(import, "isnan", &[y])?];
-    let nan = apply(import, "logical_or", &nan)?;
-    let dtype = import.spec(x).dtype;
-    let none = cast(import, none, dtype)?;
-    apply(import, "where", &[nan, none, made])
-}
-
-const NAMES: &[&str] = &["_conj", "_conj_physical", "conj_physical", "vdot", "angle"];
+const NAMES: &[&str] = &["_conj", "_conj_physical", "conj_physical", "vdot"];
 
 /// Returns the complex conjugate; of real numbers, the tensor itself.
 pub(super) fn conjugate(import: &mut Import<'_>, x: Val) -> Lowered<Val> {
@@ -158,20 +106,4 @@ pub(super) fn conjugate_in_place(import: &mut Import<'_>, given: &NodeArgs<'_>) 
         import.call("copy_", &[x, made], Attrs::new())?;
     }
     Ok(vec![Some(x)])
-}
-
-/// Returns views of the real and the imaginary parts.
-pub(super) fn parts(import: &mut Import<'_>, x: Val) -> Lowered<[Val; 2]> {
-    let x = import.evaluated(x)?;
-    let both = one_call(import, "view_as_real", &[x], Attrs::new())?;
-    let part = |import: &mut Import<'_>, index: i64| {
-        let attrs = Attrs::new().with("dim", -1i64).with("index", index);
-        one_call(import, "select", &[both], attrs)
-    };
-    Ok([part(import, 0)?, part(import, 1)?])
-}
-
-fn angle(import: &mut Import<'_>, x: Val) -> Lowered<Val> {
-    let [re, im] = parts(import, x)?;
-    apply(import, "atan2", &[im, re])
 }

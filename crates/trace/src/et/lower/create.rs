@@ -3,8 +3,8 @@
 use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs, DType, Layout};
 
-use super::{Made, one_call};
-use crate::et::args::NodeArgs;
+use super::{Made, call, one_call};
+use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::Arg;
 
@@ -156,6 +156,27 @@ pub(super) fn arange(
     attrs.set("dtype", dtype);
     let made = import.call("arange", &[], attrs)?;
     Ok(made.into_iter().map(Some).collect())
+}
+
+/// Lowers an op that fills a new tensor by a rule; `None` if it is none of these. `out` is the
+/// dtype of the tensor that the result is written to.
+pub(super) fn generated(
+    import: &mut Import<'_>,
+    name: &str,
+    given: &NodeArgs<'_>,
+    out: Option<DType>,
+) -> Lowered<Option<Made>> {
+    if !["linspace", "logspace", "eye", "tril_indices", "triu_indices"].contains(&name) {
+        return Ok(None);
+    }
+    let mut converted = args::convert(import, name, given, &[], &[])?;
+    if let (None, Some(dtype)) = (converted.attrs.get("dtype"), out) {
+        converted.attrs.set("dtype", dtype);
+    }
+    if name.ends_with("_indices") {
+        import.transpose_bounded_shape();
+    }
+    call(import, name, converted).map(Some)
 }
 
 /// Returns the arguments of an `arange` of integers with fractional bounds. As in PyTorch, the

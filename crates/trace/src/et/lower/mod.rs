@@ -3,60 +3,42 @@
 //!
 //! Long because it has a line for each exception.
 
-mod columns;
 mod complex;
 mod composed;
 mod create;
-mod distances;
 mod embedding_bag;
-mod encoder;
 mod foreach;
-mod functions;
-mod generated;
 mod indexed;
-mod linalg;
-mod margins;
 mod optimizers;
 mod out;
-mod pools;
 mod random;
-mod rearranged;
 mod recurrent;
 mod reduced;
-mod resampled;
 mod segments;
 mod special;
 mod special_functions;
 mod views;
 
-use millstream_ops::OpRegistry;
-use millstream_types::Attrs;
+use millstream_ops::args::ABSENT;
+use millstream_ops::{OpRegistry, composite};
+use millstream_types::{Attrs, DType};
 
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::lower::complex::complex;
 use crate::et::lower::composed::composed;
-use crate::et::lower::create::{arange, create, resize};
-use crate::et::lower::distances::distance;
+use crate::et::lower::create::{arange, create, generated, resize};
 use crate::et::lower::embedding_bag::embedding_bag;
-use crate::et::lower::encoder::encoder;
 use crate::et::lower::foreach::foreach;
-use crate::et::lower::functions::function;
-use crate::et::lower::generated::generated;
 use crate::et::lower::indexed::indexed;
-use crate::et::lower::linalg::linear_algebra;
-use crate::et::lower::margins::margin_loss;
 use crate::et::lower::optimizers::optimizer;
 use crate::et::lower::out::with_outs;
-use crate::et::lower::pools::pool;
 use crate::et::lower::random::{RANDOM, random, recorded};
-use crate::et::lower::rearranged::rearranged;
 use crate::et::lower::recurrent::recurrent;
-use crate::et::lower::resampled::resampled;
 use crate::et::lower::segments::segments;
 use crate::et::lower::special::{
-    cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_fill, index_put,
+    bincount, cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_put,
     plain_convolution, read_both, reversed_sub, scalar_first, to_copy,
 };
 use crate::et::lower::special_functions::special_function;
@@ -119,13 +101,13 @@ pub(crate) fn knows(ops: &OpRegistry, name: &str) -> bool {
     ops.id(bare.split('.').next().unwrap_or(bare)).is_ok()
 }
 
-/// Lowers a node and binds its results.
-pub(crate) fn node(
+/// Lowers a call of a PyTorch op, and returns its results.
+pub(crate) fn calls(
     import: &mut Import<'_>,
     signature: &Signature,
     args: &[Arg],
     results: &[Option<Recorded>],
-) -> Lowered<()> {
+) -> Lowered<Made> {
     if args.len() > signature.params.len() {
         return Err(Refusal::Wrong(format!(
             "the node has {} arguments, and its schema {}",
@@ -134,7 +116,17 @@ pub(crate) fn node(
         )));
     }
     let given = NodeArgs { signature, args: args.into() }.with_exact_fractions(import)?;
-    let made = lower(import, &given, results)?;
+    lower(import, &given, results)
+}
+
+/// Lowers a node and binds its results.
+pub(crate) fn node(
+    import: &mut Import<'_>,
+    signature: &Signature,
+    args: &[Arg],
+    results: &[Option<Recorded>],
+) -> Lowered<()> {
+    let made = calls(import, signature, args, results)?;
     if made.len() != results.len() {
         return Err(Refusal::Wrong(format!(
             "the op returns {} tensor(s), and the trace has {}",
@@ -157,7 +149,7 @@ pub(crate) fn node(
     Ok(())
 }
 
-type Made = Vec<Option<Val>>;
+pub(crate) type Made = Vec<Option<Val>>;
 
 fn lower(
     import: &mut Import<'_>,
@@ -230,9 +222,9 @@ fn one(
         "index_put_" | "_index_put_impl_" | "index_put" => {
             return index_put(import, given, results);
         }
-        "index_fill_" => {
-            let target = given.tensor(import, "self")?;
-            return index_fill(import, target, given);
+        "bincount" => return bincount(import, given, results),
+        "_embedding_bag" | "_embedding_bag_forward_only" => {
+            return embedding_bag(import, given, results);
         }
         "rsub" => return reversed_sub(import, given, results),
         "floor_divide" | "floor_divide_" => return floor_divide(import, base, given, results),
@@ -255,14 +247,8 @@ fn one(
     if let Some(made) = optimizer(import, base, given)? {
         return Ok(made);
     }
-    if let Some(made) = resampled(import, base, given)? {
-        return Ok(made);
-    }
-    if let Some(made) = pool(import, base, given)? {
-        return Ok(made);
-    }
-    if let Some(made) = embedding_bag(import, base, given, results)? {
-        return Ok(made);
+    if base.ends_with('_') && composite::find(base).is_some() {
+        return same(import, base, given, results);
     }
     let plain = base.strip_suffix('_');
     if let Some(made) = several(import, plain.unwrap_or(base), given, results)? {
@@ -310,16 +296,7 @@ fn several(
     if let Some(made) = composed(import, name, given, results)? {
         return Ok(Some(made));
     }
-    if let Some(made) = function(import, name, given)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = distance(import, name, given)? {
-        return Ok(Some(made));
-    }
     if let Some(made) = special_function(import, name, given)? {
-        return Ok(Some(made));
-    }
-    if let Some(made) = linear_algebra(import, name, given)? {
         return Ok(Some(made));
     }
     if let Some(made) = indexed(import, name, given, results)? {
@@ -328,16 +305,13 @@ fn several(
     if let Some(made) = recurrent(import, name, given, results)? {
         return Ok(Some(made));
     }
-    if let Some(made) = encoder(import, name, given)? {
-        return Ok(Some(made));
-    }
     if let Some(made) = segments(import, name, given, results)? {
         return Ok(Some(made));
     }
-    if let Some(made) = margin_loss(import, name, given)? {
-        return Ok(Some(made));
+    match composite::find(name) {
+        Some(_) => same(import, name, given, results).map(Some),
+        None => Ok(None),
     }
-    rearranged(import, name, given, results)
 }
 
 /// Returns whether the op of this name, or the one that has another name here, exists.
@@ -374,6 +348,27 @@ pub(crate) fn one_call(
     made.first().copied().ok_or_else(|| unsupported(format!("'{op}' returns no tensor")))
 }
 
+/// Returns the operands that are given, and the argument that lists the absent ones before others.
+fn optional(operands: &[Option<Val>]) -> (Vec<Val>, Attrs) {
+    let last = operands.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    let absent: Vec<i64> = (0..last).filter(|&k| operands[k].is_none()).map(|k| k as i64).collect();
+    let attrs = if absent.is_empty() { Attrs::new() } else { Attrs::new().with(ABSENT, absent) };
+    (operands.iter().copied().flatten().collect(), attrs)
+}
+
+/// Appends a call without arguments.
+fn apply(import: &mut Import<'_>, op: &str, inputs: &[Val]) -> Lowered<Val> {
+    one_call(import, op, inputs, Attrs::new())
+}
+
+/// Returns a tensor in a dtype.
+fn cast(import: &mut Import<'_>, x: Val, dtype: DType) -> Lowered<Val> {
+    match import.spec(x).dtype == dtype {
+        true => Ok(x),
+        false => one_call(import, "cast", &[x], Attrs::new().with("dtype", dtype)),
+    }
+}
+
 /// Calls the op of this name with the node's arguments.
 fn same(
     import: &mut Import<'_>,
@@ -382,6 +377,9 @@ fn same(
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let converted = args::convert(import, op, given, &[], results)?;
+    if composite::find(op).is_some() {
+        return call(import, op, converted);
+    }
     let inferred = import.infer(op, &converted.inputs, &converted.attrs)?;
     let writes = inferred.accesses.iter().any(|access| access.writes());
     if writes && !given.signature.writes && !UNDECLARED_WRITES.contains(&given.signature.base()) {

@@ -4,8 +4,7 @@ use millstream_ops::OutputSpec;
 use millstream_types::Attrs;
 
 use super::composed::has_whole_factors;
-use super::create::{arange, create};
-use super::generated::generated;
+use super::create::{arange, create, generated};
 use super::random::RANDOM;
 use super::{Made, RENAMED, call, one, one_call};
 use crate::et::args::{self, Converted, NodeArgs};

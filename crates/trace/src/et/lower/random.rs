@@ -137,19 +137,6 @@ fn rrelu(import: &mut Import<'_>, base: &str, given: &NodeArgs<'_>, noise: Val) 
     Ok(vec![Some(one_call(import, op, &[x, target], Attrs::new())?)])
 }
 
-/// Lowers the gradient of `rrelu_with_noise`.
-pub(super) fn rrelu_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
-    let grad = given.tensor(import, "grad_output")?;
-    let (lower, upper) = (number(given, "lower", 0.125)?, number(given, "upper", 1.0 / 3.0)?);
-    if given.scalar("training")? == Some(AttrValue::Bool(true)) && upper - lower > 1e-6 {
-        let noise = given.tensor(import, "noise")?;
-        return one_call(import, "mul", &[grad, noise], Attrs::new());
-    }
-    let x = given.tensor(import, "self")?;
-    let attrs = Attrs::new().with("negative_slope", (lower + upper) / 2.0);
-    one_call(import, "leaky_relu_backward", &[grad, x], attrs)
-}
-
 /// Computes a random op with own numbers.
 fn drawn(import: &mut Import<'_>, base: &str, given: &NodeArgs<'_>) -> Lowered<Made> {
     let made = match base {

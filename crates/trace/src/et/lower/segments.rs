@@ -1,10 +1,9 @@
-//! Lowers reductions of segments, fractional pooling, the loss of alignments, and layers whose ops
+//! Lowers reductions of segments, the loss of alignments, and layers whose ops
 //! have other names or results.
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use super::functions::cast;
-use super::{Made, call, one_call};
+use super::{Made, call, cast, one_call};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -21,10 +20,6 @@ pub(super) fn segments(
         "_segment_reduce_backward" => {
             let operands = ["grad", "output", "data"];
             vec![reduced(import, given, &operands, "segment_reduce_backward")?]
-        }
-        "fractional_max_pool2d" | "fractional_max_pool3d" => pooled(import, given)?,
-        "fractional_max_pool2d_backward" | "fractional_max_pool3d_backward" => {
-            vec![pooled_backward(import, given)?]
         }
         "_ctc_loss" => alignment_loss(import, given, results)?,
         "_ctc_loss_backward" => vec![alignment_backward(import, given)?],
@@ -74,45 +69,6 @@ fn reduced(
         _ => {}
     }
     one_call(import, op, &inputs, attrs)
-}
-
-/// Returns the argument of one length for each dimension.
-fn lengths(given: &NodeArgs<'_>, name: &str, dims: usize) -> Lowered<Vec<i64>> {
-    let list = given.ints(name)?.unwrap_or_default();
-    Ok(if list.len() == 1 { vec![list[0]; dims] } else { list })
-}
-
-fn dims(given: &NodeArgs<'_>) -> usize {
-    if given.signature.base().contains("3d") { 3 } else { 2 }
-}
-
-fn pooled(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Vec<Val>> {
-    let (x, samples) = (given.tensor(import, "self")?, given.tensor(import, "random_samples")?);
-    let dims = dims(given);
-    let attrs = Attrs::new()
-        .with("kernel_size", lengths(given, "kernel_size", dims)?)
-        .with("output_size", lengths(given, "output_size", dims)?);
-    import.call("fractional_max_pool", &[x, samples], attrs)
-}
-
-/// Lowers the gradient of a pool: each gradient is added at the position of its maximum.
-fn pooled_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
-    let (x, indices) = (given.tensor(import, "self")?, given.tensor(import, "indices")?);
-    let grad = given.tensor(import, "grad_output")?;
-    let shape: Vec<i64> = import.spec(x).shape().iter().map(|&d| d as i64).collect();
-    let dtype = import.spec(grad).dtype;
-    let outer = shape.len() - dims(given);
-    let mut flat = shape[..outer].to_vec();
-    flat.push(-1);
-    let zeros = Attrs::new().with("shape", shape.clone()).with("value", 0i64).with("dtype", dtype);
-    let zeros = one_call(import, "full", &[], zeros)?;
-    let mut operands = Vec::new();
-    for val in [zeros, indices, grad] {
-        let attrs = Attrs::new().with("shape", flat.clone());
-        operands.push(one_call(import, "reshape", &[val], attrs)?);
-    }
-    let made = one_call(import, "scatter_add", &operands, Attrs::new().with("dim", -1i64))?;
-    one_call(import, "reshape", &[made], Attrs::new().with("shape", shape))
 }
 
 /// Returns the lengths of sequences, a list or a tensor, as a tensor.

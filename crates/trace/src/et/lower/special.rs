@@ -3,7 +3,7 @@
 use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs};
 
-use super::{Made, call, one_call};
+use super::{Made, call};
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -101,45 +101,6 @@ pub(super) fn index_put(
     let values = given.tensor(import, "values")?;
     converted.inputs.insert(1.min(converted.inputs.len()), values);
     call(import, op, converted)
-}
-
-/// Lowers the fill of indexed slices of a target to `index_put_`.
-pub(super) fn index_fill(
-    import: &mut Import<'_>,
-    target: Val,
-    given: &NodeArgs<'_>,
-) -> Lowered<Made> {
-    let index = given.tensor(import, "index")?;
-    let value = match given.get("value") {
-        Some((at, Arg::Tensor(tensor))) => import.resolve(tensor, at)?,
-        _ => {
-            let value = number(given, "value")?;
-            import.number(value, import.spec(target).dtype)?
-        }
-    };
-    index_slices(import, target, given.int("dim")?.unwrap_or(0), index, value)?;
-    Ok(vec![Some(target)])
-}
-
-/// Writes values to the slices of a target at the indices along a dimension.
-pub(super) fn index_slices(
-    import: &mut Import<'_>,
-    target: Val,
-    dim: i64,
-    index: Val,
-    values: Val,
-) -> Lowered<()> {
-    let rank = import.spec(target).shape().len() as i64;
-    let mut target = target;
-    if rank == 0 {
-        target = one_call(import, "unsqueeze", &[target], Attrs::new().with("dim", 0i64))?;
-    }
-    let dim = if dim < 0 { dim + rank.max(1) } else { dim };
-    let mut attrs = Attrs::new();
-    if dim > 0 {
-        attrs.set("absent", (0..dim).collect::<Vec<i64>>());
-    }
-    import.call("index_put_", &[target, values, index], attrs).map(drop)
 }
 
 /// Returns a number among the arguments.
@@ -270,4 +231,19 @@ pub(super) fn plain_convolution(import: &mut Import<'_>, given: &NodeArgs<'_>) -
         converted.inputs.get(1).map_or(0, |w| import.spec(*w).shape().len()).saturating_sub(2);
     converted.attrs.set("output_padding", vec![0i64; dims]);
     call(import, "convolution", converted)
+}
+
+/// Lowers `bincount`. The number of bins, which depends on data, is that of the recording; a
+/// number beyond it fails the call.
+pub(super) fn bincount(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
+) -> Lowered<Made> {
+    let mut converted = args::convert(import, "bincount", given, &[], results)?;
+    let result = results.first().and_then(Option::as_ref);
+    let bins = result.and_then(|result| result.shape.first().copied());
+    let bins = bins.ok_or_else(|| Refusal::Wrong("expected one result".to_owned()))?;
+    converted.attrs.set("bins", bins as i64);
+    call(import, "bincount", converted)
 }

@@ -3,8 +3,7 @@
 use millstream_ops::promotion::{common_dtype, floating};
 use millstream_types::{AttrValue, DType};
 
-use super::Made;
-use super::functions::apply;
+use super::{Made, apply};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val};
 use crate::et::value::Arg;

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Output, Outputs};
 use millstream_instructions::{Call, Outcome, Priority, TensorRef};
-use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
+use millstream_types::{AttrValue, Attrs, Error, OpId, Origin, Result};
 
 use crate::emission::{Emission, MadeTensor};
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
@@ -289,14 +289,18 @@ impl<'a> CallBuilder<'a> {
         self.out.is_none() && self.section.is_none() && self.priority == Priority::default()
     }
 
-    /// Makes the call.
+    /// Makes the call, or the calls of a composite op.
     #[inline]
-    fn make(&self, stream: &Stream) -> Result<Results> {
+    pub(super) fn make(&self, stream: &Stream) -> Result<Results> {
+        let op = match self.machine.op(self.name) {
+            Ok(op) => op,
+            Err(unknown) => return self.expand(unknown, stream),
+        };
         let verb = Verb::Op(self.described(stream));
         let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
         request::submit(call, |call| match call.verb {
-            Verb::Op(OpCall { attrs, .. }) => self.emit(attrs, stream),
-            _ => self.emit(&self.attrs, stream),
+            Verb::Op(OpCall { attrs, .. }) => self.emit(op, attrs, stream),
+            _ => self.emit(op, &self.attrs, stream),
         })
     }
 
@@ -309,12 +313,11 @@ impl<'a> CallBuilder<'a> {
     }
 
     /// Emits the call.
-    fn emit(&self, attrs: &Attrs, stream: &Stream) -> Result<Results> {
+    fn emit(&self, op: OpId, attrs: &Attrs, stream: &Stream) -> Result<Results> {
         let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
         let (name, out) = (*name, out.as_deref());
         let at = |e: Error| e.at(origin);
         machine.own_stream(stream).map_err(at)?;
-        let op = machine.op(name).map_err(at)?;
         let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
             // A loop, as collecting results costs more.
             for tensor in tensors {

@@ -18,6 +18,7 @@
 //! | `settle` | the wait of measurements |
 
 mod call;
+mod composite;
 mod config;
 mod current;
 mod direct;

@@ -1,0 +1,188 @@
+//! The steps of optimizers for one parameter, in place. The numbers that depend on the step are
+//! computed in f64, as in PyTorch.
+
+use millstream_types::{Attrs, DType, Result};
+
+use crate::def::arg;
+use crate::schema::ArgDoc;
+
+use super::{Calls, Composite, Given, Symbol, op, table};
+
+table! {
+    op("adam_step_", "weights after a step of Adam, in place", ADAM, ADAM_ATTRS, |calls, given| {
+        adam(calls, given, false)
+    }).optional_from(5);
+    op("adamw_step_", "weights after a step of AdamW, in place", ADAM, ADAM_ATTRS, |calls, given| {
+        adam(calls, given, true)
+    }).optional_from(5);
+    op("sgd_step_", "weights after a step of gradient descent, in place", SGD, SGD_ATTRS,
+        sgd).optional_from(2);
+    op("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
+        adagrad).optional_from(4);
+}
+
+const WEIGHTS: ArgDoc = arg("weights", "the parameter, any shape");
+const GRAD: ArgDoc = arg("grad", "its gradient");
+const STEP: ArgDoc = arg("step", "the number of the step, without dimensions");
+const RATE: ArgDoc = arg("lr", "the rate of learning, without dimensions");
+const RATE_NUMBER: ArgDoc = arg("lr", "a number in place of the tensor").number().instead_of("lr");
+const DECAY: ArgDoc = arg("weight_decay", "the decay of weights").number().or("0");
+const EPS: ArgDoc = arg("eps", "added to the root").number().or("0");
+const MAXIMIZE: ArgDoc = arg("maximize", "whether to ascend").flag().or("false");
+const ADAM: &[ArgDoc] = &[
+    WEIGHTS,
+    GRAD,
+    arg("mean", "the mean of gradients"),
+    arg("square", "the mean of their squares"),
+    STEP,
+    arg("max_square", "the greatest mean of squares"),
+    RATE,
+];
+const ADAM_ATTRS: &[ArgDoc] = &[
+    RATE_NUMBER,
+    arg("beta1", "the share of the mean that stays").number(),
+    arg("beta2", "the share of the squares that stays").number(),
+    DECAY,
+    EPS,
+    arg("amsgrad", "whether to use the greatest mean of squares").flag().or("false"),
+    MAXIMIZE,
+];
+const SGD: &[ArgDoc] = &[WEIGHTS, GRAD, arg("buffer", "the momentum"), RATE];
+const SGD_ATTRS: &[ArgDoc] = &[
+    RATE_NUMBER,
+    arg("momentum", "the share of the momentum that stays").number().or("0"),
+    arg("dampening", "the share of the gradient that is left out").number().or("0"),
+    DECAY,
+    arg("nesterov", "whether to look ahead").flag().or("false"),
+    arg("is_first_step", "whether the momentum is new").flag().or("false"),
+    MAXIMIZE,
+];
+const ADAGRAD: &[ArgDoc] = &[WEIGHTS, GRAD, arg("sum", "the sum of squares"), STEP, RATE];
+const ADAGRAD_ATTRS: &[ArgDoc] =
+    &[RATE_NUMBER, arg("lr_decay", "the decay of the rate").number().or("0"), DECAY, EPS, MAXIMIZE];
+
+/// Returns the rate of learning, a tensor of f64 without dimensions.
+fn rate(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    match given.optional("lr") {
+        Some(rate) => calls.cast(rate, DType::F64),
+        None => calls.number(given.number("lr", 0.0)?, DType::F64),
+    }
+}
+
+/// Returns the gradient, negated to maximise.
+fn gradient(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let gradient = given.tensor("grad")?;
+    match given.flag("maximize", false)? {
+        true => calls.apply("neg", &[gradient]),
+        false => Ok(gradient),
+    }
+}
+
+/// Adds the weights times their decay to the gradient.
+fn with_decay(
+    calls: &mut Calls<'_>,
+    given: &Given<'_>,
+    gradient: Symbol,
+    weights: Symbol,
+) -> Result<Symbol> {
+    match given.number("weight_decay", 0.0)? {
+        0.0 => Ok(gradient),
+        decay => calls.one("add", &[gradient, weights], Attrs::new().with("alpha", decay)),
+    }
+}
+
+/// Returns 1 - base^step, in f64.
+fn correction(calls: &mut Calls<'_>, base: f64, step: Symbol) -> Result<Symbol> {
+    let base = calls.number(base, DType::F64)?;
+    let power = calls.apply("pow", &[base, step])?;
+    let rest = calls.apply("neg", &[power])?;
+    calls.by("add", rest, 1.0)
+}
+
+fn adam(calls: &mut Calls<'_>, given: &Given<'_>, decoupled: bool) -> Result<Symbol> {
+    let weights = given.tensor("weights")?;
+    let mean = given.tensor("mean")?;
+    let square = given.tensor("square")?;
+    let count = given.tensor("step")?;
+    let count = calls.cast(count, DType::F64)?;
+    let (first, second) = (given.number("beta1", 0.0)?, given.number("beta2", 0.0)?);
+    let rate = rate(calls, given)?;
+    let mut gradient = gradient(calls, given)?;
+    let decay = given.number("weight_decay", 0.0)?;
+    if decoupled && decay != 0.0 {
+        let kept = calls.by("mul", rate, -decay)?;
+        let kept = calls.by("add", kept, 1.0)?;
+        calls.call("mul_", &[weights, kept], Attrs::new())?;
+    } else if !decoupled {
+        gradient = with_decay(calls, given, gradient, weights)?;
+    }
+    let weight = Attrs::new().with("weight", 1.0 - first);
+    calls.call("lerp_", &[mean, gradient], weight)?;
+    calls.call("mul_", &[square], Attrs::new().with("other", second))?;
+    let value = Attrs::new().with("value", 1.0 - second);
+    calls.call("addcmul_", &[square, gradient, gradient], value)?;
+    let of_mean = correction(calls, first, count)?;
+    let of_square = correction(calls, second, count)?;
+    let of_square = calls.apply("sqrt", &[of_square])?;
+    let mut root = square;
+    if given.flag("amsgrad", false)? {
+        let most = given.tensor("max_square")?;
+        let greater = calls.apply("maximum", &[most, square])?;
+        calls.call("copy_", &[most, greater], Attrs::new())?;
+        root = most;
+    }
+    let root = calls.apply("sqrt", &[root])?;
+    let root = calls.apply("div", &[root, of_square])?;
+    let root = calls.by("add", root, given.number("eps", 0.0)?)?;
+    let share = calls.apply("div", &[mean, root])?;
+    let size = calls.apply("div", &[rate, of_mean])?;
+    let change = calls.apply("mul", &[share, size])?;
+    calls.apply("sub_", &[weights, change])
+}
+
+fn sgd(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let weights = given.tensor("weights")?;
+    let gradient = gradient(calls, given)?;
+    let mut gradient = with_decay(calls, given, gradient, weights)?;
+    let momentum = given.number("momentum", 0.0)?;
+    if momentum != 0.0 {
+        let buffer = given.tensor("buffer")?;
+        if given.flag("is_first_step", false)? {
+            calls.call("copy_", &[buffer, gradient], Attrs::new())?;
+        } else {
+            calls.call("mul_", &[buffer], Attrs::new().with("other", momentum))?;
+            let share = Attrs::new().with("alpha", 1.0 - given.number("dampening", 0.0)?);
+            calls.call("add_", &[buffer, gradient], share)?;
+        }
+        gradient = match given.flag("nesterov", false)? {
+            true => {
+                let alpha = Attrs::new().with("alpha", momentum);
+                calls.one("add", &[gradient, buffer], alpha)?
+            }
+            false => buffer,
+        };
+    }
+    let rate = rate(calls, given)?;
+    let change = calls.apply("mul", &[gradient, rate])?;
+    calls.apply("sub_", &[weights, change])
+}
+
+fn adagrad(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let weights = given.tensor("weights")?;
+    let sum = given.tensor("sum")?;
+    let count = given.tensor("step")?;
+    let count = calls.cast(count, DType::F64)?;
+    let gradient = gradient(calls, given)?;
+    let gradient = with_decay(calls, given, gradient, weights)?;
+    let rate = rate(calls, given)?;
+    let before = calls.by("sub", count, 1.0)?;
+    let slower = calls.by("mul", before, given.number("lr_decay", 0.0)?)?;
+    let slower = calls.by("add", slower, 1.0)?;
+    let rate = calls.apply("div", &[rate, slower])?;
+    calls.call("addcmul_", &[sum, gradient, gradient], Attrs::new())?;
+    let root = calls.apply("sqrt", &[sum])?;
+    let root = calls.by("add", root, given.number("eps", 0.0)?)?;
+    let share = calls.apply("div", &[gradient, root])?;
+    let change = calls.apply("mul", &[share, rate])?;
+    calls.apply("sub_", &[weights, change])
+}
