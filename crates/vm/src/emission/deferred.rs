@@ -93,7 +93,9 @@ impl MachineShared {
     #[inline]
     pub(crate) fn drop_tensor(&self, tensor: TensorRef, origin: &Origin) {
         let machine = self.tables.machine;
-        if reentrancy::is_within(machine) || self.is_closed() || !self.releases.is_empty() {
+        // The owner of lent memory waits for its end, and makes no emission.
+        let is_now = self.is_closed() || !self.releases.is_empty() || self.tables.loans.any();
+        if is_now || reentrancy::is_within(machine) {
             self.release(Release::Tensor(tensor, origin.clone()));
         } else if let Err(Deferred::Dropped(tensor, origin)) =
             leave(machine, Deferred::Dropped(tensor, origin.clone()))

@@ -14,8 +14,8 @@ use std::task::{Wake, Waker};
 
 use millstream_types::Point;
 
-use crate::sync::Mutex;
 use crate::sync::points::{Milestone, Waiter};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 use crate::tables::Tables;
 
 /// Memory of another owner. Dropping it returns the memory.
@@ -23,15 +23,32 @@ pub(crate) type Loan = Box<dyn Send + Sync>;
 
 /// The loans of live storages, by the storages' numbers.
 #[derive(Default)]
-pub(crate) struct Loans(Mutex<HashMap<u64, Loan>>);
+pub(crate) struct Loans {
+    of_storages: Mutex<HashMap<u64, Loan>>,
+    /// How many there are.
+    count: AtomicUsize,
+}
 
 impl Loans {
     pub(crate) fn add(&self, storage: u64, loan: Loan) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(storage, loan);
+        let mut loans = self.of_storages.lock().unwrap_or_else(PoisonError::into_inner);
+        loans.insert(storage, loan);
+        self.count.store(loans.len(), Ordering::Relaxed);
     }
 
     pub(crate) fn take(&self, storage: u64) -> Option<Loan> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&storage)
+        let mut loans = self.of_storages.lock().unwrap_or_else(PoisonError::into_inner);
+        let loan = loans.remove(&storage);
+        self.count.store(loans.len(), Ordering::Relaxed);
+        loan
+    }
+
+    /// Returns whether there are loans.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        // Relaxed: the thread that drops a tensor on a loan has its handle from the thread that
+        // made it, after the loan was added.
+        self.count.load(Ordering::Relaxed) > 0
     }
 }
 
