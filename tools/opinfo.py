@@ -335,6 +335,7 @@ class Call:
         storages = {f"z{name}": t for name, t in whole.items() if name not in inputs}
         if self.op.name in OPEN_INDICES or self.op.name in OPEN_VECTORS:
             storages = {n: gaps_of(t) for n, t in storages.items()}
+            whole = {**whole, **storages}
         return lambda: {**run(), **storages}, whole
 
     def out(self, x, args, kwargs, inputs, like=torch.zeros_like):
