@@ -24,7 +24,10 @@ impl Leaf {
         let origin = origin::caller();
         let set = Request::new(Verb::SetGradient { leaf: self }, &origin);
         // No layer refuses it.
-        let _ = request::submit(set, |_| Ok(Some(self.hold(gradient))));
+        let _ = request::submit(set, |_| {
+            self.hold(gradient);
+            Ok(Some(()))
+        });
     }
 }
 
