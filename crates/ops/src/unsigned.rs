@@ -138,6 +138,7 @@ mod tests {
             assert!(ops.id(name).is_ok() || ops.id(&format!("{name}_")).is_ok(), "{name}");
             assert!(seen.insert(name), "{name} is listed twice");
         }
+        assert!(is_defined("special_i1") && !is_defined("igamma"));
         assert!(is_defined("copy_") && !is_defined("add") && !is_defined("rand"));
     }
 }
