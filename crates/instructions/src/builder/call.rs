@@ -13,7 +13,8 @@ use millstream_types::{
     TensorSpec,
 };
 
-use crate::builder::inference::{Classes, Lookup};
+use crate::builder::inference::Classes;
+use crate::builder::known_call::Known;
 use crate::builder::memory::Allocation;
 use crate::builder::region::SectionId;
 use crate::builder::slot::is_whole;
@@ -81,18 +82,9 @@ impl Builder {
     /// device that the stream does not use; the stream runs no ops; the memory is used up. Nothing
     /// was emitted.
     pub fn call<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Outcome<Outputs>> {
-        self.runs_kernels(call.stream)?;
-        let found = self.look_up(call);
-        self.inference.count(&found);
-        match found {
-            Lookup::Found(place, ordered) => {
-                if ordered && let Some(output) = self.call_simple(sink, call, place) {
-                    return Ok(Outcome::Done(smallvec![output]));
-                }
-                self.call_inferred(sink, call, (place, ordered))
-            }
-            Lookup::Missed(hash, classes) => self.call_anew(sink, call, Some((hash, classes))),
-            Lookup::Passed => self.call_anew(sink, call, None),
+        match self.call_known(sink, call)? {
+            Known::Called(output) => Ok(Outcome::Done(smallvec![output])),
+            Known::Not(found) => self.call_looked_up(sink, call, found),
         }
     }
 

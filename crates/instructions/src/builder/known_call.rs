@@ -1,35 +1,55 @@
 //! Calls that were made before: the path of most calls.
 
-use millstream_types::{Point, TensorId};
+use millstream_types::{Point, Result, TensorId};
 
 use crate::builder::inference::{InferredOutput, Lookup, SIMPLE};
-use crate::builder::{Builder, Call, Outcome, Output, Sink, TensorRef};
+use crate::builder::{Builder, Call, Outcome, Output, Outputs, Sink, TensorRef};
 use crate::table::Kind;
+
+/// What [`Builder::call_known`] has done.
+pub enum Known {
+    /// The call, with its one result.
+    Called(Output),
+    /// Nothing: [`Builder::call_looked_up`] makes the call.
+    Not(LookedUp),
+}
+
+/// What was found of a call.
+pub struct LookedUp(Lookup);
 
 impl Builder {
     /// Emits a call as [`Builder::call`] does, if it was made before on operands like these and has
-    /// one result. Returns none otherwise, or if something has to happen first; then nothing was
-    /// emitted.
+    /// one result. Otherwise, or if something has to happen first, emits nothing.
+    ///
+    /// # Errors
+    /// The stream runs no ops.
     #[inline]
-    pub fn call_known<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Option<Output> {
-        if !self.streams.get(call.stream.index())?.runs_ops {
-            return None;
-        }
+    pub fn call_known<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Known> {
+        self.runs_kernels(call.stream)?;
         let found = self.look_up(call);
-        let Lookup::Found(place, ordered) = found else { return None };
-        if ordered && let Some(output) = self.call_simple(sink, call, place) {
-            self.inference.stats.hits += 1;
-            return Some(output);
+        self.inference.count(&found);
+        if let Lookup::Found(place, true) = found
+            && let Some(output) = self.call_simple(sink, call, place)
+        {
+            return Ok(Known::Called(output));
         }
-        if self.inference.places[place].as_ref().is_none_or(|found| found.outputs.len() != 1) {
-            return None;
-        }
-        match self.call_inferred(sink, call, (place, ordered)) {
-            Ok(Outcome::Done(outputs)) => {
-                self.inference.stats.hits += 1;
-                outputs.into_iter().next()
-            }
-            _ => None,
+        Ok(Known::Not(LookedUp(found)))
+    }
+
+    /// Emits a call that [`Builder::call_known`] has not, as [`Builder::call`] does.
+    ///
+    /// # Errors
+    /// As [`Builder::call`].
+    pub fn call_looked_up<S: Sink>(
+        &mut self,
+        sink: &mut S,
+        call: &Call<'_>,
+        LookedUp(found): LookedUp,
+    ) -> Result<Outcome<Outputs>> {
+        match found {
+            Lookup::Found(place, ordered) => self.call_inferred(sink, call, (place, ordered)),
+            Lookup::Missed(hash, classes) => self.call_anew(sink, call, Some((hash, classes))),
+            Lookup::Passed => self.call_anew(sink, call, None),
         }
     }
 

@@ -74,6 +74,7 @@ use crate::table::{Body, Instruction};
 
 pub use call::{Call, Output, Outputs, fresh_specs};
 pub use event::EventRef;
+pub use known_call::{Known, LookedUp};
 pub use launch::{Launch, LaunchOperand, LaunchTensors};
 pub use offline::{OfflineCatalog, OfflineSink};
 pub use prepared::PreparedCall;
@@ -552,12 +553,6 @@ impl Builder {
     pub fn spec(&self, tensor: TensorRef) -> Result<&TensorSpec> {
         self.slots.live(tensor)?;
         Ok(self.slots.spec(tensor.id))
-    }
-
-    /// Returns the description of a tensor that was just made.
-    #[inline]
-    pub fn description(&self, made: TensorRef) -> &Arc<TensorSpec> {
-        self.slots.shared_spec(made.id)
     }
 
     /// Returns a tensor's dtype, shape and layout, to be kept, and the device whose memory it lies

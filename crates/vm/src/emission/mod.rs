@@ -118,10 +118,18 @@ impl MachineShared {
     pub(crate) fn emit<T>(
         self: &Arc<MachineShared>,
         origin: &Origin,
+        emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
+    ) -> Result<T> {
+        self.emit_in(self.enter().map_err(|error| error.at(origin))?, origin, emit)
+    }
+
+    /// Runs `emit` as [`MachineShared::emit`] does, first in an entered section.
+    pub(crate) fn emit_in<T>(
+        self: &Arc<MachineShared>,
+        mut emission: EmissionGuard<'_>,
+        origin: &Origin,
         mut emit: impl FnMut(&mut Emission) -> Result<Outcome<T>>,
     ) -> Result<T> {
-        let at = |error: Error| error.at(origin);
-        let mut emission = self.enter().map_err(at)?;
         let outcome = emit(&mut emission);
         match outcome {
             Ok(Outcome::Done(value)) => {

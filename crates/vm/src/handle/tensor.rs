@@ -129,18 +129,6 @@ impl Tensor {
         }
     }
 
-    /// Returns the tensor's slot if it is a tensor of `machine`, and not of a function that is
-    /// being recorded.
-    #[inline]
-    pub(crate) fn resolved_in(&self, machine: &Machine) -> Option<TensorRef> {
-        match &self.0.slot {
-            Slot::Made(tensor) if Arc::ptr_eq(&self.0.made_on.machine.shared, &machine.shared) => {
-                Some(*tensor)
-            }
-            _ => None,
-        }
-    }
-
     /// Returns the place of the tensor's gradient, if it has one.
     pub(crate) fn leaf_slot(&self) -> &LeafSlot {
         &self.0.leaf

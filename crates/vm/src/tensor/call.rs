@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use millstream_instructions::Priority;
 use millstream_ops::args::{ABSENT, Scalar};
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
-use crate::handle::machine::CallBuilder;
 pub(super) use crate::handle::machine::Inputs;
+use crate::handle::machine::{CallBuilder, first};
+use crate::handle::request::{self, OpCall};
 use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
 use crate::lowering;
 use crate::scope::origin;
@@ -89,13 +91,17 @@ pub(super) fn begin<'a>(
 #[inline]
 pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> {
     // The devices of the operands are checked if they are not all where the stream works.
-    if let [first, ..] = inputs
+    if let [lead, ..] = inputs
         && !has_current()
-        && lowering::computes_in(first.made_on().key(), first.device())
-        && let (machine, stream) = (first.machine(), first.made_on())
-        && let Some(made) = machine.call_directly(op, inputs, &attrs, stream, &origin::caller())
+        && lowering::computes_in(lead.made_on().key(), lead.device())
+        && check_devices(op, inputs).is_ok()
+        && !request::is_any()
+        && let (machine, stream) = (lead.machine(), lead.made_on())
+        && let Ok(id) = machine.op(op)
     {
-        return Ok(made);
+        let (attrs, priority) = (&attrs, Priority::default());
+        let call = OpCall { machine, name: op, inputs, out: None, attrs, stream, priority };
+        return first(op, call.emit(id, None, &origin::caller())?);
     }
     let (call, stream) = begin(op, inputs, attrs)?;
     call.make_one(&stream)

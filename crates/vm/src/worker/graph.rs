@@ -14,9 +14,10 @@ use crate::tapes::graph::{CapturePlan, CaptureStep, Decision, InstanceGraph, Sta
 use crate::tapes::run::{Base, Run};
 use crate::tapes::tape::Formal;
 use crate::worker::Worker;
-use crate::worker::step_work::{StepArguments, StepWork, kernel_of, no_kernel};
+use crate::worker::launch::{kernel_of, no_kernel};
 use crate::worker::stream::Effect;
 use crate::worker::subject::{StepRef, Subject};
+use crate::worker::unit::{Arguments, Unit};
 use crate::worker::work::TokenSource;
 
 /// A tape's part in the launch of a graph.
@@ -274,12 +275,12 @@ impl Worker {
         self.native_stream(at)?;
         let Worker { tables, inbox, streams, .. } = self;
         let Some(native) = streams[at].native.as_mut() else { anyhow::bail!("no stream") };
-        let Some(kernel) = kernel_of(native, call) else {
-            anyhow::bail!(no_kernel(tables, call, native));
+        let Some(kernel) = kernel_of(&native.kernels, call.op) else {
+            anyhow::bail!(no_kernel(tables, call.op, native));
         };
-        let token = TokenSource::new(inbox, step.point());
-        let arguments = StepArguments::OfGraph(graph.words());
-        let mut work = StepWork { tables, step, call, kernel: &kernel, arguments, token };
+        let (subject, token) = (Subject::Step(step.clone()), TokenSource::new(inbox, step.point()));
+        let mut work = Unit::of_step(tables, native.device.id(), &subject, kernel, token);
+        work.arguments = Arguments::OfGraph(graph.words());
         let Some(graphs) = native.stream.graphs() else { anyhow::bail!("no graphs") };
         let captured = graphs.capture(graph, &mut work);
         anyhow::ensure!(!work.token.is_taken(), "a call that completes later cannot be captured");

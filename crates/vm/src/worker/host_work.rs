@@ -4,7 +4,6 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_ep::{Progress, WorkResult, catch_panic};
-use millstream_instructions::Instruction;
 use millstream_kernels::{CompletionToken, Kernel};
 use millstream_types::{Cause, Error, Point};
 
@@ -13,6 +12,7 @@ use crate::profile::Outcome;
 use crate::scope::cancel;
 use crate::sync::inbox::Message;
 use crate::tables::Tables;
+use crate::tables::functions::FunctionId;
 use crate::tables::run_context::CallSite;
 use crate::worker::Worker;
 use crate::worker::apart::Apart;
@@ -56,12 +56,15 @@ impl Worker {
     /// Lets a host thread run a function that the program pushed to an in-order stream: it may take
     /// as long as it likes, and blocks only its stream. Everything that it comes after has
     /// completed.
-    pub(super) fn hand_over(&mut self, at: usize, instruction: Instruction) {
+    pub(super) fn hand_over(
+        &mut self,
+        at: usize,
+        point: Point,
+        subject: Subject,
+        function: Option<FunctionId>,
+    ) {
         let native = self.native_stream(at).map(|native| native.stream.share_native());
-        let function = self.tables.functions.of(&instruction);
         let function = function.and_then(|id| self.tables.functions.take(id));
-        let subject = Subject::Instruction(instruction);
-        let Some(point) = subject.point() else { return };
         let gone = || Error::Internal { message: "the function no longer exists".to_owned() };
         let started = native.and_then(|native| {
             let (machine, inbox) = (self.tables.machine, self.inbox.clone());

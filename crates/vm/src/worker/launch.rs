@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use millstream_ep::{Progress, run_catching_panic};
 use millstream_instructions::{Body, Instruction, Via};
-use millstream_types::{Cause, Error, Point, Result};
+use millstream_kernels::Kernel;
+use millstream_types::{Cause, Error, OpId, Point, Result};
 
 use crate::profile::Outcome;
 use crate::sync::inbox::Message;
 use crate::sync::points::Milestone;
-use crate::tables::Tables;
+use crate::tables::{KernelsByOp, Tables};
 use crate::tables::timed_records::RecordTime;
 use crate::worker::Worker;
 use crate::worker::stream::{Effect, NativeStream, WorkerStream};
-use crate::worker::subject::{EventPlace, Subject, poison_of};
+use crate::worker::subject::{EventPlace, Subject};
 use crate::worker::task::Task;
-use crate::worker::work::{CallWork, HostOperand, TokenSource};
+use crate::worker::unit::{Arguments, Callee, Unit};
+use crate::worker::work::{HostOperand, TokenSource};
 
 impl Worker {
     /// Runs a task of the stream at `at`. Returns the task if the stream is blocked before it.
@@ -24,7 +26,7 @@ impl Worker {
             samples.begin();
         }
         match task {
-            Task::Run(instruction) => return self.dispatch(at, *instruction).map(Task::run),
+            Task::Run(instruction) => return self.dispatch(at, *instruction),
             Task::Wait { at: point, until, via: Via::Host, .. } => {
                 if self.block_until(at, until, Milestone::Completed) {
                     return Some(task);
@@ -33,11 +35,11 @@ impl Worker {
             }
             Task::Wait { at: point, until, via, origin } => {
                 let body = Body::StreamWaitEvent { at: point, until, via };
-                return self.dispatch(at, Instruction { body, origin }).map(Task::run);
+                return self.dispatch(at, Instruction { body, origin });
             }
             Task::RecordEvent { at: point, event, origin } => {
                 let body = Body::RecordEvent { at: point, event };
-                return self.dispatch(at, Instruction { body, origin }).map(Task::run);
+                return self.dispatch(at, Instruction { body, origin });
             }
             Task::Call(call) => return self.call_stored(at, call),
             Task::Gate(_, point, milestone) => {
@@ -100,9 +102,11 @@ impl Worker {
         }
     }
 
-    fn dispatch(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
+    fn dispatch(&mut self, at: usize, instruction: Instruction) -> Option<Task> {
         match &instruction.body {
-            Body::OpCall { .. } => return self.call(at, instruction),
+            Body::OpCall { .. } => {
+                return self.call(at, Subject::Instruction(instruction)).and_then(Subject::task);
+            }
             Body::TouchTensors { at: point, .. }
             | Body::CriticalSectionBegin { at: point, .. }
             | Body::CriticalSectionEnd { at: point, .. }
@@ -122,19 +126,19 @@ impl Worker {
                     Via::Host => self.wait(at, seq, until),
                 };
                 if !waited {
-                    return Some(instruction);
+                    return Some(Task::run(instruction));
                 }
             }
             Body::GlobalSync { at: point } => {
                 if self.drains(at) {
-                    return Some(instruction);
+                    return Some(Task::run(instruction));
                 }
                 let point = *point;
                 self.meet_ranks(at, point, Subject::Instruction(instruction));
             }
             Body::AccessBlobByCallback { at: point, operand, callback } => {
                 if self.drains(at) {
-                    return Some(instruction);
+                    return Some(Task::run(instruction));
                 }
                 let (point, operand) = (*point, HostOperand::Slot(*operand));
                 let callback = self.tables.host.take_callback(*callback);
@@ -145,8 +149,7 @@ impl Worker {
                 let (seq, operand) = (point.seq, HostOperand::Slot(*operand));
                 let subject = Subject::Instruction(instruction);
                 if !self.read(at, seq, operand, &subject) {
-                    let Subject::Instruction(instruction) = subject else { return None };
-                    return Some(instruction);
+                    return subject.task();
                 }
             }
             Body::AllocateTensor { .. }
@@ -203,34 +206,34 @@ impl Worker {
     }
 
     /// Runs a call. Returns it if the stream is blocked before it.
-    pub(super) fn call(&mut self, at: usize, instruction: Instruction) -> Option<Instruction> {
-        let Body::OpCall { at: point, op, operands, .. } = &instruction.body else { return None };
-        let (seq, op) = (point.seq, *op);
-        if let Some(cause) = poison_of(&self.tables, operands) {
+    pub(super) fn call(&mut self, at: usize, subject: Subject) -> Option<Subject> {
+        let Some(point) = subject.point() else { return None };
+        let seq = point.seq;
+        if let Some(cause) = subject.poison(&self.tables) {
             if self.drain_first(at) {
-                return Some(instruction);
+                return Some(subject);
             }
-            Subject::Instruction(instruction).skip(&self.tables, &cause);
+            subject.skip(&self.tables, &cause);
             self.note_outcome(at, Outcome::Skipped);
             self.launched(at, seq, None, None, Effect::None);
             return None;
         }
-        let function = self.tables.functions.of(&instruction);
+        let function = subject.function(&self.tables);
         if function.is_some() && !self.streams[at].pooled {
             if self.drains(at) {
-                return Some(instruction);
+                return Some(subject);
             }
             if self.tables.host_workers.has_threads() {
-                self.hand_over(at, instruction);
+                self.hand_over(at, point, subject, function);
                 return None;
             }
         }
         let made = self.native_stream(at).map(drop);
         let launches = self.streams[at].launches_collectives();
-        let on_worker = (self.tables.is_collective(op) || function.is_some() && !launches)
+        let on_worker = (subject.awaits_ranks(&self.tables) || function.is_some() && !launches)
             && Worker::is_asynchronous(&self.streams[at]);
-        if on_worker && !self.streams[at].launches_collectives() && self.drains(at) {
-            return Some(instruction);
+        if on_worker && !launches && self.drains(at) {
+            return Some(subject);
         }
         let Worker { tables, inbox, streams, .. } = self;
         let mut taken = false;
@@ -239,21 +242,18 @@ impl Worker {
         let progress = match (made, stream.native.as_mut()) {
             (Err(error), _) => Err((Cause::Device, error.to_string())),
             (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
-            (Ok(()), Some(native)) => match native.kernels.get(op.index()) {
-                Some(Some(kernel)) => {
-                    let Instruction { body, origin } = &instruction;
-                    let cancel_scope = stream.cancel_scope.as_ref();
-                    let token = TokenSource::new(inbox, *point);
-                    let device = &stream.key.device;
-                    let mut work = CallWork {
+            (Ok(()), Some(native)) => match kernel_of(&native.kernels, subject.op()) {
+                Some(kernel) => {
+                    let mut work = Unit {
                         tables,
-                        device,
-                        function,
-                        body,
-                        origin,
+                        device: &stream.key.device,
+                        callee: Callee::Subject(&subject),
                         kernel,
-                        cancel_scope,
-                        token,
+                        bound: None,
+                        function,
+                        cancel_scope: stream.cancel_scope.as_ref(),
+                        arguments: Arguments::OfLaunch,
+                        token: TokenSource::new(inbox, point),
                     };
                     let submitted = match on_worker {
                         true => {
@@ -265,10 +265,9 @@ impl Worker {
                     taken = work.token.is_taken();
                     submitted.map_err(|e| (Cause::Device, e.to_string()))
                 }
-                _ => Err((Cause::Error, no_kernel(tables, op, native))),
+                None => Err((Cause::Error, no_kernel(tables, subject.op(), native))),
             },
         };
-        let subject = Subject::Instruction(instruction);
         match progress {
             Ok(progress) => self.submitted(at, seq, subject, Ok(progress), taken),
             Err((cause, message)) => self.refused(at, seq, subject, cause, message),
@@ -388,7 +387,13 @@ impl Worker {
     }
 }
 
-fn no_kernel(tables: &Tables, op: millstream_types::OpId, native: &NativeStream) -> String {
-    let op = tables.ops.get(op).map_or("?", |o| o.name());
+/// Returns the kernel of an op.
+pub(super) fn kernel_of(kernels: &KernelsByOp, op: Option<OpId>) -> Option<&Arc<dyn Kernel>> {
+    kernels.get(op?.index())?.as_ref()
+}
+
+/// Says that a device has no kernel for a call.
+pub(super) fn no_kernel(tables: &Tables, op: Option<OpId>, native: &NativeStream) -> String {
+    let op = op.and_then(|op| tables.ops.get(op)).map_or("?", |op| op.name());
     format!("{op} has no kernel on {}", native.device.id())
 }

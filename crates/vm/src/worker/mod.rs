@@ -31,12 +31,12 @@ pub(crate) mod pauses;
 pub(crate) mod pooled;
 mod ranks;
 mod retire;
-mod step_work;
 mod stored;
 mod stream;
 mod subject;
 mod tape;
 pub(crate) mod task;
+mod unit;
 mod work;
 
 use std::fmt::Write;

@@ -30,7 +30,7 @@ use crate::tapes::tape::StepCall;
 use crate::worker::Worker;
 use crate::worker::stream::{Effect, ExternalCompletion};
 use crate::worker::subject::Subject;
-use crate::worker::work::NO_ATTRS;
+use crate::worker::unit::NO_ATTRS;
 
 /// Returns the number that the emission gave a collective.
 pub(super) fn number_of(attrs: &Attrs) -> u64 {
@@ -125,11 +125,7 @@ impl Worker {
     /// Returns whether a call is a function of the program that may have launched work on its
     /// native stream.
     pub(super) fn is_launched_function(&self, at: usize, subject: &Subject) -> bool {
-        let is_function = match subject {
-            Subject::Instruction(instruction) => self.tables.functions.of(instruction).is_some(),
-            Subject::Step(_) => false,
-        };
-        is_function && self.streams[at].launches_collectives()
+        subject.function(&self.tables).is_some() && self.streams[at].launches_collectives()
     }
 
     /// Handles a call whose work another thread has put on its native stream.

@@ -1,20 +1,17 @@
 //! Stored calls: the path of most instructions of a busy stream.
 
-use std::any::Any;
 use std::sync::Arc;
 
-use millstream_ep::{Progress, Work, WorkResult};
-use millstream_kernels::{Kernel, KernelCtx, Operands, PreparedKernel, RawTensor};
-use millstream_types::{DeviceId, TensorId};
+use millstream_ep::Progress;
+use millstream_kernels::{Kernel, PreparedKernel};
 
-use crate::tables::Tables;
-use crate::tables::run_context::CallSite;
-use crate::tables::slots::{CallSlot, TensorSlot};
+use crate::tables::slots::CallSlot;
 use crate::worker::Worker;
 use crate::worker::stream::{NativeStream, WorkerStream};
 use crate::worker::subject::Subject;
-use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
-use crate::worker::work::{DetachedCall, NO_ATTRS, TokenSource};
+use crate::worker::task::{StoredCall, Task};
+use crate::worker::unit::{Arguments, Callee, Unit};
+use crate::worker::work::TokenSource;
 
 impl Worker {
     /// Makes a stored call. Returns it, as an instruction, if the stream is blocked before it.
@@ -36,16 +33,26 @@ impl Worker {
         let WorkerStream { native, key, .. } = stream;
         let Some(native) = native.as_mut().filter(|_| ready) else {
             let instruction = call.instruction(slot);
-            return self.call(at, instruction).map(Task::run);
+            return self.call(at, Subject::Instruction(instruction)).and_then(Subject::task);
         };
         let Some(Some(kernel)) = native.kernels.get(slot.op.index()) else {
             let instruction = call.instruction(slot);
-            return self.call(at, instruction).map(Task::run);
+            return self.call(at, Subject::Instruction(instruction)).and_then(Subject::task);
         };
         let (token, bound) =
             (TokenSource::new(inbox, call.at()), bound_kernel(native, slot, kernel));
-        let device = &key.device;
-        let mut work = StoredWork { tables, device, slot, kernel, bound, call: &call, token };
+        let mut work = Unit {
+            tables,
+            device: &key.device,
+            callee: Callee::Stored(&call, slot),
+            kernel,
+            bound,
+            function: call.function.is_some().then_some(call.function),
+            // A stream within a cancel scope takes the path of all instructions.
+            cancel_scope: None,
+            arguments: Arguments::OfLaunch,
+            token,
+        };
         let submitted = native.stream.submit(&mut work);
         let taken = work.token.is_taken();
         match submitted {
@@ -69,82 +76,4 @@ fn bound_kernel<'a>(
     kernel: &Arc<dyn Kernel>,
 ) -> Option<&'a dyn PreparedKernel> {
     if native.asynchronous { None } else { slot.bound(kernel) }
-}
-
-/// A stored call that runs now.
-struct StoredWork<'a> {
-    tables: &'a Arc<Tables>,
-    device: &'a DeviceId,
-    slot: &'a CallSlot,
-    kernel: &'a Arc<dyn Kernel>,
-    bound: Option<&'a dyn PreparedKernel>,
-    call: &'a StoredCall,
-    token: TokenSource<'a>,
-}
-
-impl Work for StoredWork<'_> {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let operands = StoredOperands {
-            tables: self.tables,
-            tensors: &self.call.tensors[..self.slot.accesses.len()],
-        };
-        if self.call.function.is_some() {
-            let site = CallSite { device: self.device, native };
-            return self.tables.functions.run(self.call.function, Some(&self.token), site);
-        }
-        if let Some(bound) = self.bound {
-            let mut addresses = [std::ptr::null_mut(); MAX_TENSORS];
-            for (k, address) in addresses[..operands.len()].iter_mut().enumerate() {
-                *address = operands.slot(k).first();
-            }
-            // SAFETY: as below, and the slots are of the layouts that the kernel was bound to: the
-            // builder checks the class of each operand of a stored call.
-            return unsafe { bound.run(&addresses[..operands.len()], Some(&self.tables.threads)) };
-        }
-        let attrs = self.slot.attrs.as_deref().unwrap_or(&NO_ATTRS);
-        let (none, threads) = ((std::ptr::null_mut(), 0), Some(&self.tables.threads));
-        // SAFETY: as for every call: the list orders all conflicting uses before and after it, and
-        // places no two live storages on the same bytes; the memory lives as long as the tables.
-        let ctx = unsafe { KernelCtx::new(&operands, attrs, none, threads, native) };
-        self.kernel.run(&ctx.with_deferred_completion(&self.token))
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        let instruction = self.call.instruction(self.slot);
-        Box::new(DetachedCall {
-            tables: self.tables.clone(),
-            body: instruction.body,
-            origin: instruction.origin,
-            kernel: self.kernel.clone(),
-            // A stream within a cancel scope takes the path of all instructions.
-            cancel_scope: None,
-        })
-    }
-}
-
-/// The tensors of a stored call, looked up when the kernel asks.
-struct StoredOperands<'a> {
-    tables: &'a Tables,
-    tensors: &'a [TensorId],
-}
-
-impl Operands for StoredOperands<'_> {
-    fn len(&self) -> usize {
-        self.tensors.len()
-    }
-
-    fn get(&self, index: usize) -> RawTensor<'_> {
-        self.slot(index).raw()
-    }
-}
-
-impl StoredOperands<'_> {
-    #[inline]
-    fn slot(&self, index: usize) -> &TensorSlot {
-        // SAFETY: this lives while the call runs, and the call names the tensor.
-        match unsafe { self.tables.slots.get(self.tensors[index].index()) } {
-            Some(slot) => slot,
-            None => unreachable!("an operand's slot is set before the call is emitted"),
-        }
-    }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use millstream_ep::PooledEvent;
 use millstream_instructions::{Body, Instruction, Kind, Operand};
-use millstream_types::{Cause, EventId, FailedOperand, Failure, Origin, Point, Result, StreamKey};
+use millstream_types::{Cause, EventId, FailedOperand, Failure, OpId, Origin, Point, Result, StreamKey};
 
 use crate::tables::Tables;
+use crate::tables::functions::FunctionId;
 use crate::tapes::run::Run;
 use crate::tapes::tape::{Action, StepCall};
+use crate::worker::task::Task;
 
 /// An instruction, or a step of a tape.
 #[derive(Clone)]
@@ -86,6 +88,31 @@ impl Subject {
         match self {
             Subject::Instruction(instruction) => instruction.body.at(),
             Subject::Step(step) => Some(step.point()),
+        }
+    }
+
+    /// Returns the op that it calls, if it calls one.
+    pub(super) fn op(&self) -> Option<OpId> {
+        match self {
+            Subject::Instruction(Instruction { body: Body::OpCall { op, .. }, .. }) => Some(*op),
+            Subject::Instruction(_) => None,
+            Subject::Step(step) => step.call()?.op,
+        }
+    }
+
+    /// Returns the function of the program that it runs, if it runs one.
+    pub(super) fn function(&self, tables: &Tables) -> Option<FunctionId> {
+        match self {
+            Subject::Instruction(instruction) => tables.functions.of(instruction),
+            Subject::Step(_) => None,
+        }
+    }
+
+    /// Returns it as a task, behind what blocks its stream. A tape keeps its steps itself.
+    pub(super) fn task(self) -> Option<Task> {
+        match self {
+            Subject::Instruction(instruction) => Some(Task::run(instruction)),
+            Subject::Step(_) => None,
         }
     }
 
@@ -213,7 +240,7 @@ impl EventPlace {
 
 /// Returns the poison of the first poisoned operand that is read, for which the instruction is
 /// skipped.
-pub(super) fn poison_of(tables: &Tables, operands: &[Operand]) -> Option<Arc<Failure>> {
+fn poison_of(tables: &Tables, operands: &[Operand]) -> Option<Arc<Failure>> {
     if !tables.poison.any() {
         return None;
     }

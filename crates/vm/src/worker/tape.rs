@@ -9,10 +9,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_ep::{Progress, WorkResult, catch_panic, run_catching_panic};
-use millstream_types::{Cause, Point};
+use millstream_ep::{WorkResult, catch_panic, run_catching_panic};
+use millstream_types::Point;
 
-use crate::profile::Outcome;
 use crate::profile::samples::StreamSamples;
 use crate::sync::backoff::Backoff;
 use crate::sync::inbox::{Inbox, Message};
@@ -23,10 +22,11 @@ use crate::tapes::tape::{Action, StepCall, Tape};
 use crate::tapes::{GROUP, MAX_OPERANDS};
 use crate::worker::Worker;
 use crate::worker::graph::Part;
-use crate::worker::step_work::{StepArguments, StepWork, kernel_of, no_kernel};
+use crate::worker::launch::{kernel_of, no_kernel};
 use crate::worker::stream::{ExternalCompletion, NativeStream};
 use crate::worker::subject::{EventPlace, StepRef, Subject};
 use crate::worker::task::Task;
+use crate::worker::unit::Unit;
 use crate::worker::work::{HostOperand, TokenSource};
 
 /// Why the loop of direct steps has ended.
@@ -182,7 +182,10 @@ impl Worker {
         let tape = &run.program.tapes[usize::from(*tape)];
         let (point, subject) = (step.point(), || Subject::Step(step.clone()));
         match &tape.steps[*number as usize] {
-            Action::Call { call, .. } => self.submit_step(at, step, &tape.calls[*call as usize]),
+            Action::Call { .. } => {
+                // Before a call that is blocked, the play goes on from its own state.
+                self.call(at, subject()).is_none()
+            }
             Action::Wait { tape, steps } => {
                 self.wait(at, point.seq, run.point(usize::from(*tape), *steps))
             }
@@ -225,55 +228,6 @@ impl Worker {
     /// Sets the stream's cancel scopes to those of the launch.
     fn scope(&mut self, at: usize, run: &Run) {
         self.streams[at].cancel_scope.clone_from(&run.cancel_scope);
-    }
-
-    /// Submits a call to the stream's device. Returns false if the stream is blocked before it.
-    fn submit_step(&mut self, at: usize, step: &StepRef, call: &StepCall) -> bool {
-        let (seq, run) = (step.point().seq, &step.run);
-        if let Some(cause) = run.poison_of(&call.operands) {
-            if self.drain_first(at) {
-                return false;
-            }
-            Subject::Step(step.clone()).skip(&self.tables, &cause);
-            self.note_outcome(at, Outcome::Skipped);
-            self.launched(at, seq, None, None, super::stream::Effect::None);
-            return true;
-        }
-        let made = self.native_stream(at).map(drop);
-        let on_worker = call.number.is_some() && Worker::is_asynchronous(&self.streams[at]);
-        if on_worker && !self.streams[at].launches_collectives() && self.drains(at) {
-            return false;
-        }
-        let Worker { tables, inbox, streams, .. } = self;
-        let mut taken = false;
-        let progress = match (made, streams[at].native.as_mut()) {
-            (Err(error), _) => Err((Cause::Device, error.to_string())),
-            (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
-            (Ok(()), Some(native)) => match kernel_of(native, call) {
-                Some(kernel) => {
-                    let token = TokenSource::new(inbox, step.point());
-                    let arguments = StepArguments::OfLaunch;
-                    let mut work =
-                        StepWork { tables, step, call, kernel: &kernel, arguments, token };
-                    let submitted = match on_worker {
-                        true => {
-                            let native = native.stream.native();
-                            Ok(Progress::Done(run_catching_panic(&mut work, native)))
-                        }
-                        false => native.stream.submit(&mut work),
-                    };
-                    taken = work.token.is_taken();
-                    submitted.map_err(|e| (Cause::Device, e.to_string()))
-                }
-                None => Err((Cause::Error, no_kernel(tables, call, native))),
-            },
-        };
-        let subject = Subject::Step(step.clone());
-        match progress {
-            Ok(progress) => self.submitted(at, seq, subject, Ok(progress), taken),
-            Err((cause, message)) => self.refused(at, seq, subject, cause, message),
-        }
-        true
     }
 }
 
@@ -385,13 +339,12 @@ impl Direct<'_> {
             Subject::Step(subject()).skip(tables, &cause);
             return Ok(None);
         }
-        let Some(kernel) = kernel_of(self.native, call) else {
-            anyhow::bail!(no_kernel(tables, call, self.native));
+        let Some(kernel) = kernel_of(&self.native.kernels, call.op) else {
+            anyhow::bail!(no_kernel(tables, call.op, self.native));
         };
-        let step = subject();
-        let token = TokenSource::new(self.inbox, step.point());
-        let arguments = StepArguments::OfLaunch;
-        let mut work = StepWork { tables, step: &step, call, kernel: &kernel, arguments, token };
+        let step = Subject::Step(subject());
+        let token = TokenSource::new(self.inbox, self.run.point(self.number, self.next + 1));
+        let mut work = Unit::of_step(tables, self.native.device.id(), &step, kernel, token);
         let result = run_catching_panic(&mut work, self.any);
         if work.token.is_taken() {
             self.next += 1;

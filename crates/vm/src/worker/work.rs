@@ -1,46 +1,19 @@
-//! Work for native streams: calls and reads, run now or when their device reaches them.
+//! Reads as work for native streams, the operand of a host function, and the token of a call.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_ep::{Work, WorkResult};
-use millstream_instructions::{Body, Operand};
-use millstream_kernels::{
-    CompletionToken, DeferredCompletion, Kernel, KernelCtx, Operands, RawTensor,
-};
-use millstream_types::{Attrs, DeviceId, Origin, Point};
+use millstream_instructions::Operand;
+use millstream_kernels::{CompletionToken, DeferredCompletion, Kernel};
+use millstream_types::Point;
 
 use crate::host::Blob;
 use crate::scope::cancel::{self, CancelScope};
 use crate::sync::inbox::{Inbox, Message};
 use crate::tables::Tables;
-use crate::tables::functions::FunctionId;
-use crate::tables::run_context::CallSite;
-use crate::worker::ranks;
 use crate::worker::subject::StepRef;
-
-/// The operands of a call, looked up when the kernel asks.
-struct CallOperands<'a> {
-    tables: &'a Tables,
-    operands: &'a [Operand],
-}
-
-impl Operands for CallOperands<'_> {
-    fn len(&self) -> usize {
-        self.operands.len()
-    }
-
-    fn get(&self, index: usize) -> RawTensor<'_> {
-        // SAFETY: this lives while the call runs, and the call names the tensor.
-        match unsafe { self.tables.slots.get(self.operands[index].tensor.index()) } {
-            Some(slot) => slot.raw(),
-            None => unreachable!("an operand's slot is set before the call is emitted"),
-        }
-    }
-}
-
-pub(super) static NO_ATTRS: Attrs = Attrs::new();
 
 /// The token by which a kernel defers the completion of its call.
 pub(super) struct TokenSource<'a> {
@@ -66,110 +39,6 @@ impl DeferredCompletion for TokenSource<'_> {
         let token =
             || CompletionToken::new(move |result| inbox.post(Message::ExternalDone(at, result)));
         (!self.taken.replace(true)).then(token)
-    }
-}
-
-fn run_call(
-    tables: &Tables,
-    body: &Body,
-    kernel: &dyn Kernel,
-    origin: &Origin,
-    cancel_scope: Option<&Arc<CancelScope>>,
-    token: Option<&TokenSource<'_>>,
-    native: &dyn Any,
-) -> WorkResult {
-    let Body::OpCall { op, operands, attrs, workspace, .. } = body else { return Ok(()) };
-    // A call without operands is the machine's own: it fills unused memory.
-    if !operands.is_empty() {
-        cancel::check(cancel_scope)?;
-    }
-    let attrs = attrs.as_deref().unwrap_or(&NO_ATTRS);
-    let operands = CallOperands { tables, operands };
-    let workspace = match workspace {
-        Some(place) => (tables.memory.resolve(place)?.as_ptr(), place.size as usize),
-        None => (std::ptr::null_mut(), 0),
-    };
-    // SAFETY: the list orders all conflicting uses before and after this call, and places no two
-    // live storages or workspaces on the same bytes; the memory lives as long as the tables.
-    let ctx = unsafe { KernelCtx::new(&operands, attrs, workspace, Some(&tables.threads), native) };
-    let ctx = match token {
-        Some(token) => ctx.with_deferred_completion(token),
-        None => ctx,
-    };
-    if !tables.is_collective(*op) {
-        return kernel.run(&ctx);
-    }
-    let ranks = ranks::rank_context(tables, ranks::number_of(attrs), origin);
-    kernel.run(&ctx.with_ranks(&ranks))
-}
-
-/// A call that runs now.
-pub(super) struct CallWork<'a> {
-    pub(super) tables: &'a Arc<Tables>,
-    pub(super) device: &'a DeviceId,
-    /// The function of the program that it runs, if it runs one.
-    pub(super) function: Option<FunctionId>,
-    pub(super) body: &'a Body,
-    pub(super) origin: &'a Origin,
-    pub(super) kernel: &'a Arc<dyn Kernel>,
-    pub(super) cancel_scope: Option<&'a Arc<CancelScope>>,
-    pub(super) token: TokenSource<'a>,
-}
-
-impl Work for CallWork<'_> {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        if let Some(function) = self.function {
-            cancel::check(self.cancel_scope)?;
-            let site = CallSite { device: self.device, native };
-            return self.tables.functions.run(function, Some(&self.token), site);
-        }
-        run_call(
-            self.tables,
-            self.body,
-            &**self.kernel,
-            self.origin,
-            self.cancel_scope,
-            Some(&self.token),
-            native,
-        )
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        Box::new(DetachedCall {
-            tables: self.tables.clone(),
-            body: self.body.clone(),
-            origin: self.origin.clone(),
-            kernel: self.kernel.clone(),
-            cancel_scope: self.cancel_scope.cloned(),
-        })
-    }
-}
-
-/// A call that runs when its device reaches it.
-pub(super) struct DetachedCall {
-    pub(super) tables: Arc<Tables>,
-    pub(super) body: Body,
-    pub(super) origin: Origin,
-    pub(super) kernel: Arc<dyn Kernel>,
-    pub(super) cancel_scope: Option<Arc<CancelScope>>,
-}
-
-impl Work for DetachedCall {
-    fn run(&mut self, native: &dyn Any) -> WorkResult {
-        let DetachedCall { tables, body, origin, kernel, cancel_scope } = self;
-        crate::scope::reentrancy::enter(tables.machine, || {
-            run_call(tables, body, &**kernel, origin, cancel_scope.as_ref(), None, native)
-        })
-    }
-
-    fn detach(&mut self) -> Box<dyn Work> {
-        Box::new(DetachedCall {
-            tables: self.tables.clone(),
-            body: self.body.clone(),
-            origin: self.origin.clone(),
-            kernel: self.kernel.clone(),
-            cancel_scope: self.cancel_scope.clone(),
-        })
     }
 }
 

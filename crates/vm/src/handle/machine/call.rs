@@ -6,11 +6,10 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use millstream_instructions::builder::{Output, Outputs};
-use millstream_instructions::{Call, Outcome, Priority, TensorRef};
-use millstream_types::{AttrValue, Attrs, Error, OpId, Origin, Result};
+use millstream_instructions::{Outcome, Priority};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
-use crate::emission::{Emission, MadeTensor};
+use crate::emission::Emission;
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Section, Stream, Tensor, innermost};
 use crate::handle::{check_devices, stream_of};
@@ -267,26 +266,7 @@ impl<'a> CallBuilder<'a> {
 
     /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
     pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
-        let Self { machine, name, inputs, attrs, origin, .. } = self;
-        if self.is_direct()
-            && let Some(made) = machine.call_directly(name, inputs, attrs, stream, origin)
-        {
-            return Ok(made);
-        }
-        let mut results = self.make(stream)?;
-        if results.len() > 1 {
-            results.truncate(1);
-        }
-        results.pop().ok_or_else(|| {
-            let message = "expected a result, and the op has none".to_owned();
-            Error::Op { op: self.name.to_owned(), message }
-        })
-    }
-
-    /// Whether the call asks for nothing that few calls ask for.
-    #[inline]
-    fn is_direct(&self) -> bool {
-        self.out.is_none() && self.section.is_none() && self.priority == Priority::default()
+        first(self.name, self.make(stream)?)
     }
 
     /// Makes the call, or the calls of a composite op.
@@ -298,9 +278,9 @@ impl<'a> CallBuilder<'a> {
         };
         let verb = Verb::Op(self.described(stream));
         let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
-        request::submit(call, |call| match call.verb {
-            Verb::Op(OpCall { attrs, .. }) => self.emit(op, attrs, stream),
-            _ => self.emit(op, &self.attrs, stream),
+        request::submit(call, |call| match &call.verb {
+            Verb::Op(call) => call.emit(op, self.section, &self.origin),
+            _ => self.described(stream).emit(op, self.section, &self.origin),
         })
     }
 
@@ -311,97 +291,16 @@ impl<'a> CallBuilder<'a> {
         let (out, priority) = (out.as_deref(), *priority);
         OpCall { machine, name, inputs, out, attrs, stream, priority }
     }
-
-    /// Emits the call.
-    fn emit(&self, op: OpId, attrs: &Attrs, stream: &Stream) -> Result<Results> {
-        let CallBuilder { machine, name, inputs, out, priority, section, origin, .. } = self;
-        let (name, out) = (*name, out.as_deref());
-        let at = |e: Error| e.at(origin);
-        machine.own_stream(stream).map_err(at)?;
-        let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
-            // A loop, as collecting results costs more.
-            for tensor in tensors {
-                refs.push(machine.owns(tensor).map_err(at)?);
-            }
-            Ok(())
-        };
-        let (mut given, mut targets) = (SmallVec::new(), None);
-        refs(inputs, &mut given)?;
-        if let Some(out) = out {
-            refs(out, targets.get_or_insert_default())?;
-        }
-        let call = Call {
-            op,
-            inputs: &given,
-            into: targets.as_deref(),
-            attrs,
-            stream: stream.id,
-            priority: *priority,
-            section: machine.own_section(*section).map_err(at)?,
-            origin,
-        };
-        let new = out.is_none();
-        // Set in place, as results of a call are large to move.
-        let mut outputs: SmallVec<[CallResult; 1]> = SmallVec::new();
-        machine.shared.emit(origin, |e| {
-            e.open(stream.id)?;
-            let Emission { builder, router, .. } = &mut *e;
-            match builder.call(router, &call)? {
-                Outcome::Done(made) => e.results(made, new, &mut outputs).map(Outcome::Done),
-                Outcome::Need(need) => Ok(Outcome::Need(need)),
-            }
-        })?;
-        let mut results = Results::new();
-        for (k, output) in outputs.into_iter().enumerate() {
-            results.push(match output {
-                CallResult::Input(input) => inputs[input].clone(),
-                CallResult::Given => out.map_or_else(|| inputs[0].clone(), |t| t[k].clone()),
-                CallResult::New(made) => machine.tensor(made, stream, origin),
-                CallResult::Bounded(made) => {
-                    let [data, count] = *made;
-                    let reason = format!("the size of a result of {name} depends on data");
-                    let data = machine.tensor(data, stream, origin);
-                    let count = machine.tensor(count, stream, origin);
-                    machine.fix_bound(&data, &count, stream, &reason, origin)?
-                }
-            });
-        }
-        Ok(results)
-    }
 }
 
-/// A result of a call, described under the lock that made it. Small, as each call moves it often.
-enum CallResult {
-    /// The input of this number, changed in place.
-    Input(usize),
-    /// The tensor that the caller gave for it.
-    Given,
-    New(MadeTensor),
-    /// A tensor of the most rows possible, and their actual count, which is yet to be read.
-    Bounded(Box<[MadeTensor; 2]>),
-}
-
-impl Emission {
-    /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
-    #[inline]
-    fn results(
-        &self,
-        outputs: Outputs,
-        new: bool,
-        described: &mut SmallVec<[CallResult; 1]>,
-    ) -> Result<()> {
-        for output in outputs {
-            described.push(match output {
-                Output::Same(input) => CallResult::Input(input),
-                Output::Tensor(_) if !new => CallResult::Given,
-                Output::Tensor(made) => CallResult::New(self.made(made)?),
-                Output::Bounded { data, count } => {
-                    CallResult::Bounded(Box::new([self.made(data)?, self.made(count)?]))
-                }
-            });
-        }
-        Ok(())
-    }
+/// Returns the first result of a call.
+#[inline]
+pub(crate) fn first(op: &str, mut results: Results) -> Result<Tensor> {
+    results.truncate(1);
+    results.pop().ok_or_else(|| {
+        let message = "expected a result, and the op has none".to_owned();
+        Error::Op { op: op.to_owned(), message }
+    })
 }
 
 impl Machine {

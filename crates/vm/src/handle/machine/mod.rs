@@ -7,7 +7,7 @@
 //! | `config` | the configuration |
 //! | `call` | calls of ops |
 //! | `tensors` | new tensors, and the streams that serve them |
-//! | `direct` | calls of threads without a layer |
+//! | `emit_call` | what the machine does with a call, below all layers |
 //! | `current` | the current stream, and new streams |
 //! | `event` | events |
 //! | `wait` | waits of the host, and failures |
@@ -21,7 +21,7 @@ mod call;
 mod composite;
 mod config;
 mod current;
-mod direct;
+mod emit_call;
 mod event;
 mod handoff;
 mod inspect;
@@ -75,7 +75,7 @@ use crate::tables::timed_records::TimedRecords;
 use crate::tables::{Backlog, Tables};
 
 pub use call::CallBuilder;
-pub(crate) use call::Inputs;
+pub(crate) use call::{Inputs, first};
 pub use config::MachineConfig;
 pub use profile::{Profiling, RangeGuard};
 

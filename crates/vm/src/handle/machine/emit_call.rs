@@ -1,0 +1,147 @@
+//! What the machine does with a call of an op, below all layers.
+
+use smallvec::{SmallVec, smallvec};
+
+use millstream_instructions::builder::{Known, Output, Outputs};
+use millstream_instructions::{Call, Outcome, TensorRef};
+use millstream_types::{Error, OpId, Origin, Result};
+
+use crate::emission::guard::EmissionGuard;
+use crate::emission::{Emission, MadeTensor};
+use crate::handle::request::{OpCall, Results};
+use crate::handle::{Section, Tensor};
+
+impl OpCall<'_> {
+    /// Emits the call of the op of its name.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`](super::CallBuilder::on).
+    pub(crate) fn emit(
+        &self,
+        op: OpId,
+        section: Option<&Section>,
+        origin: &Origin,
+    ) -> Result<Results> {
+        let OpCall { machine, inputs, out, attrs, stream, priority, .. } = *self;
+        let at = |e: Error| e.at(origin);
+        machine.own_stream(stream).map_err(at)?;
+        let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
+            // A loop, as collecting results costs more.
+            for tensor in tensors {
+                refs.push(machine.owns(tensor).map_err(at)?);
+            }
+            Ok(())
+        };
+        let (mut given, mut targets) = (SmallVec::new(), None);
+        refs(inputs, &mut given)?;
+        if let Some(out) = out {
+            refs(out, targets.get_or_insert_default())?;
+        }
+        let section = machine.own_section(section).map_err(at)?;
+        let (inputs, into, stream) = (&given[..], targets.as_deref(), stream.id);
+        let call = Call { op, inputs, into, attrs, stream, priority, section, origin };
+        let mut emission = machine.shared.enter().map_err(at)?;
+        let known = emission.open(stream).and_then(|()| {
+            let Emission { builder, router, .. } = &mut *emission;
+            builder.call_known(router, &call)
+        });
+        // Most calls end here: nothing but their result is moved.
+        let found = match known {
+            Ok(Known::Called(Output::Same(input))) => {
+                machine.shared.leave(emission);
+                return Ok(smallvec![self.inputs[input].clone()]);
+            }
+            Ok(Known::Called(Output::Tensor(tensor))) => {
+                let made = emission.made(tensor);
+                machine.shared.leave(emission);
+                return Ok(smallvec![machine.tensor(made.map_err(at)?, self.stream, origin)]);
+            }
+            found => found,
+        };
+        self.emit_rest(emission, &call, found)
+    }
+
+    /// Emits the call after its look-up.
+    fn emit_rest(
+        &self,
+        emission: EmissionGuard<'_>,
+        call: &Call<'_>,
+        found: Result<Known>,
+    ) -> Result<Results> {
+        let OpCall { machine, name, inputs, out, stream, .. } = *self;
+        let origin = call.origin;
+        let mut found = Some(found);
+        // Set in place, as results of a call are large to move.
+        let mut outputs: SmallVec<[CallResult; 1]> = SmallVec::new();
+        machine.shared.emit_in(emission, origin, |e| {
+            let made = match found.take() {
+                Some(known) => {
+                    let Emission { builder, router, .. } = &mut *e;
+                    match known? {
+                        Known::Called(output) => Outcome::Done(smallvec![output]),
+                        Known::Not(found) => builder.call_looked_up(router, call, found)?,
+                    }
+                }
+                None => {
+                    e.open(call.stream)?;
+                    let Emission { builder, router, .. } = &mut *e;
+                    builder.call(router, call)?
+                }
+            };
+            match made {
+                Outcome::Done(made) => e.results(made, out.is_none(), &mut outputs).map(Outcome::Done),
+                Outcome::Need(need) => Ok(Outcome::Need(need)),
+            }
+        })?;
+        let mut results = Results::new();
+        for (k, output) in outputs.into_iter().enumerate() {
+            results.push(match output {
+                CallResult::Input(input) => inputs[input].clone(),
+                CallResult::Given => out.map_or_else(|| inputs[0].clone(), |t| t[k].clone()),
+                CallResult::New(made) => machine.tensor(made, stream, origin),
+                CallResult::Bounded(made) => {
+                    let [data, count] = *made;
+                    let reason = format!("the size of a result of {name} depends on data");
+                    let data = machine.tensor(data, stream, origin);
+                    let count = machine.tensor(count, stream, origin);
+                    machine.fix_bound(&data, &count, stream, &reason, origin)?
+                }
+            });
+        }
+        Ok(results)
+    }
+}
+
+/// A result of a call, described under the lock that made it. Small, as each call moves it often.
+enum CallResult {
+    /// The input of this number, changed in place.
+    Input(usize),
+    /// The tensor that the caller gave for it.
+    Given,
+    New(MadeTensor),
+    /// A tensor of the most rows possible, and their actual count, which is yet to be read.
+    Bounded(Box<[MadeTensor; 2]>),
+}
+
+impl Emission {
+    /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
+    #[inline]
+    fn results(
+        &self,
+        outputs: Outputs,
+        new: bool,
+        described: &mut SmallVec<[CallResult; 1]>,
+    ) -> Result<()> {
+        for output in outputs {
+            described.push(match output {
+                Output::Same(input) => CallResult::Input(input),
+                Output::Tensor(_) if !new => CallResult::Given,
+                Output::Tensor(made) => CallResult::New(self.made(made)?),
+                Output::Bounded { data, count } => {
+                    CallResult::Bounded(Box::new([self.made(data)?, self.made(count)?]))
+                }
+            });
+        }
+        Ok(())
+    }
+}
