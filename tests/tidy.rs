@@ -706,6 +706,20 @@ fn named_paths(part: &str) -> (Vec<String>, Vec<String>) {
     paths.partition(|path| root().join(path.split('/').next().unwrap()).exists())
 }
 
+#[test]
+fn the_index_lists_every_page_once() {
+    let index = fs::read_to_string(root().join("docs/README.md")).unwrap();
+    let mut mistakes = Vec::new();
+    for source in sources() {
+        let Some(page) = source.path.strip_prefix("docs/") else { continue };
+        let times = index.matches(&format!("]({page})")).count();
+        if page.ends_with(".md") && page != "README.md" && times != 1 {
+            mistakes.push(format!("{}: {times} times", source.path));
+        }
+    }
+    none(&mistakes, "docs/README.md lists each page once, by the question that it answers");
+}
+
 /// The recipes of CONTRIBUTING.md name files and folders that exist. A path that does not begin at
 /// the root continues one that the same row or paragraph names, or a folder above it.
 #[test]
