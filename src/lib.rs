@@ -1,8 +1,8 @@
 //! Millstream: a virtual machine for asynchronous devices.
 //!
 //! A program is a series of calls on tensors. The machine finds out what must wait for what, puts
-//! each call on its stream, inserts only the waits that the data needs, and runs streams side by
-//! side.
+//! each call on its stream, inserts only the waits the data dependencies require, and runs streams
+//! side by side.
 //!
 //! ```
 //! use millstream::{Machine, MachineConfig, Tensor};

@@ -203,8 +203,8 @@ fn long_files_give_a_reason() {
             let comment = line.trim_start_matches(['/', '!', ' ']);
             line.starts_with("//") && comment.starts_with("Long because ")
         });
-        // Generated pages and the diaries of experiments may be long.
-        let is_free = source.path.starts_with("docs/") || source.path == "CHANGELOG.md";
+        // A generated page and the list of all changes may be long.
+        let is_free = ["docs/ops.md", "CHANGELOG.md"].contains(&source.path.as_str());
         let lines = source.text.lines().count();
         if is_code && !is_free && lines > MOST && !says_why {
             broken.push(format!("{}: {lines} lines", source.path));
@@ -574,6 +574,11 @@ fn the_rules_detect_violations() {
     assert_eq!(declared_module("// mod gone;"), None);
     assert!(ends_within_text("let x = \"a") && !ends_within_text("let x = \"a\\\"\";"));
     assert!(is_text("    \"a text\","));
+    let part = "`src/lib.rs`, then `main.rs`; `src/KIND/`, `KIND.rs`, `a::b` [x](docs/call.md#y)";
+    let paths = |names: &[&str]| -> Vec<String> { names.iter().map(|n| (*n).to_owned()).collect() };
+    let from_root = paths(&["src/lib.rs", "src", "docs/call.md"]);
+    assert_eq!(named_paths(part), (from_root, paths(&["main.rs"])));
+    assert_eq!(parts_of_page("a\nb\n\n```\nc\n```\n| d |"), ["a b ", " ", "| d | "]);
     assert!(!is_text("// a comment") && !is_text("let x = f(y);"));
     assert!(is_crate_root("crates/kernels/tests/ops/main.rs") && is_crate_root("src/lib.rs"));
     assert!(!is_crate_root("crates/kernels/tests/ops/sums.rs") && !is_crate_root("src/a/lib.rs"));
@@ -659,6 +664,81 @@ fn the_architecture_names_what_exists() {
     }
     assert!(steps >= 20 && questions >= 25, "{steps} steps and {questions} questions were found");
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+}
+
+/// Returns the parts of a page that name paths together: rows of tables, paragraphs and items.
+fn parts_of_page(page: &str) -> Vec<String> {
+    let (mut parts, mut in_code) = (vec![String::new()], false);
+    for line in page.lines() {
+        let is_fence = line.starts_with("```");
+        in_code ^= is_fence;
+        if in_code || is_fence {
+            continue;
+        }
+        if line.is_empty() || line.starts_with('|') {
+            parts.push(String::new());
+        }
+        let part = parts.last_mut().unwrap();
+        part.push_str(line);
+        part.push(' ');
+    }
+    parts
+}
+
+/// Returns the paths that a part of a page names, up to a word that stands for any name. First
+/// those from the root, then those that continue one of them.
+fn named_paths(part: &str) -> (Vec<String>, Vec<String>) {
+    const ENDS: &[&str] = &[".rs", ".toml", ".py", ".md", ".hpp", ".json", ".txt", ".safetensors"];
+    const ANY_NAME: &[&str] = &["FAMILY", "FORMAT", "KIND", "NAME"];
+    let is_path = |word: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+        let has_stem = ENDS.iter().any(|end| word.len() > end.len() && word.ends_with(end));
+        word.chars().all(is_part) && (word.contains('/') || has_stem)
+    };
+    let quoted = part.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
+    let linked = part.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let words = quoted.chain(linked).map(|word| word.trim_matches([',', ';', '(', ')']));
+    let paths = words.filter(|word| is_path(word)).filter_map(|word| {
+        let is_known = |part: &&str| !part.split(['.', '_']).any(|w| ANY_NAME.contains(&w));
+        let known: Vec<&str> = word.split('/').take_while(is_known).collect();
+        (!known.is_empty()).then(|| known.join("/"))
+    });
+    paths.partition(|path| root().join(path.split('/').next().unwrap()).exists())
+}
+
+#[test]
+fn the_index_lists_every_page_once() {
+    let index = fs::read_to_string(root().join("docs/README.md")).unwrap();
+    let mut mistakes = Vec::new();
+    for source in sources() {
+        let Some(page) = source.path.strip_prefix("docs/") else { continue };
+        let times = index.matches(&format!("]({page})")).count();
+        if page.ends_with(".md") && page != "README.md" && times != 1 {
+            mistakes.push(format!("{}: {times} times", source.path));
+        }
+    }
+    none(&mistakes, "docs/README.md lists each page once, by the question that it answers");
+}
+
+/// The recipes of CONTRIBUTING.md name files and folders that exist. A path that does not begin at
+/// the root continues one that the same row or paragraph names, or a folder above it.
+#[test]
+fn recipes_name_what_exists() {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let (mut count, mut mistakes) = (0, Vec::new());
+    for part in parts_of_page(&page) {
+        let (from_root, continued) = named_paths(&part);
+        count += from_root.len() + continued.len();
+        let dead = from_root.iter().filter(|path| !root().join(path).exists());
+        mistakes.extend(dead.cloned());
+        let is_below = |path: &str, first: &String| {
+            Path::new(first).ancestors().any(|folder| root().join(folder).join(path).exists())
+        };
+        let dead = continued.iter().filter(|path| !from_root.iter().any(|f| is_below(path, f)));
+        mistakes.extend(dead.map(|path| format!("{path}: {part}")));
+    }
+    assert!(count > 150, "only {count} paths found: the search is broken");
+    none(&mistakes, "a path in CONTRIBUTING.md exists");
 }
 
 /// Folders with a file for each family of ops, and their files that are no families.

@@ -1,4 +1,4 @@
-//! Profiles of runs: what ran when, what waited for what and why, and who held which memory.
+//! Profiles of runs: what ran when, what waited for what and why, which tensor held which memory.
 //!
 //! # Contract
 //! A [`Profile`] is plain data. A measured run ([`measured`]), a prediction, and the timeline of
