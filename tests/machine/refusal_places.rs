@@ -571,58 +571,58 @@ const NO_REFUSALS: &[&str] = &[
 
 /// The files of refusals.
 const FILES: &[&str] = &[
-    "capture/draws.rs",
-    "capture/gradients.rs",
-    "capture/layer.rs",
-    "capture/replay.rs",
-    "capture/resumption.rs",
-    "capture/segment.rs",
-    "capture/session.rs",
-    "capture/traced.rs",
-    "capture/verification.rs",
-    "executable/foreign.rs",
-    "executable/formal.rs",
-    "executable/function.rs",
-    "executable/gradients.rs",
-    "executable/kept.rs",
-    "executable/launch.rs",
-    "executable/launched.rs",
-    "executable/layer.rs",
-    "executable/mod.rs",
-    "executable/offline.rs",
-    "executable/recorded.rs",
-    "executable/recorded_call.rs",
-    "executable/recorder.rs",
-    "executable/scalars.rs",
-    "executable/within.rs",
-    "replay/compile/bases.rs",
-    "replay/compile/draft.rs",
-    "replay/compile/mod.rs",
-    "replay/compile/numbers.rs",
-    "replay/compile/scope.rs",
-    "replay/compile/streams.rs",
-    "replay/instance.rs",
-    "replay/overlap.rs",
-    "tapes/run.rs",
-    "tapes/tape.rs",
+    "vm/src/capture/draws.rs",
+    "vm/src/capture/gradients.rs",
+    "vm/src/capture/layer.rs",
+    "vm/src/capture/replay.rs",
+    "vm/src/capture/resumption.rs",
+    "vm/src/capture/segment.rs",
+    "vm/src/capture/session.rs",
+    "vm/src/capture/traced.rs",
+    "vm/src/capture/verification.rs",
+    "vm/src/executable/foreign.rs",
+    "runtime/src/tapes/formal.rs",
+    "vm/src/executable/function.rs",
+    "vm/src/executable/gradients.rs",
+    "vm/src/executable/kept.rs",
+    "vm/src/executable/launch.rs",
+    "vm/src/executable/launched.rs",
+    "vm/src/executable/layer.rs",
+    "vm/src/executable/mod.rs",
+    "vm/src/executable/offline.rs",
+    "vm/src/executable/recorded.rs",
+    "vm/src/executable/recorded_call.rs",
+    "vm/src/executable/recorder.rs",
+    "vm/src/executable/scalars.rs",
+    "vm/src/executable/within.rs",
+    "replay/src/compile/bases.rs",
+    "replay/src/compile/draft.rs",
+    "replay/src/compile/mod.rs",
+    "replay/src/compile/numbers.rs",
+    "replay/src/compile/scope.rs",
+    "replay/src/compile/streams.rs",
+    "replay/src/instance.rs",
+    "replay/src/overlap.rs",
+    "runtime/src/tapes/run.rs",
+    "runtime/src/tapes/tape.rs",
 ];
 
 /// The other files there, which make texts for reports.
 const REPORTS: &[&str] = &[
-    "capture/balance.rs",
-    "capture/key.rs",
-    "capture/limits.rs",
-    "capture/mod.rs",
-    "capture/note.rs",
-    "capture/report.rs",
-    "executable/show.rs",
-    "replay/compile/graphs.rs",
-    "replay/compile/graphs_tests.rs",
-    "replay/mod.rs",
-    "tapes/graph.rs",
-    "tapes/mod.rs",
-    "tapes/place.rs",
-    "tapes/recycled.rs",
+    "vm/src/capture/balance.rs",
+    "vm/src/capture/key.rs",
+    "vm/src/capture/limits.rs",
+    "vm/src/capture/mod.rs",
+    "vm/src/capture/note.rs",
+    "vm/src/capture/report.rs",
+    "vm/src/executable/show.rs",
+    "replay/src/compile/graphs.rs",
+    "replay/src/compile/graphs_tests.rs",
+    "replay/src/lib.rs",
+    "runtime/src/tapes/graph.rs",
+    "runtime/src/tapes/mod.rs",
+    "runtime/src/tapes/place.rs",
+    "runtime/src/tapes/recycled.rs",
 ];
 
 /// Returns the texts of more than two words of a source, outside of its comments and tests.
@@ -672,7 +672,7 @@ fn every_refusal_names_the_place_of_its_call() {
     captures(&mut refused);
     changes_of_mind(&mut refused);
 
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/vm/src");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     let (mut without, mut found): (BTreeMap<&str, Vec<String>>, _) = (BTreeMap::new(), 0);
     for file in FILES {
         let source = std::fs::read_to_string(folder.join(file)).unwrap();
@@ -687,7 +687,8 @@ fn every_refusal_names_the_place_of_its_call() {
     }
     assert!(found > 40, "the search has found {found} texts");
     assert!(without.is_empty(), "refusals without a case in {FILE}: {without:#?}");
-    for part in ["capture", "executable", "replay", "replay/compile", "tapes"] {
+    let parts = ["vm/src/capture", "vm/src/executable", "replay/src", "replay/src/compile"];
+    for part in parts.into_iter().chain(["runtime/src/tapes"]) {
         for entry in std::fs::read_dir(folder.join(part)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let path = format!("{part}/{name}");

@@ -30,11 +30,33 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("millstream-stream-policy", &["millstream-types", "millstream-instructions", "millstream-ep"]),
     (
+        "millstream-runtime",
+        &[
+            "millstream-types",
+            "millstream-backoff",
+            "millstream-ops",
+            "millstream-comm",
+            "millstream-instructions",
+            "millstream-ep",
+            "millstream-kernels",
+            "millstream-stream-policy",
+        ],
+    ),
+    (
+        "millstream-replay",
+        &[
+            "millstream-types",
+            "millstream-ops",
+            "millstream-instructions",
+            "millstream-kernels",
+            "millstream-runtime",
+        ],
+    ),
+    (
         "millstream-vm",
         &[
             "millstream-files",
             "millstream-types",
-            "millstream-backoff",
             "millstream-ops",
             "millstream-comm",
             "millstream-instructions",
@@ -42,6 +64,8 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-ep",
             "millstream-kernels",
             "millstream-stream-policy",
+            "millstream-runtime",
+            "millstream-replay",
         ],
     ),
     (
@@ -197,6 +221,7 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-verify", &["millstream-testing"]),
+    ("millstream-runtime", &["millstream-vm"]),
     ("millstream-kernels", &["millstream-testing"]),
     ("millstream-timelines", &["millstream-verify"]),
 ];
@@ -213,27 +238,18 @@ pub(crate) struct Folders {
 }
 
 /// The crates whose folders have an order.
-pub(crate) const FOLDERS: &[Folders] = &[Folders {
-    src: "crates/vm/src",
-    order: &[
-        "sync",
-        "scope",
-        "host",
-        "tables",
-        "profile",
-        "tapes",
-        "worker",
-        "pool",
-        "driver",
-        "emission",
-        "replay",
-        "lowering",
-        "handle",
-        "tensor",
-        "gradient",
-        "executable",
-        "capture",
-        "engine",
-    ],
-    upward: &[],
-}];
+pub(crate) const FOLDERS: &[Folders] = &[
+    Folders {
+        src: "crates/runtime/src",
+        order: &[
+            "sync", "scope", "host", "tables", "profile", "tapes", "worker", "pool", "driver",
+            "emission",
+        ],
+        upward: &[],
+    },
+    Folders {
+        src: "crates/vm/src",
+        order: &["lowering", "handle", "tensor", "gradient", "executable", "capture", "engine"],
+        upward: &[],
+    },
+];

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use millstream_instructions::{Priority, TensorRef};
+use millstream_runtime::emission::Emission;
 use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, DeviceId, Origin, Point, Result, StreamKey, TensorSpec};
 
-use crate::emission::Emission;
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 

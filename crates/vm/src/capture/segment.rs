@@ -7,6 +7,7 @@ use std::ops::Range;
 use millstream_instructions::GeneratorDecl;
 use millstream_instructions::builder::EventRef;
 use millstream_instructions::passes::Pass;
+use millstream_runtime::scope::origin::with_origin;
 use millstream_types::{
     Attrs, Error, Origin, Result, ScalarId, ScalarUse, StreamId, StreamKey, StreamMode,
 };
@@ -16,7 +17,6 @@ use crate::executable::{Executable, RecordedTensor, Recorder};
 use crate::handle::Tensor;
 use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::machine::Machine;
-use crate::scope::origin::with_origin;
 
 use super::balance;
 use super::draws::{Drawn, place};

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
+use millstream_runtime::sync::thread_local;
 use millstream_types::{Error, Origin, Point, Result, TensorSpec};
 
 use crate::handle::generator::serial_number;
@@ -17,7 +18,6 @@ use crate::handle::leaf::Leaf;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank, Reply};
 use crate::handle::{Stream, Tensor};
-use crate::sync::thread_local;
 
 use super::draws::{Drawn, Draws};
 use super::gradients::{Gradients, Left};

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
 use crate::handle::Tensor;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank};
-use crate::scope::origin::{self, with_origin};
 
 use super::balance::Balance;
 use super::key::Key;

@@ -9,12 +9,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use millstream_runtime::scope::origin::with_origin;
 use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
 
 use crate::gradient::no_grad;
 use crate::handle::Tensor;
 use crate::handle::leaf::Leaf;
-use crate::scope::origin::with_origin;
 
 use super::draws::{Drawn, Draws};
 use super::note::{Note, Place, Value};

@@ -3,15 +3,14 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use millstream_runtime::emission::push::Uses;
+use millstream_runtime::scope::origin;
+use millstream_runtime::tables::functions::Function;
 use millstream_types::{Origin, Result};
-
-use crate::scope::origin;
-use crate::tables::functions::Function;
 
 use super::operator::Operator;
 use super::push::Push;
 use super::{ClosureResult, Engine};
-use crate::emission::push::Uses;
 
 /// A scope in which consecutive pushes become one: a function that runs them one after the other,
 /// and uses all their variables. That costs less where functions are small. Functions with a

@@ -36,17 +36,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::{Outcome, Priority};
+use millstream_runtime::emission::push::{Target, Uses};
+use millstream_runtime::emission::{Emission, Release};
+use millstream_runtime::scope::{cancel, origin, reentrancy};
+use millstream_runtime::sync::signal::Signal;
+use millstream_runtime::sync::{AtomicU64, Ordering};
+use millstream_runtime::tables::functions::{Function, OnComplete, SharedFunction};
+use millstream_runtime::tables::run_context::RunContext;
 use millstream_types::{Access, DType, Error, Origin, Result, StreamId, StreamMode, TensorSpec};
 
-use crate::emission::push::{Target, Uses};
-use crate::emission::{Emission, Release};
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
-use crate::scope::{cancel, origin, reentrancy};
-use crate::sync::signal::Signal;
-use crate::sync::{AtomicU64, Ordering};
-use crate::tables::functions::{Function, OnComplete, SharedFunction};
-use crate::tables::run_context::RunContext;
 
 pub use bulk::Bulk;
 pub use closure::ClosureResult;

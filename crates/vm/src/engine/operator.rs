@@ -7,18 +7,17 @@ use std::sync::OnceLock;
 use smallvec::SmallVec;
 
 use millstream_instructions::{Priority, TensorRef};
+use millstream_runtime::emission::closure_calls::ClosureForm;
+use millstream_runtime::emission::push::Uses;
+use millstream_runtime::scope::origin;
+use millstream_runtime::tables::functions::{Function, SharedFunction};
 use millstream_types::{Access, Origin, Result};
-
-use crate::emission::closure_calls::ClosureForm;
-use crate::scope::origin;
-use crate::tables::functions::{Function, SharedFunction};
 
 use super::Engine;
 use super::bulk::Scope;
 use super::prop::Prop;
 use super::push::{Push, submit};
 use super::var::Var;
-use crate::emission::push::Uses;
 
 /// A function with its variables, to be pushed many times. It keeps the variables.
 ///

@@ -6,26 +6,26 @@ use std::borrow::Cow;
 use std::fmt;
 
 use millstream_instructions::{Priority, TensorRef};
+use millstream_runtime::driver::DriverKind;
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::closure_calls::ClosureForm;
+use millstream_runtime::emission::push::QueuedPush;
+use millstream_runtime::emission::push::Uses;
+use millstream_runtime::emission::push::{Target, emit};
+use millstream_runtime::scope::{cancel, reentrancy};
+use millstream_runtime::tables::functions::Function;
+use millstream_runtime::tables::run_context::CallSite;
+use millstream_runtime::worker::apart::Apart;
 use millstream_types::{Access, Origin, Point, Result};
 
-use crate::driver::DriverKind;
-use crate::emission::Emission;
-use crate::emission::closure_calls::ClosureForm;
-use crate::emission::push::{Target, emit};
 use crate::handle::Stream;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Request, Verb};
-use crate::scope::{cancel, reentrancy};
-use crate::tables::functions::Function;
 
 use super::Engine;
 use super::bulk::Scope;
 use super::prop::Prop;
 use super::var::Var;
-use crate::emission::push::QueuedPush;
-use crate::emission::push::Uses;
-use crate::tables::run_context::CallSite;
-use crate::worker::apart::Apart;
 
 /// A push of a function, under construction.
 ///

@@ -1,14 +1,13 @@
 //! Functions that join bulk scopes, and the end of scopes.
 
+use millstream_runtime::driver::DriverKind;
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::guard::EmissionGuard;
+use millstream_runtime::emission::push::{Pending, Uses};
+use millstream_runtime::scope::{cancel, reentrancy};
+use millstream_runtime::sync::Ordering;
+use millstream_runtime::tables::functions::Function;
 use millstream_types::{Error, Origin, Result};
-
-use crate::driver::DriverKind;
-use crate::emission::Emission;
-use crate::emission::guard::EmissionGuard;
-use crate::emission::push::{Pending, Uses};
-use crate::scope::{cancel, reentrancy};
-use crate::sync::Ordering;
-use crate::tables::functions::Function;
 
 use super::Engine;
 
@@ -73,7 +72,7 @@ impl Engine {
             shared.has_bulk.store(!emission.bulks.is_empty(), Ordering::Release);
             return self.push_own(emission, own).map(|()| None);
         }
-        emission.bulks.0.push(own);
+        emission.bulks.add(own);
         shared.has_bulk.store(true, Ordering::Release);
         if pushed {
             shared.leave(emission);

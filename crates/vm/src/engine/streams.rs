@@ -1,12 +1,12 @@
 //! The streams of an engine.
 
+use millstream_runtime::emission::push::{CLOSURES, PRIORITIZED, Target};
 use millstream_types::{DeviceId, Result, StreamKey, StreamMode, StreamType};
 
 use crate::handle::Stream;
 use crate::handle::machine::Machine;
 
 use super::prop::Prop;
-use crate::emission::push::{CLOSURES, PRIORITIZED, Target};
 
 const HOST: DeviceId = DeviceId::cpu(0);
 

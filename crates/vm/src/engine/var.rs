@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
+use millstream_runtime::emission::push::Uses;
 use millstream_types::Access;
 
-use crate::emission::push::Uses;
 use crate::handle::Tensor;
 
 struct VarInner {

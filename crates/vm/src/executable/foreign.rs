@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use millstream_instructions::{Body, CheckedList, InstructionList, Operand};
 use millstream_ops::{CallSpec, OpRegistry};
+use millstream_runtime::scope::origin::at_caller;
+use millstream_runtime::tapes::tape::FormalKind;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Access, Attrs, Error, Result, TensorId, TensorSpec};
 
 use crate::handle::machine::Machine;
-use crate::scope::origin::at_caller;
 
 use super::{Executable, Signature, scalars};
-use crate::tapes::tape::FormalKind;
 
 impl Machine {
     /// Compiles a checked list that was made elsewhere. Its externals are the executable's inputs,

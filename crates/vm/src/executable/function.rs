@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use millstream_instructions::builder::EventRef;
+use millstream_runtime::scope::origin::{self, with_origin};
+use millstream_runtime::sync::thread_local;
 use millstream_types::{Error, Origin, Result, TensorSpec};
 
 use crate::handle::generator::{Generator, serial_number};
@@ -17,8 +19,6 @@ use crate::handle::request::{self, Layer, OpCall, Rank};
 use crate::handle::seed::Seed;
 use crate::handle::tensor::OfRecording;
 use crate::handle::{Event, Stream, Tensor};
-use crate::scope::origin::{self, with_origin};
-use crate::sync::thread_local;
 
 use super::gradients::Use;
 use super::recorder::{RecordedTensor, Recorder};

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::Builder;
+use millstream_runtime::tapes::tape::{FormalKind, Program};
 
 use crate::handle::Tensor;
 use crate::handle::leaf::Leaf;
-
-use crate::tapes::tape::{FormalKind, Program};
 
 /// The most tensors that are kept for a gradient.
 const MAX_TENSORS: usize = 2;

@@ -8,26 +8,26 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, TensorRef};
+use millstream_replay::instance::Instance;
+use millstream_replay::overlap::{Extent, conflict};
+use millstream_runtime::emission::router::Router;
+use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::scope::origin;
+use millstream_runtime::tapes::graph::InstanceGraphs;
+use millstream_runtime::tapes::recycled::Recycled;
+use millstream_runtime::tapes::run::{Base, Playing, Run};
+use millstream_runtime::tapes::tape::{FormalKind, OutputSpec};
 use millstream_types::{Access, DType, Error, Origin, Point, Result, ScalarId, TensorSpec};
 
-use crate::emission::router::Router;
-use crate::emission::{Emission, MadeTensor};
 use crate::handle::leaf::Leaf;
 use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Completion, Section, Stream, Tensor};
-use crate::scope::origin;
 
 use super::gradients::LaunchedLeaf;
 use super::kept::{KeptOutput, WrittenAgain};
 use super::launched::Launched;
 use super::offline::moved;
 use super::{Executable, ExecutableInner};
-use crate::replay::instance::Instance;
-use crate::replay::overlap::{Extent, conflict};
-use crate::tapes::graph::InstanceGraphs;
-use crate::tapes::recycled::Recycled;
-use crate::tapes::run::{Base, Playing, Run};
-use crate::tapes::tape::{FormalKind, OutputSpec};
 
 /// How many launches an instance keeps to be used again.
 const MAX_RUNS: usize = 64;

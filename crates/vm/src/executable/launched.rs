@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use millstream_runtime::scope::origin::{self, at_caller};
+use millstream_runtime::tapes::run::Run;
 use millstream_types::nearest::did_you_mean;
 use millstream_types::{Error, ReadId, Result, ScalarId};
 
 use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::{Completion, Tensor};
-use crate::scope::origin::{self, at_caller};
 
 use super::Executable;
-use crate::tapes::run::Run;
 
 /// A launch that was made: its completion, and its results.
 ///

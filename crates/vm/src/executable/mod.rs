@@ -17,7 +17,6 @@
 //! | `layer` | what the recording of a function does with each request |
 //! | `function` | functions of tensors, recorded without running them |
 //! | `gradients` | gradients that such functions find and leave, as state of launches |
-//! | `formal` | what is given for a formal, compared with what was recorded |
 //! | `kept` | memory of gradients that launches write again |
 //! | `scalars` | the numbers that each launch gives: generators' draws |
 //! | `launched` | a launch that was made: its completion and its results |
@@ -34,7 +33,6 @@
 //!    launch has completed: what comes later on a stream waits for what came before.
 
 mod foreign;
-mod formal;
 mod function;
 mod gradients;
 mod kept;
@@ -55,19 +53,20 @@ use std::sync::{Arc, PoisonError};
 use smallvec::SmallVec;
 
 use millstream_instructions::InstructionList;
+use millstream_replay::compile::{self, SharedSpecs};
+use millstream_replay::instance::Instances;
+use millstream_runtime::driver::DriverKind;
+use millstream_runtime::emission::Release;
+use millstream_runtime::host::SharedCallback;
+use millstream_runtime::sync::Mutex;
+use millstream_runtime::tapes::Ended;
+use millstream_runtime::tapes::graph::GraphStatus;
+use millstream_runtime::tapes::tape::{Formal, FormalKind, OutputSpec, Program};
 use millstream_types::{DeviceId, Error, ListId, Result};
 
-use crate::driver::DriverKind;
-use crate::emission::Release;
 use crate::handle::Tensor;
 use crate::handle::generator::Generator;
 use crate::handle::machine::Machine;
-use crate::replay::compile::{self, SharedSpecs};
-use crate::replay::instance::Instances;
-use crate::sync::Mutex;
-use crate::tapes::Ended;
-use crate::tapes::graph::GraphStatus;
-use crate::tapes::tape::{Formal, FormalKind, OutputSpec, Program};
 
 pub use foreign::accepts;
 use gradients::LaunchedLeaf;
@@ -79,8 +78,6 @@ pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
 pub use within::RecordedLaunch;
-
-use crate::host::SharedCallback;
 
 /// A compiled list. Clones are the same executable.
 ///

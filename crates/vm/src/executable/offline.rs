@@ -8,10 +8,10 @@ use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, Sink, TensorRef};
 use millstream_types::{Access, Attrs, Layout, ListId, Origin, Result, StreamId, TensorSpec};
 
+use millstream_runtime::tapes::tape::{FormalKind, OutputSpec};
 use millstream_types::Error;
 
 use super::{Executable, ExecutableInner};
-use crate::tapes::tape::{FormalKind, OutputSpec};
 
 /// The place of a launch that is emitted without a machine.
 ///

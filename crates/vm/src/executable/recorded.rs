@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions};
 use millstream_instructions::{Body, External, InstructionList};
+use millstream_runtime::scope::origin::at_caller;
+use millstream_runtime::tapes::tape::OutputSpec;
 use millstream_types::{Error, Origin, Result, TensorId, TensorSpec};
 use millstream_verify::{CheckOptions, same_operations, violations_with};
 
 use crate::handle::machine::Machine;
-use crate::scope::origin::at_caller;
 
 use super::{Executable, Signature};
-use crate::tapes::tape::OutputSpec;
 
 /// A recorded list with its formals. Clones are the same list.
 ///

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Priority, TensorRef};
 use millstream_ops::random::{OFFSET, SEED};
+use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
 
 use crate::handle::generator::Generator;
-use crate::scope::origin;
 
 use super::recorder::{RecordedTensor, Recorder};
 use super::scalars::uses;

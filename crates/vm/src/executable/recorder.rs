@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, OfflineSink, SectionId};
 use millstream_instructions::{Builder, BuilderConfig, TensorRef};
+use millstream_runtime::host::{Blob, SharedCallback};
+use millstream_runtime::scope::origin::{self, at_caller};
+use millstream_runtime::tapes::tape::FormalKind;
 use millstream_stream_policy::Catalog;
 use millstream_types::{
     Access, CallbackId, DeviceId, Error, ReadId, Result, StreamId, StreamKey, StreamMode,
@@ -16,14 +19,11 @@ use millstream_types::{
 use crate::handle::Tensor;
 use crate::handle::generator::Generator;
 use crate::handle::machine::Machine;
-use crate::host::{Blob, SharedCallback};
 use crate::lowering;
-use crate::scope::origin::{self, at_caller};
 
 use super::Signature;
 use super::gradients::RecordedGradients;
 use super::recorded::{Recorded, outputs_of};
-use crate::tapes::tape::FormalKind;
 
 /// A tensor of a list that is being recorded.
 ///

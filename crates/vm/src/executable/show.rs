@@ -3,8 +3,7 @@
 use std::fmt::{self, Display, Write};
 
 use millstream_ops::OpRegistry;
-
-use crate::tapes::tape::{Action, Program, StepOperand, Tape};
+use millstream_runtime::tapes::tape::{Action, Program, StepOperand, Tape};
 
 /// Displays the tapes of a program: a line for each step.
 pub(super) struct Shown<'a> {

@@ -5,14 +5,13 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use millstream_instructions::{Body, TensorRef};
+use millstream_runtime::scope::origin::{self, with_origin};
+use millstream_runtime::tapes::tape::FormalKind;
 use millstream_types::{Error, ListId, Origin, Result, StreamId, StreamType};
-
-use crate::scope::origin::{self, with_origin};
 
 use super::offline::OfflineLaunch;
 use super::recorder::{RecordedTensor, Recorder};
 use super::{Executable, ExecutableInner};
-use crate::tapes::tape::FormalKind;
 
 impl Recorder {
     /// Begins a launch of another executable within the list. The tensors bound to it are bound to

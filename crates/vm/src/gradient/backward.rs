@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{Attrs, Error, Layout, Origin, Result};
 
 use crate::handle::Tensor;
-use crate::scope::origin::{self, with_origin};
 
 use super::derivatives::{Derivative, Formulas, complex, conj};
 use super::node::{Node, Source, Value};

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use millstream_runtime::scope::origin;
 use millstream_types::Result;
 
 use crate::handle::Tensor;
-use crate::scope::origin;
 
 use super::node::{Node, Region, Source};
 use super::notes::Effects;

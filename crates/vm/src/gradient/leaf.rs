@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use millstream_runtime::scope::origin;
 use millstream_types::{Error, Result};
 
 use crate::handle::Tensor;
 use crate::handle::leaf::Leaf;
 use crate::handle::request::{self, Request, Verb};
-use crate::scope::origin;
 
 impl Leaf {
     /// Returns the gradient as the program reads it.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_ops::{CallSpec, OutputSpec, Signature, args};
+use millstream_runtime::sync::thread_local;
 use millstream_types::{DType, Error, Origin, Result, TensorSpec};
 
 use crate::handle::Tensor;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, OpCall, Rank, RawOperand};
-use crate::sync::thread_local;
 
 use super::derivatives;
 use super::layer::Gradients;

@@ -1,12 +1,12 @@
 //! Host functions on tensors' memory.
 
 use millstream_instructions::Outcome;
+use millstream_runtime::emission::Emission;
+use millstream_runtime::host::Blob;
+use millstream_runtime::scope::origin;
 use millstream_types::{Access, Error, Origin, Result, StreamType};
 
-use crate::emission::Emission;
-use crate::host::Blob;
 use crate::lowering;
-use crate::scope::origin;
 
 use super::request::{self, Request, Sole, Verb};
 use super::{Completion, Tensor};

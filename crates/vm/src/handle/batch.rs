@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::guard::EmissionGuard;
+use millstream_runtime::scope::cancel;
+use millstream_runtime::scope::origin;
+use millstream_runtime::scope::reentrancy::{self, BatchGuard};
 use millstream_types::{Error, Origin, Result};
 
-use crate::emission::Emission;
-use crate::emission::guard::EmissionGuard;
 use crate::handle::machine::Machine;
 use crate::handle::prepared::{Prepared, TensorHandle};
 use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::scope::cancel;
-use crate::scope::origin;
-use crate::scope::reentrancy::{self, BatchGuard};
 
 /// How many calls are made before other threads get the lock.
 const CALLS_PER_ENTRY: u64 = 64;

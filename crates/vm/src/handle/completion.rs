@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::leases::Lease;
+use millstream_runtime::scope::origin;
+use millstream_runtime::scope::reentrancy;
+use millstream_runtime::sync::points::{Milestone, Waiter};
+use millstream_runtime::tapes::run::Run;
 use millstream_types::{Error, Origin, Point, Result};
 
-use crate::emission::Emission;
-use crate::emission::leases::Lease;
 use crate::handle::machine::Machine;
-use crate::scope::origin;
-use crate::scope::reentrancy;
-use crate::sync::points::{Milestone, Waiter};
-use crate::tapes::run::Run;
 
 /// Submitted instructions that can be waited for: blocking, with a time-out, or as a future.
 ///

@@ -10,12 +10,12 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
+use millstream_runtime::emission::leases::Lease;
+use millstream_runtime::emission::shared::MachineShared;
+use millstream_runtime::sync::thread_local;
 use millstream_types::{DeviceId, StreamId, StreamKey};
 
-use crate::emission::leases::Lease;
-use crate::emission::shared::MachineShared;
 use crate::handle::machine::Machine;
-use crate::sync::thread_local;
 
 use super::Stream;
 

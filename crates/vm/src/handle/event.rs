@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 
 use millstream_instructions::Outcome;
 use millstream_instructions::builder::EventRef;
+use millstream_runtime::emission::leases::Lease;
+use millstream_runtime::emission::{Emission, Release};
+use millstream_runtime::scope::origin;
+use millstream_runtime::scope::reentrancy;
+use millstream_runtime::sync::Mutex;
+use millstream_runtime::sync::points::{Milestone, Waiter};
+use millstream_runtime::tables::timed_records::RecordTime;
 use millstream_types::{DeviceId, Error, Origin, Point, Result, StreamId};
 
-use crate::emission::leases::Lease;
-use crate::emission::{Emission, Release};
 use crate::handle::machine::Machine;
-use crate::scope::origin;
-use crate::scope::reentrancy;
-use crate::sync::Mutex;
-use crate::sync::points::{Milestone, Waiter};
-use crate::tables::timed_records::RecordTime;
 
 use super::request::{self, Answer, Reply, Request, Verb};
 use super::{Completion, Stream};

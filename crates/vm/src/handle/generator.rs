@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use millstream_runtime::scope::origin;
+
 use super::request::{self, Request, Verb};
-use crate::scope::origin;
 
 /// A source of seeds: each use gives other numbers, the same in every run of the program. Clones
 /// are the same generator.

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
+use millstream_runtime::sync::{Mutex, OnceLock};
+
 use crate::handle::Tensor;
-use crate::sync::{Mutex, OnceLock};
 
 /// The place of a tensor's gradient.
 #[derive(Default)]

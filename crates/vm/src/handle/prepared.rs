@@ -7,13 +7,13 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{Outcome, Sink, TensorRef};
+use millstream_runtime::emission::{Emission, Release};
+use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, Error, Result};
 
-use crate::emission::{Emission, Release};
 use crate::handle::machine::{CallBuilder, Machine};
 use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::scope::origin;
 
 struct PreparedInner {
     machine: Machine,

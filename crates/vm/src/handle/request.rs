@@ -20,6 +20,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use millstream_instructions::{Priority, TensorRef};
+use millstream_runtime::sync::thread_local;
 use millstream_types::{Access, Attrs, Error, Origin, Point, Result, TensorSpec};
 
 use crate::handle::generator::Generator;
@@ -28,7 +29,6 @@ use crate::handle::machine::Machine;
 use crate::handle::seed::Seed;
 use crate::handle::tensor::OfRecording;
 use crate::handle::{Event, Stream, Tensor};
-use crate::sync::thread_local;
 
 /// The results of a call. Most have one.
 pub(crate) type Results = SmallVec<[Tensor; 1]>;

@@ -4,11 +4,11 @@ use std::fmt;
 
 use millstream_instructions::Outcome;
 use millstream_instructions::builder::SectionId;
+use millstream_runtime::emission::{Emission, Release};
+use millstream_runtime::scope::origin;
 use millstream_types::{Origin, Point, Result};
 
-use crate::emission::{Emission, Release};
 use crate::handle::machine::Machine;
-use crate::scope::origin;
 
 use super::Completion;
 use super::request::{self, Request, Sole, Verb};

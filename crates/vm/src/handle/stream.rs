@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_instructions::{Outcome, TensorRef};
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::leases::Lease;
+use millstream_runtime::scope::origin;
+use millstream_runtime::scope::reentrancy;
 use millstream_types::{Error, Origin, Result, StreamId, StreamKey};
 
-use crate::emission::Emission;
-use crate::emission::leases::Lease;
 use crate::handle::machine::Machine;
-use crate::scope::origin;
-use crate::scope::reentrancy;
 
 use super::Completion;
 use super::Event;

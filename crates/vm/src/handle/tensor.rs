@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Outcome, Protection, TensorRef};
+use millstream_runtime::emission::leases::Lease;
+use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::scope::origin;
 use millstream_types::{
     DeviceId, Error, Origin, Result, StreamId, StreamKey, TensorId, TensorSpec,
 };
 
-use crate::emission::leases::Lease;
-use crate::emission::{Emission, MadeTensor};
 use crate::handle::machine::Machine;
 use crate::lowering;
-use crate::scope::origin;
 
 use super::leaf::LeafSlot;
 use super::request::{self, Ended, Request, Verb};
@@ -346,7 +346,8 @@ impl Tensor {
     pub fn completion(&self) -> Result<Completion> {
         let (machine, origin) = (&self.0.made_on.machine, origin::caller());
         let at = |e: millstream_types::Error| e.at(&origin);
-        crate::scope::reentrancy::check(machine.shared.tables.machine, "waiting").map_err(at)?;
+        millstream_runtime::scope::reentrancy::check(machine.shared.tables.machine, "waiting")
+            .map_err(at)?;
         let tensor = self.resolved().map_err(at)?;
         let mut emission = machine.shared.lock().map_err(at)?;
         let last = emission.builder.last_write(tensor).map_err(at)?;
@@ -400,12 +401,12 @@ impl Tensor {
 
     fn read_now(&self, section: Option<&Section>, origin: &Origin) -> Result<Vec<u8>> {
         let machine = &self.0.made_on.machine;
-        crate::scope::reentrancy::check(machine.shared.tables.machine, "reading")?;
+        millstream_runtime::scope::reentrancy::check(machine.shared.tables.machine, "reading")?;
         let held = section;
         let section = machine.own_section(section)?;
         let protection = machine.shared.protection;
         if protection == Protection::default() && self.0.device.is_host() {
-            return self.read_by(section, origin, |e, tensor| e.read_stream(machine, tensor));
+            return self.read_by(section, origin, |e, tensor| read_stream(e, machine, tensor));
         }
         let mut submitter = MachineSubmitter { machine, section: held, origin: origin.clone() };
         if protection == Protection::default()
@@ -455,24 +456,22 @@ impl Tensor {
     }
 }
 
-impl Emission {
-    /// Returns the stream that reads a tensor in host memory, as [`lowering::read_stream`] does,
-    /// and its lease.
-    fn read_stream(
-        &mut self,
-        machine: &Machine,
-        tensor: TensorRef,
-    ) -> Result<(StreamId, Option<Arc<Lease>>)> {
-        let Emission { builder, leases, .. } = self;
-        let last = builder.last_write(tensor)?;
-        let decl = builder.streams().nth(last.stream.index()).filter(|_| last.seq > 0);
-        let id = match decl.filter(|decl| lowering::reads_host(&decl.key)) {
-            Some(_) => last.stream,
-            None => {
-                let key = StreamKey::compute(DeviceId::cpu(0), 0);
-                builder.known_id(&key).map_or_else(|| builder.stream(&key), Ok)?
-            }
-        };
-        Ok((id, leases.of(&machine.shared, id)))
-    }
+/// Returns the stream that reads a tensor in host memory, as [`lowering::read_stream`] does,
+/// and its lease.
+fn read_stream(
+    emission: &mut Emission,
+    machine: &Machine,
+    tensor: TensorRef,
+) -> Result<(StreamId, Option<Arc<Lease>>)> {
+    let Emission { builder, leases, .. } = emission;
+    let last = builder.last_write(tensor)?;
+    let decl = builder.streams().nth(last.stream.index()).filter(|_| last.seq > 0);
+    let id = match decl.filter(|decl| lowering::reads_host(&decl.key)) {
+        Some(_) => last.stream,
+        None => {
+            let key = StreamKey::compute(DeviceId::cpu(0), 0);
+            builder.known_id(&key).map_or_else(|| builder.stream(&key), Ok)?
+        }
+    };
+    Ok((id, leases.of(&machine.shared, id)))
 }

@@ -1,11 +1,11 @@
 //! Copies of tensors, and a machine as the submitter of their calls.
 
+use millstream_runtime::scope::origin;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, TensorSpec};
 
 use crate::handle::machine::Machine;
 use crate::lowering::{self, Submitter};
-use crate::scope::origin;
 
 use super::request::{self, Request, Verb};
 use super::{Section, Stream, Tensor};

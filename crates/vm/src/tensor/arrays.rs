@@ -2,10 +2,10 @@
 
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
+use millstream_runtime::scope::origin;
 use millstream_types::{Element, Error, Result};
 
 use crate::handle::Tensor;
-use crate::scope::origin;
 
 use super::Place;
 

@@ -8,13 +8,13 @@ use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Outcome};
 use millstream_ops::args::Scalar;
 use millstream_ops::{CallSpec, OutputSpec};
+use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, Error, OpId, Origin, Result, TensorSpec};
 
-use crate::emission::{Emission, MadeTensor};
 use crate::handle::machine::CallBuilder;
 use crate::handle::request::{self, RawOperand, Request, Sole, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::scope::origin;
 
 use super::call;
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use millstream_instructions::Priority;
 use millstream_ops::args::{ABSENT, Scalar};
+use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
 pub(super) use crate::handle::machine::Inputs;
@@ -11,7 +12,6 @@ use crate::handle::machine::{CallBuilder, first};
 use crate::handle::request::{self, OpCall};
 use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
 use crate::lowering;
-use crate::scope::origin;
 
 use super::Operand;
 

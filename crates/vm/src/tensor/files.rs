@@ -6,11 +6,11 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 
+use millstream_runtime::scope::origin;
 use millstream_types::safetensors_dtype::{in_safetensors, of_safetensors};
 use millstream_types::{DType, Error, Result, TensorSpec};
 
 use crate::handle::Tensor;
-use crate::scope::origin;
 
 use super::Place;
 

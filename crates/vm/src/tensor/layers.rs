@@ -1,10 +1,10 @@
 //! Methods made of several ops, or of one op with fewer arguments.
 
 use millstream_ops::args::Scalar;
+use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, Error, Result};
 
 use crate::handle::Tensor;
-use crate::scope::origin;
 
 use super::methods::{Conv1d, Conv2d, Conv3d, NllLoss};
 use super::{Int, Real, call};

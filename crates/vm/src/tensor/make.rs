@@ -5,10 +5,10 @@
 use std::ops::Range;
 
 use millstream_ops::args::Scalar;
+use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, DType, DeviceId, Element, Error, Result, TensorSpec};
 
 use crate::handle::Tensor;
-use crate::scope::origin;
 
 use super::{Ints, Operand, Place, Real, Seed, call};
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use millstream_runtime::scope::origin;
 use millstream_types::{Access, DType, Element, Error, Result};
 
 use crate::handle::{Stream, Tensor, stream_of};
 use crate::lowering;
-use crate::scope::origin;
 
 impl Tensor {
     /// Returns the lengths of the dimensions.

@@ -194,7 +194,7 @@ impl Tensor {
                 self.spec().brief(),
                 indices.len()
             );
-            let origin = crate::scope::origin::caller();
+            let origin = millstream_runtime::scope::origin::caller();
             return Err(Error::Invalid { what: "index", message }.at(&origin));
         }
         let rest = self.rank() - dims;

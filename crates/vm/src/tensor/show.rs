@@ -6,11 +6,11 @@
 
 use std::fmt;
 
+use millstream_runtime::scope::reentrancy;
 use millstream_types::element::{C64, C128};
 use millstream_types::{DType, DeviceId, Element, Result, with_element};
 
 use crate::handle::Tensor;
-use crate::scope::reentrancy;
 
 /// The characters of a line.
 const LINE: usize = 80;

@@ -21,11 +21,14 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "a library's sources, as a test")]
 #![allow(unused_imports, reason = "a library's sources, as a test")]
 
+extern crate self as millstream_replay;
+extern crate self as millstream_runtime;
+
 #[path = "../../src/capture/mod.rs"]
 mod capture;
-#[path = "../../src/driver/mod.rs"]
+#[path = "../../../runtime/src/driver/mod.rs"]
 mod driver;
-#[path = "../../src/emission/mod.rs"]
+#[path = "../../../runtime/src/emission/mod.rs"]
 mod emission;
 #[path = "../../src/engine/mod.rs"]
 mod engine;
@@ -35,25 +38,25 @@ mod executable;
 mod gradient;
 #[path = "../../src/handle/mod.rs"]
 mod handle;
-#[path = "../../src/host/mod.rs"]
+#[path = "../../../runtime/src/host/mod.rs"]
 mod host;
 #[path = "../../src/lowering/mod.rs"]
 mod lowering;
-#[path = "../../src/pool/mod.rs"]
+#[path = "../../../runtime/src/pool/mod.rs"]
 mod pool;
-#[path = "../../src/profile/mod.rs"]
+#[path = "../../../runtime/src/profile/mod.rs"]
 mod profile;
-#[path = "../../src/replay/mod.rs"]
+#[path = "../../../replay/src/lib.rs"]
 mod replay;
-#[path = "../../src/scope/mod.rs"]
+#[path = "../../../runtime/src/scope/mod.rs"]
 mod scope;
-#[path = "../../src/tables/mod.rs"]
+#[path = "../../../runtime/src/tables/mod.rs"]
 mod tables;
-#[path = "../../src/tapes/mod.rs"]
+#[path = "../../../runtime/src/tapes/mod.rs"]
 mod tapes;
 #[path = "../../src/tensor/mod.rs"]
 mod tensor;
-#[path = "../../src/worker/mod.rs"]
+#[path = "../../../runtime/src/worker/mod.rs"]
 mod worker;
 
 mod device;
@@ -76,5 +79,6 @@ use handle::machine::{CallBuilder, Machine, MachineConfig};
 use handle::prepared::{Prepared, TensorHandle};
 use handle::{Completion, Event, Section, Stream, Tensor, with_stream};
 use host::Blob;
+use replay::{compile, instance, overlap};
 use scope::cancel::Cancellation;
 use scope::origin::with_origin;

@@ -1,16 +1,16 @@
-//! Shuttle's primitives, by the names of `src/sync/mod.rs`.
+//! Shuttle's primitives, by the names of the runtime's `sync/mod.rs`.
 
 #[path = "../../../backoff/src/backoff.rs"]
 pub(crate) mod backoff;
-#[path = "../../src/sync/inbox.rs"]
+#[path = "../../../runtime/src/sync/inbox.rs"]
 pub(crate) mod inbox;
-#[path = "../../src/sync/points.rs"]
+#[path = "../../../runtime/src/sync/points.rs"]
 pub(crate) mod points;
-#[path = "../../src/sync/ring.rs"]
+#[path = "../../../runtime/src/sync/ring.rs"]
 pub(crate) mod ring;
-#[path = "../../src/sync/signal.rs"]
+#[path = "../../../runtime/src/sync/signal.rs"]
 pub(crate) mod signal;
-#[path = "../../src/sync/spsc_queue.rs"]
+#[path = "../../../runtime/src/sync/spsc_queue.rs"]
 pub(crate) mod spsc_queue;
 
 pub(crate) use shuttle::hint::spin_loop;

@@ -17,10 +17,10 @@
 mod rate;
 mod state;
 
+use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::Result;
 
 use crate::handle::Tensor;
-use crate::scope::origin::{self, with_origin};
 use crate::tensor::options;
 
 use super::tape::no_grad;

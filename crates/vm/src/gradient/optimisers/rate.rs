@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
+use millstream_runtime::scope::origin;
+use millstream_runtime::sync::Mutex;
 use millstream_types::Result;
 
 use crate::handle::Tensor;
 use crate::handle::request::{self, Request, Verb};
-use crate::scope::origin;
-use crate::sync::Mutex;
 
 use super::super::tape::no_grad;
 use super::state::number;

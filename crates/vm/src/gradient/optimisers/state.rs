@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use millstream_runtime::scope::origin;
 use millstream_types::{DType, Error, Result};
 
 use crate::handle::Tensor;
 use crate::handle::request;
-use crate::scope::origin;
 
 use super::super::tape::no_grad;
 

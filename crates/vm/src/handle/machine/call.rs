@@ -7,14 +7,14 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use millstream_instructions::{Outcome, Priority};
+use millstream_runtime::emission::Emission;
+use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
-use crate::emission::Emission;
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Section, Stream, Tensor, innermost};
 use crate::handle::{check_devices, stream_of};
 use crate::lowering;
-use crate::scope::origin;
 
 use super::Machine;
 

@@ -12,10 +12,9 @@ use millstream_ep::{Registry, cpu::CpuBackend};
 use millstream_instructions::{Protection, SyncPolicy};
 use millstream_kernels::{KernelRegistry, TypedCall, typed};
 use millstream_ops::{Op, OpRegistry};
+use millstream_runtime::driver::{DriverKind, Simulation};
 use millstream_stream_policy::StreamPolicy;
 use millstream_types::DeviceId;
-
-use crate::driver::{DriverKind, Simulation};
 
 /// The configuration of a machine. Each field has a method of its name that sets it:
 ///

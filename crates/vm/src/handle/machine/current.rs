@@ -1,12 +1,12 @@
 //! The current stream, and new streams.
 
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::StreamOptions;
+use millstream_runtime::emission::leases::Kind;
+use millstream_runtime::sync::OnceLock;
 use millstream_types::{DeviceId, Error, Result, StreamId, StreamKey, StreamType};
 
-use crate::emission::Emission;
-use crate::emission::StreamOptions;
-use crate::emission::leases::Kind;
 use crate::handle::{Stream, innermost};
-use crate::sync::OnceLock;
 
 use super::Machine;
 

@@ -4,10 +4,10 @@ use smallvec::{SmallVec, smallvec};
 
 use millstream_instructions::builder::{Known, Output, Outputs};
 use millstream_instructions::{Call, Outcome, TensorRef};
+use millstream_runtime::emission::guard::EmissionGuard;
+use millstream_runtime::emission::{Emission, MadeTensor};
 use millstream_types::{Error, OpId, Origin, Result};
 
-use crate::emission::guard::EmissionGuard;
-use crate::emission::{Emission, MadeTensor};
 use crate::handle::request::{OpCall, Results};
 use crate::handle::{Section, Tensor};
 
@@ -89,18 +89,20 @@ impl OpCall<'_> {
                 }
             };
             match made {
-                Outcome::Done(made) => e.results(made, out.is_none(), &mut outputs).map(Outcome::Done),
+                Outcome::Done(made) => {
+                    results(e, made, out.is_none(), &mut outputs).map(Outcome::Done)
+                }
                 Outcome::Need(need) => Ok(Outcome::Need(need)),
             }
         })?;
-        let mut results = Results::new();
+        let mut made = Results::new();
         for (k, output) in outputs.into_iter().enumerate() {
-            results.push(match output {
+            made.push(match output {
                 CallResult::Input(input) => inputs[input].clone(),
                 CallResult::Given => out.map_or_else(|| inputs[0].clone(), |t| t[k].clone()),
-                CallResult::New(made) => machine.tensor(made, stream, origin),
-                CallResult::Bounded(made) => {
-                    let [data, count] = *made;
+                CallResult::New(new) => machine.tensor(new, stream, origin),
+                CallResult::Bounded(pair) => {
+                    let [data, count] = *pair;
                     let reason = format!("the size of a result of {name} depends on data");
                     let data = machine.tensor(data, stream, origin);
                     let count = machine.tensor(count, stream, origin);
@@ -108,7 +110,7 @@ impl OpCall<'_> {
                 }
             });
         }
-        Ok(results)
+        Ok(made)
     }
 }
 
@@ -123,25 +125,23 @@ enum CallResult {
     Bounded(Box<[MadeTensor; 2]>),
 }
 
-impl Emission {
-    /// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
-    #[inline]
-    fn results(
-        &self,
-        outputs: Outputs,
-        new: bool,
-        described: &mut SmallVec<[CallResult; 1]>,
-    ) -> Result<()> {
-        for output in outputs {
-            described.push(match output {
-                Output::Same(input) => CallResult::Input(input),
-                Output::Tensor(_) if !new => CallResult::Given,
-                Output::Tensor(made) => CallResult::New(self.made(made)?),
-                Output::Bounded { data, count } => {
-                    CallResult::Bounded(Box::new([self.made(data)?, self.made(count)?]))
-                }
-            });
-        }
-        Ok(())
+/// Describes the outputs of a call. `new` says whether the caller gave no tensors for them.
+#[inline]
+fn results(
+    emission: &Emission,
+    outputs: Outputs,
+    new: bool,
+    described: &mut SmallVec<[CallResult; 1]>,
+) -> Result<()> {
+    for output in outputs {
+        described.push(match output {
+            Output::Same(input) => CallResult::Input(input),
+            Output::Tensor(_) if !new => CallResult::Given,
+            Output::Tensor(made) => CallResult::New(emission.made(made)?),
+            Output::Bounded { data, count } => {
+                CallResult::Bounded(Box::new([emission.made(data)?, emission.made(count)?]))
+            }
+        });
     }
+    Ok(())
 }

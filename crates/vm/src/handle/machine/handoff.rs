@@ -3,13 +3,13 @@
 use std::sync::OnceLock;
 
 use millstream_instructions::Body;
+use millstream_runtime::driver::DriverKind;
+use millstream_runtime::profile::RunTimes;
 use millstream_types::{DType, DeviceId, Point, Result, StreamKey, StreamType};
 
 use crate::handle::Tensor;
-use crate::profile::RunTimes;
 
 use super::{Machine, MachineConfig};
-use crate::driver::DriverKind;
 
 /// The elements of a call: so few that the worker that waits for it still polls when it ends.
 const NUMEL: usize = 1 << 12;

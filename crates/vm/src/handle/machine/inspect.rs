@@ -6,11 +6,10 @@ use millstream_comm::Communicator;
 use millstream_instructions::Protection;
 use millstream_instructions::builder::{InferenceStats, Stats};
 use millstream_instructions::planner::ArenaUse;
+use millstream_runtime::driver::Schedule;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::overdue::StreamProgress;
 use millstream_types::{DeviceId, Error, Result, StreamKey};
-
-use crate::driver::Schedule;
 
 use super::Machine;
 

@@ -43,36 +43,36 @@ use millstream_instructions::builder::SectionId;
 use millstream_instructions::{Builder, BuilderConfig, Outcome, TensorRef};
 use millstream_kernels::Threads;
 use millstream_ops::collective;
+use millstream_runtime::driver::watchdog::Watchdog;
+use millstream_runtime::driver::{Driver, DriverKind};
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::closure_calls::ClosureCalls;
+use millstream_runtime::emission::deferred::DeferredNotes;
+use millstream_runtime::emission::leases::{Kind, Leases, Source};
+use millstream_runtime::emission::push::{self, BulkScopes};
+use millstream_runtime::emission::router::Router;
+use millstream_runtime::emission::shared::MachineShared;
+use millstream_runtime::emission::stall::Submitters;
+use millstream_runtime::host::{HostTable, HostWorkers};
+use millstream_runtime::profile::recording::ActiveRecording;
+use millstream_runtime::scope::origin;
+use millstream_runtime::scope::reentrancy;
+use millstream_runtime::sync::backoff::POLLS;
+use millstream_runtime::sync::points::PointTable;
+use millstream_runtime::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock, Ordering};
+use millstream_runtime::tables::functions::{FunctionPlaces, FunctionTable};
+use millstream_runtime::tables::loans::Loans;
+use millstream_runtime::tables::poison::{FailureLog, Poison};
+use millstream_runtime::tables::slots::Slots;
+use millstream_runtime::tables::timed_records::TimedRecords;
+use millstream_runtime::tables::{Backlog, Tables};
 use millstream_stream_policy::{ArenaMemory, Catalog, PolicyTable};
 use millstream_types::{
     DeviceId, Error, OpId, Origin, Point, Result, StreamKey, StreamMode, StreamType,
 };
 
-use crate::driver::watchdog::Watchdog;
-use crate::driver::{Driver, DriverKind};
-use crate::emission::Emission;
-use crate::emission::closure_calls::ClosureCalls;
-use crate::emission::deferred::DeferredNotes;
-use crate::emission::leases::{Kind, Leases, Source};
-use crate::emission::push::{self, BulkScopes};
-use crate::emission::router::Router;
-use crate::emission::shared::MachineShared;
-use crate::emission::stall::Submitters;
 use crate::handle::request::{self, Request, Sole, Verb};
 use crate::handle::{Completion, Section, Stream, Tensor};
-use crate::host::{HostTable, HostWorkers};
-use crate::profile::recording::ActiveRecording;
-use crate::scope::origin;
-use crate::scope::reentrancy;
-use crate::sync::backoff::POLLS;
-use crate::sync::points::PointTable;
-use crate::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock, Ordering};
-use crate::tables::functions::{FunctionPlaces, FunctionTable};
-use crate::tables::loans::Loans;
-use crate::tables::poison::{FailureLog, Poison};
-use crate::tables::slots::Slots;
-use crate::tables::timed_records::TimedRecords;
-use crate::tables::{Backlog, Tables};
 
 pub use call::CallBuilder;
 pub(crate) use call::{Inputs, first};
@@ -147,7 +147,7 @@ impl Machine {
             ),
             collectives: ops.iter().map(|op| collective::is(op.name())).collect(),
             communicator: config.communicator,
-            next_barrier: crate::sync::AtomicU64::new(0),
+            next_barrier: millstream_runtime::sync::AtomicU64::new(0),
             backlog: Backlog::default(),
             waiting: AtomicUsize::new(0),
             has_priorities: AtomicBool::new(false),

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use millstream_instructions::InstructionList;
 use millstream_instructions::builder::InferenceStats;
+use millstream_runtime::driver::DriverKind;
+use millstream_runtime::emission::router::TimesRecorder;
+use millstream_runtime::profile::RunTimes;
+use millstream_runtime::profile::recording::{Place, Recording};
 use millstream_types::{Error, Point, Result, StreamKey};
 
-use crate::emission::router::TimesRecorder;
 use crate::handle::Tensor;
-use crate::profile::RunTimes;
-use crate::profile::recording::{Place, Recording};
 
 use super::Machine;
 use super::handoff::handoff;
-use crate::driver::DriverKind;
 
 /// How long the end of a recording waits for streams that still run something.
 const PATIENCE: Duration = Duration::from_secs(10);

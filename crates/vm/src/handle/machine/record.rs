@@ -1,11 +1,11 @@
 //! Recording of the emitted list.
 
 use millstream_instructions::{InstructionList, ListRecorder};
+use millstream_runtime::emission::Emission;
+use millstream_runtime::scope::origin;
 use millstream_types::{Error, Result};
 
-use crate::emission::Emission;
 use crate::handle::Tensor;
-use crate::scope::origin;
 
 use super::Machine;
 

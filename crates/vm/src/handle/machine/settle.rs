@@ -1,8 +1,7 @@
 //! The wait of measurements.
 
+use millstream_runtime::scope::reentrancy;
 use millstream_types::Result;
-
-use crate::scope::reentrancy;
 
 use super::Machine;
 

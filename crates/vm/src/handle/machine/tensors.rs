@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 
 use millstream_instructions::{Outcome, TensorRef};
+use millstream_runtime::emission::{Emission, MadeTensor};
+use millstream_runtime::host::Blob;
+use millstream_runtime::scope::origin;
 use millstream_types::{Access, Error, Origin, Result, TensorSpec};
 
-use crate::emission::{Emission, MadeTensor};
 use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Section, Stream, Tensor};
-use crate::host::Blob;
 use crate::lowering;
-use crate::scope::origin;
 
 use super::Machine;
 

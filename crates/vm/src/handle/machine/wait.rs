@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::ShutdownReport;
+use millstream_runtime::scope::origin;
+use millstream_runtime::scope::reentrancy;
+use millstream_runtime::sync::Ordering;
 use millstream_types::{Error, Failure, Origin, Point, Result};
 
-use crate::emission::Emission;
-use crate::emission::ShutdownReport;
 use crate::handle::Completion;
-use crate::scope::origin;
-use crate::scope::reentrancy;
-use crate::sync::Ordering;
 
 use super::Machine;
 

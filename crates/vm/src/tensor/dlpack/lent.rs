@@ -5,10 +5,10 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use millstream_runtime::scope::origin;
 use millstream_types::{Access, Result};
 
 use crate::handle::Tensor;
-use crate::scope::origin;
 
 use super::{CPU, Described, Device, Managed, type_of};
 

@@ -5,15 +5,15 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use millstream_instructions::Outcome;
+use millstream_runtime::emission::Emission;
+use millstream_runtime::scope::origin;
+use millstream_runtime::tables::loans::Loan;
 use millstream_types::{
     DType, DeviceId, Layout, Origin, Result, StreamKey, StreamType, TensorSpec,
 };
 
-use crate::emission::Emission;
 use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Stream, Tensor};
-use crate::scope::origin;
-use crate::tables::loans::Loan;
 use crate::tensor::Place;
 
 use super::{CPU, Described, Managed, Type, dtype_of, invalid};

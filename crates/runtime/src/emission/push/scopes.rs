@@ -1,0 +1,125 @@
+//! The functions of bulk scopes that were not pushed yet.
+//!
+//! # Rules
+//! 1. They are a part of the emission, under its lock. Every thread that takes the lock pushes all
+//!    of them first (`MachineShared::lock`). So an emission, a wait or a release comes after every
+//!    function that joined a scope before it, on any thread.
+//! 2. A function that joins a scope pushes the other scopes that it conflicts with. So no two
+//!    pending scopes conflict, and the order in which they are pushed does not matter.
+//! 3. `MachineShared::has_bulk` is true while a scope holds functions. It changes under the lock;
+//!    a wait that takes no lock reads it first.
+
+use std::sync::Arc;
+
+use millstream_instructions::{Priority, TensorRef};
+use millstream_types::{Access, Origin, Result, StreamId};
+
+use crate::emission::Emission;
+use crate::emission::router::Router;
+use crate::emission::shared::MachineShared;
+use crate::scope::cancel::CancelScope;
+use crate::scope::reentrancy;
+use crate::sync::Ordering;
+use crate::tables::functions::Function;
+
+use super::Target;
+use super::queued::QueuedPush;
+use super::uses::Uses;
+use crate::tables::run_context::CallSite;
+
+/// The functions of one scope.
+pub struct Pending {
+    pub scope: u64,
+    pub functions: Vec<Function>,
+    pub uses: Uses,
+    pub stream: StreamId,
+    pub cancel_scope: Option<Arc<CancelScope>>,
+    /// The place of the newest function.
+    pub origin: Origin,
+}
+
+/// The scopes that hold functions. Part of the emission, under its lock.
+#[derive(Default)]
+pub struct BulkScopes(pub(super) Vec<Pending>);
+
+impl BulkScopes {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the functions of a scope.
+    pub fn add(&mut self, scope: Pending) {
+        self.0.push(scope);
+    }
+
+    /// Takes the functions of a scope out.
+    pub fn take(&mut self, scope: u64) -> Option<Pending> {
+        let at = self.0.iter().position(|pending| pending.scope == scope)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// Takes out another scope than `scope` whose functions conflict with these uses.
+    pub fn take_conflicting(
+        &mut self,
+        scope: u64,
+        uses: &Uses,
+        router: &Router,
+    ) -> Option<Pending> {
+        let conflicts =
+            |pending: &Pending| pending.scope != scope && conflict(&pending.uses, uses, router);
+        let at = self.0.iter().position(conflicts)?;
+        Some(self.0.swap_remove(at))
+    }
+}
+
+/// Returns whether two functions share a storage that one of them writes.
+fn conflict(one: &Uses, other: &Uses, router: &Router) -> bool {
+    let storage = |of: TensorRef| router.slot(of.id).map(|slot| slot.storage);
+    let meet = |(x, x_access): (TensorRef, Access), (y, y_access): (TensorRef, Access)| {
+        (x_access.writes() || y_access.writes()) && (x == y || storage(x) == storage(y))
+    };
+    one.iter().any(|x| other.iter().any(|y| meet(x, y)))
+}
+
+impl Pending {
+    /// Returns one push of all functions, which runs them one after the other.
+    pub fn merged(self) -> QueuedPush {
+        let Pending { functions, uses, stream, cancel_scope, origin, .. } = self;
+        let run = |function: Function| function.run(None, CallSite::HOST);
+        let all = move || functions.into_iter().try_for_each(run);
+        let (function, stream) = (Function::Once(Box::new(all)), Target::Stream(stream));
+        let (form, operands) = uses.form(Priority::default(), None);
+        let mut push = QueuedPush::new(function, stream, &uses, &form, &operands, &origin);
+        push.cancel_scope = cancel_scope;
+        push
+    }
+
+    /// Pushes the functions. A refusal becomes a failure of the machine.
+    pub fn push(self, emission: &mut Emission) {
+        self.merged().emit(emission, "a bulk scope held it");
+    }
+}
+
+impl MachineShared {
+    /// Pushes the functions of all scopes.
+    #[cold]
+    pub(crate) fn push_bulks(&self, emission: &mut Emission) {
+        let scopes = std::mem::take(&mut emission.bulks.0);
+        self.has_bulk.store(false, Ordering::Release);
+        if self.is_closed() {
+            return reentrancy::enter(self.tables.machine, || drop(scopes));
+        }
+        for pending in scopes {
+            pending.push(emission);
+        }
+        self.advance_driver(emission);
+    }
+
+    /// Pushes the functions of all scopes before a wait that does not take the lock.
+    #[inline]
+    pub(crate) fn push_bulks_before_wait(&self) -> Result<()> {
+        // Acquire: pairs with the store under the lock.
+        if self.has_bulk.load(Ordering::Acquire) { self.lock().map(drop) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,128 @@
+//! Launches of executables: the streams that run tapes, and the tasks of a launch.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::StreamDecl;
+use millstream_types::{Error, Point, Result, StreamId, StreamKey, StreamMode};
+
+use crate::driver::Driver;
+use crate::tapes::run::{Playing, Run, TapeStream};
+use crate::tapes::tape::Tape;
+use crate::worker::task::Task;
+
+use super::Router;
+
+/// The streams that run tapes. Their ids count down, those of the program up.
+#[derive(Default)]
+pub(super) struct TapeStreams {
+    /// The last point given to each stream, from the highest id down.
+    tails: Vec<u64>,
+    /// The worker of each.
+    workers: Vec<usize>,
+    /// The streams of dropped executables, by key and worker.
+    free: HashMap<(StreamKey, usize), Vec<StreamId>>,
+}
+
+impl TapeStreams {
+    /// Returns each stream with its worker.
+    pub(super) fn workers(&self) -> impl Iterator<Item = (StreamId, usize)> {
+        let id = |k: usize| StreamId(u16::MAX - k as u16);
+        self.workers.iter().enumerate().map(move |(k, worker)| (id(k), *worker))
+    }
+
+    fn tail(&mut self, stream: StreamId) -> &mut u64 {
+        &mut self.tails[usize::from(u16::MAX - stream.0)]
+    }
+}
+
+impl Router {
+    /// Returns streams for the tapes of a new instance, which is first launched on the stream `on`.
+    /// The worker of that stream also runs the first tape of the host, so that a launch needs no
+    /// other thread; further tapes get the workers after it.
+    pub fn open_tapes(&mut self, tapes: &[Tape], on: StreamId) -> Result<Box<[TapeStream]>> {
+        let own = self.streams[on.index()].worker;
+        let mut opened = Vec::with_capacity(tapes.len());
+        for tape in tapes {
+            let worker = match tape.on_host {
+                Some(0) => own,
+                Some(k) => self.driver.host_worker_after(&self.tables, own, usize::from(k))?,
+                None => {
+                    let group = self.tables.policies.policy(&tape.key)?.worker_group(&tape.key);
+                    self.driver.own_worker(&self.tables, group)?
+                }
+            };
+            opened.push(TapeStream { id: self.tape_stream(&tape.key, worker)?, worker });
+        }
+        Ok(opened.into())
+    }
+
+    fn tape_stream(&mut self, key: &StreamKey, worker: usize) -> Result<StreamId> {
+        let free = self.tapes.free.get_mut(&(key.clone(), worker)).and_then(Vec::pop);
+        if let Some(free) = free {
+            return Ok(free);
+        }
+        let used = self.tapes.tails.len();
+        let id = usize::from(u16::MAX).checked_sub(used).filter(|id| *id > self.streams.len());
+        let Some(id) = id else {
+            let message = "a machine has no more streams for the tapes of executables".to_owned();
+            return Err(Error::Invalid { what: "stream", message });
+        };
+        let id = StreamId(id as u16);
+        self.tapes.tails.push(0);
+        self.tapes.workers.push(worker);
+        let decl = StreamDecl::new(key.clone(), StreamMode::InOrder);
+        self.assign(id, &decl.key, worker);
+        Ok(id)
+    }
+
+    /// Takes back the streams of a dropped executable. Its launches may not have completed yet: the
+    /// next tape of a stream begins after them.
+    pub(crate) fn close_tapes(&mut self, tapes: impl IntoIterator<Item = (StreamKey, TapeStream)>) {
+        for (key, stream) in tapes {
+            self.tapes.free.entry((key, stream.worker)).or_default().push(stream.id);
+        }
+    }
+
+    /// Returns where the tapes of the next launch begin.
+    pub fn playing(&mut self, tapes: &[TapeStream]) -> SmallVec<[Playing; 4]> {
+        let playing = |&stream: &TapeStream| Playing { stream, base: *self.tapes.tail(stream.id) };
+        tapes.iter().map(playing).collect()
+    }
+
+    /// Gives a launch to the workers: its begin, its tapes, and its end. The instruction itself was
+    /// emitted before.
+    pub fn launch(&mut self, run: &Arc<Run>) {
+        let Point { stream, seq } = run.at;
+        if let Some(times) = &self.times {
+            times.launch(run);
+        }
+        let own = self.streams[stream.index()].worker;
+        // One entry of the worker's queue instead of three: the worker alone counts references
+        // then. A simulated worker takes them one by one, so that others may come between, and the
+        // watchdog watches each.
+        let at_once = self.watchdog.is_none() && !matches!(self.driver, Driver::Simulated(_));
+        if at_once {
+            self.submit(stream, seq, Task::Launch(run.clone()));
+        } else {
+            self.submit(stream, seq, Task::BeginLaunch(run.clone()));
+        }
+        for (k, playing) in run.tapes.iter().enumerate() {
+            *self.tapes.tail(playing.stream.id) = run.end_of(k).seq;
+            if at_once && playing.stream.worker == own {
+                self.tables.backlog.add();
+                continue;
+            }
+            let (stream, tape) = (playing.stream.id, k as u16);
+            let task = Task::Play { stream, tape, next: 0, run: run.clone() };
+            self.push(playing.stream.worker, task);
+        }
+        if at_once {
+            self.tables.backlog.add();
+        } else {
+            self.push(own, Task::EndLaunch(run.clone()));
+        }
+    }
+}

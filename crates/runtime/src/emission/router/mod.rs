@@ -1,0 +1,627 @@
+//! From emitted instructions to the workers' queues.
+//!
+//! Long because streams, slots and gates change together with each instruction.
+//!
+//! Runs under the emission's lock, so each queue has one producer at a time. Instructions without a
+//! point take effect here; all others go to the worker of their stream. Every stream is ordered
+//! after a barrier: the router puts a gate for it before the stream's next instruction.
+
+mod launch;
+mod times;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use millstream_instructions::builder::PreparedCall;
+use millstream_instructions::{
+    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl,
+    TensorRef, Via,
+};
+use millstream_ops::collective::{self, Channel, Numbering};
+use millstream_stream_policy::{KnownChunks, WorkerGroup};
+use millstream_types::{
+    Origin, Point, Result, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
+};
+
+use crate::driver::Driver;
+use crate::driver::watchdog::Watchdog;
+use crate::emission::StreamOptions;
+use crate::emission::call_numbers::CallNumbers;
+use crate::scope::cancel::{self, CancelScope};
+use crate::sync::Ordering;
+use crate::sync::points::Milestone;
+use crate::tables::Tables;
+use crate::tables::functions::FunctionId;
+use crate::tables::loans::{self, Loan};
+use crate::tables::slots::{CallSlot, TensorSlot};
+use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
+
+use launch::TapeStreams;
+pub use times::TimesRecorder;
+
+/// A stream as the router sees it.
+#[derive(Clone, Debug)]
+struct RoutedStream {
+    id: StreamId,
+    worker: usize,
+    /// Whether the worker runs it. It has a worker once it was open.
+    is_open: bool,
+    /// The sequence number of the last instruction given to the worker.
+    tail: u64,
+    /// The last completed instruction, when it was last asked: the worker writes the counter all
+    /// the time, so a look at it takes as long as many instructions.
+    completed: Cell<u64>,
+    /// Points that the next instruction comes after, beside its waits.
+    gates: SmallVec<[Point; 2]>,
+    /// The cancel scopes that its worker applies to the next instruction.
+    cancel_scope: Option<Arc<CancelScope>>,
+}
+
+/// The worker of the host's streams with a priority.
+const PRIORITIZED: StreamType = StreamType::new("prioritized");
+
+/// The worker of a stream that has none yet.
+const UNOPENED: usize = usize::MAX;
+
+impl RoutedStream {
+    fn unopened(id: StreamId) -> RoutedStream {
+        let (worker, completed, gates) = (UNOPENED, Cell::new(0), SmallVec::new());
+        RoutedStream { id, worker, is_open: false, tail: 0, completed, gates, cancel_scope: None }
+    }
+}
+
+/// Gives instructions to workers.
+pub struct Router {
+    pub tables: Arc<Tables>,
+    pub driver: Driver,
+    pub watchdog: Option<Arc<Watchdog>>,
+    /// The cancel scopes of the thread that emits.
+    pub cancel_scope: Option<Arc<CancelScope>>,
+    streams: Vec<RoutedStream>,
+    /// The last barrier: streams opened later come after it, too.
+    last_barrier: Option<Point>,
+    tapes: TapeStreams,
+    pub recorder: Option<ListRecorder>,
+    pub(crate) times: Option<TimesRecorder>,
+    pub(crate) annotated: bool,
+    next_storage: u64,
+    known_chunks: KnownChunks,
+    /// The numbers of the stored calls.
+    calls: CallNumbers,
+    /// The numbers of the collectives.
+    numbering: Numbering,
+    /// The host worker that gets the next host stream.
+    next_host_worker: usize,
+    /// The options of the streams that have some.
+    options: HashMap<StreamId, StreamOptions>,
+}
+
+impl Router {
+    pub fn new(tables: Arc<Tables>, driver: Driver, annotated: bool) -> Router {
+        Router {
+            tables,
+            driver,
+            watchdog: None,
+            cancel_scope: None,
+            streams: Vec::new(),
+            last_barrier: None,
+            tapes: TapeStreams::default(),
+            recorder: None,
+            times: None,
+            annotated,
+            next_storage: 0,
+            known_chunks: KnownChunks::default(),
+            calls: CallNumbers::default(),
+            numbering: Numbering::default(),
+            next_host_worker: 0,
+            options: HashMap::new(),
+        }
+    }
+
+    /// Returns whether a worker runs a stream of the program.
+    #[inline]
+    pub(crate) fn is_open(&self, id: StreamId) -> bool {
+        self.streams.get(id.index()).is_some_and(|s| s.is_open)
+    }
+
+    /// Has a worker run a stream of the program, unless one does. A stream keeps the worker that it
+    /// had before it was closed, as earlier instructions may still be queued there. Called before
+    /// the first instruction is emitted, as the thread that it may need can be refused.
+    pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
+        while self.streams.len() <= id.index() {
+            let id = StreamId(self.streams.len() as u16);
+            let mut stream = RoutedStream::unopened(id);
+            stream.gates.extend(self.last_barrier);
+            self.streams.push(stream);
+        }
+        let RoutedStream { worker, is_open, .. } = self.streams[id.index()];
+        if !is_open {
+            let worker = if worker == UNOPENED { self.choose_worker(id, decl)? } else { worker };
+            self.assign(id, &decl.key, worker);
+            let stream = &mut self.streams[id.index()];
+            (stream.worker, stream.is_open) = (worker, true);
+        }
+        Ok(())
+    }
+
+    /// Has the worker of a stream of the program close it behind all its instructions.
+    pub fn close(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id.index()) else { return };
+        if std::mem::take(&mut stream.is_open) {
+            // The next instruction may come from another thread's scope.
+            stream.cancel_scope = None;
+            let worker = stream.worker;
+            self.push(worker, Task::CloseStream(id));
+        }
+    }
+
+    /// Sets the options of a stream that has no worker yet.
+    pub fn set_options(&mut self, id: StreamId, options: StreamOptions) {
+        self.options.insert(id, options);
+    }
+
+    /// Returns whether a list or times are being recorded.
+    pub const fn is_recording(&self) -> bool {
+        self.recorder.is_some() || self.times.is_some()
+    }
+
+    /// Returns each stream of the program that has a worker, with its worker.
+    pub fn workers(&self) -> Vec<(StreamId, usize)> {
+        let open = self.streams.iter().filter(|stream| stream.is_open);
+        open.map(|stream| (stream.id, stream.worker)).collect()
+    }
+
+    /// Returns whether all barriers so far have completed.
+    pub fn has_passed_barriers(&self) -> bool {
+        self.last_barrier.is_none_or(|at| self.tables.points.reached(at, Milestone::Completed))
+    }
+
+    /// Returns the last point of each stream that was given anything.
+    pub fn tails(&self) -> Vec<Point> {
+        let streams = self.streams.iter().filter(|s| s.tail > 0);
+        streams.map(|s| Point::new(s.id, s.tail)).collect()
+    }
+
+    fn choose_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<usize> {
+        let key = &decl.key;
+        let policy = self.tables.policies.policy(key)?;
+        let group = policy.worker_group(key);
+        let options = self.options.get(&id).copied().unwrap_or_default();
+        match group {
+            WorkerGroup::Host | WorkerGroup::Dedicated(_)
+                if decl.mode == StreamMode::Pool && policy.runs_in_any_order() =>
+            {
+                self.driver.pool(&self.tables, group)
+            }
+            WorkerGroup::Host if options.worker.is_some() => {
+                let worker = options.worker.unwrap_or_default();
+                self.driver.host_worker_after(&self.tables, UNOPENED, worker)
+            }
+            WorkerGroup::Host if options.priority > Some(0) => {
+                self.driver.own_worker(&self.tables, WorkerGroup::Dedicated(PRIORITIZED))
+            }
+            WorkerGroup::Host => {
+                self.next_host_worker += 1;
+                self.driver.host_worker(&self.tables, self.next_host_worker - 1)
+            }
+            other => self.driver.own_worker(&self.tables, other),
+        }
+    }
+
+    /// Tells a worker that a stream is its own.
+    fn assign(&mut self, id: StreamId, key: &StreamKey, worker: usize) {
+        let open = Task::OpenStream(id, Box::new(key.clone()));
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.note(&open);
+        }
+        self.driver.push(worker, open);
+        if let Some(times) = &self.times {
+            let record = Task::RecordTimes(id, Some(times.recording.clone()));
+            self.push(worker, record);
+        }
+    }
+
+    /// Returns a number that no other storage has.
+    pub(crate) fn new_storage(&mut self) -> u64 {
+        self.next_storage += 1;
+        self.next_storage
+    }
+
+    fn set_slot(
+        &self,
+        id: TensorId,
+        base: NonNull<u8>,
+        spec: &Arc<TensorSpec>,
+        storage: u64,
+        on_host: bool,
+    ) {
+        let slot = |last: Option<TensorSlot>| {
+            // Often the slot's last tensor was like this one: then nothing is counted.
+            let like = last.map(|last| last.spec).filter(|last| Arc::ptr_eq(last, spec));
+            TensorSlot { base, spec: like.unwrap_or_else(|| spec.clone()), storage, on_host }
+        };
+        // SAFETY: the emission's lock is held, and the builder reuses a slot only after every
+        // instruction that named it has completed.
+        unsafe { self.tables.slots.replace(id.index(), slot) };
+    }
+
+    pub fn slot(&self, id: TensorId) -> Option<&TensorSlot> {
+        // SAFETY: the emission's lock is held, and the result does not outlive the borrow of the
+        // router, without which no slot is set.
+        unsafe { self.tables.slots.get(id.index()) }
+    }
+
+    /// Publishes a new tensor to the workers.
+    pub(crate) fn publish_tensor(
+        &mut self,
+        id: TensorId,
+        spec: &Arc<TensorSpec>,
+        place: &Placement,
+    ) {
+        // The builder learns of an arena's growth only after the memory exists.
+        let memory = &self.tables.memory;
+        let Ok((base, on_host)) = memory.locate(place, &mut self.known_chunks) else { return };
+        let storage = self.new_storage();
+        self.set_slot(id, base, spec, storage, on_host);
+        self.set_root(id, id.0);
+    }
+
+    /// Publishes a tensor in host memory of another owner, which `loan` keeps.
+    pub fn publish_import(
+        &mut self,
+        id: TensorId,
+        spec: &Arc<TensorSpec>,
+        base: NonNull<u8>,
+        loan: Loan,
+    ) {
+        let storage = self.new_storage();
+        self.tables.loans.add(storage, loan);
+        self.set_slot(id, base, spec, storage, true);
+        self.set_root(id, id.0);
+    }
+
+    /// Publishes a view.
+    pub(crate) fn publish_view(&self, id: TensorId, of: TensorId, spec: &Arc<TensorSpec>) {
+        if let Some(&TensorSlot { base, storage, on_host, .. }) = self.slot(of) {
+            self.set_slot(id, base, spec, storage, on_host);
+        }
+        self.share_root(id, of);
+    }
+
+    fn share_root(&self, id: TensorId, of: TensorId) {
+        // SAFETY: the emission's lock is held.
+        if let Some(root) = unsafe { self.tables.storage_roots.get(of.index()) }.copied() {
+            self.set_root(id, root);
+        }
+    }
+
+    fn set_root(&self, id: TensorId, root: u32) {
+        // SAFETY: as in `set_slot`. Mostly it stays, and a write would take the line from workers.
+        unsafe {
+            if self.tables.storage_roots.get(id.index()) != Some(&root) {
+                self.tables.storage_roots.set(id.index(), root);
+            }
+        }
+    }
+
+    fn push(&mut self, worker: usize, task: Task) {
+        self.tables.backlog.add();
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.note(&task);
+        }
+        self.driver.push(worker, task);
+    }
+
+    /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
+    fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
+        let at = stream.index();
+        if !self.streams[at].gates.is_empty() {
+            let (worker, id) = (self.streams[at].worker, self.streams[at].id);
+            for gate in std::mem::take(&mut self.streams[at].gates) {
+                self.push(worker, Task::Gate(id, gate, Milestone::Completed));
+            }
+        }
+        let stream = &mut self.streams[at];
+        if let Some(times) = &mut self.times {
+            times.submitted(Point::new(stream.id, seq));
+        }
+        stream.tail = seq;
+        let worker = stream.worker;
+        if !cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref()) {
+            stream.cancel_scope.clone_from(&self.cancel_scope);
+            let enter = Task::SetCancelScope(stream.id, stream.cancel_scope.clone());
+            self.push(worker, enter);
+        }
+        self.push(worker, task);
+    }
+
+    fn route(&mut self, mut instruction: Instruction) {
+        match &instruction.body {
+            Body::AllocateTensor { tensor, spec, placement, .. } => {
+                self.publish_tensor(*tensor, &Arc::new((**spec).clone()), placement);
+                return;
+            }
+            Body::ViewTensor { tensor, of, spec } => {
+                return self.publish_view(*tensor, *of, &Arc::new((**spec).clone()));
+            }
+            // The tasks of a launch follow: they need more than the instruction says.
+            Body::ReleaseTensor { .. }
+            | Body::SoftSyncStream { .. }
+            | Body::HostObserved { .. }
+            | Body::LazyJobLauncher { .. } => return,
+            Body::Barrier { at } | Body::GlobalSync { at } => self.gate_barrier(*at),
+            Body::StreamWait { until, via: Via::Device(event), .. } => {
+                let origin = instruction.origin.clone();
+                let half = Task::RecordForWait { until: *until, event: *event, origin };
+                self.submit(until.stream, until.seq, half);
+            }
+            Body::OpCall { priority, op, .. } => {
+                self.note_priority(*priority);
+                if self.tables.is_collective(*op) {
+                    self.number(&mut instruction);
+                }
+            }
+            Body::TouchTensors { .. }
+            | Body::RecordEvent { .. }
+            | Body::StreamWaitEvent { .. }
+            | Body::StreamWait { via: Via::Host, .. }
+            | Body::AccessBlobByCallback { .. }
+            | Body::SyncRead { .. }
+            | Body::CriticalSectionBegin { .. }
+            | Body::CriticalSectionEnd { .. } => {}
+        }
+        if let Some(at) = instruction.body.at() {
+            self.submit(at.stream, at.seq, Task::run(instruction));
+        }
+    }
+
+    /// Takes the next `count` numbers of a channel and returns the first. The emission's lock makes
+    /// it the order of the program.
+    pub fn take_numbers(&mut self, channel: &Channel, count: u64) -> u64 {
+        self.numbering.take(channel.clone(), count)
+    }
+
+    /// Gives a collective its number. Its kernel refuses arguments that name no channel.
+    fn number(&mut self, instruction: &mut Instruction) {
+        let Body::OpCall { op, attrs, .. } = &mut instruction.body else { return };
+        let Some(op) = self.tables.ops.get(*op) else { return };
+        let mut numbered = attrs.as_deref().cloned().unwrap_or_default();
+        let ranks = self.tables.communicator.ranks();
+        if let Ok(Some(channel)) = Channel::of(op.name(), &numbered, ranks) {
+            numbered.set(collective::NUMBER, self.numbering.take(channel, 1) as i64);
+            *attrs = Some(Arc::new(numbered));
+        }
+    }
+
+    /// Adds an instruction to the list that is recorded, if one is.
+    #[inline]
+    fn record(&mut self, origin: &Origin, body: impl FnOnce() -> Body) {
+        if self.recorder.is_some() {
+            self.record_now(&Instruction { body: body(), origin: origin.clone() });
+        }
+    }
+
+    #[cold]
+    fn record_now(&mut self, instruction: &Instruction) {
+        let added = self.recorder.as_mut().map_or(1, |recorder| recorder.push(instruction));
+        if let Some(times) = &mut self.times {
+            (0..added).for_each(|_| times.issued());
+        }
+    }
+
+    /// Adds a tensor in memory of another owner to the list that is recorded: the list did not
+    /// compute its elements.
+    pub fn record_import(&mut self, external: External) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.external_unnamed(external, "imported");
+        }
+    }
+
+    fn note_priority(&self, priority: Priority) {
+        if priority != Priority::default() {
+            // Relaxed: the queue orders it before the call.
+            self.tables.has_priorities.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Orders the barrier after all earlier instructions, and all later instructions after the
+    /// barrier.
+    fn gate_barrier(&mut self, at: Point) {
+        let tails: SmallVec<[Point; 8]> =
+            self.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
+        let own = self.streams[at.stream.index()].worker;
+        for tail in tails {
+            if tail.stream != at.stream && !self.tables.points.reached(tail, Milestone::Completed) {
+                self.push(own, Task::Gate(at.stream, tail, Milestone::Completed));
+            }
+        }
+        self.last_barrier = Some(at);
+        for stream in &mut self.streams {
+            if stream.id != at.stream {
+                // An instruction after this barrier comes after everything that earlier gates stood
+                // for.
+                stream.gates = SmallVec::from_elem(at, 1);
+            }
+        }
+    }
+}
+
+impl Router {
+    /// Emits a prepared call that is not stored.
+    #[cold]
+    fn emit_in_full(
+        &mut self,
+        at: Point,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) {
+        let mut instruction = call.instruction(at, tensors, origin);
+        // Without the function's number, which depends on the moments of completions.
+        self.record_now(&instruction);
+        if let Body::OpCall { attrs, .. } = &mut instruction.body {
+            *attrs = FunctionId::of(call.function).named_in(attrs.take());
+        }
+        self.route(instruction);
+    }
+}
+
+impl Sink for Router {
+    fn emit(&mut self, instruction: Instruction) {
+        if self.recorder.is_some() {
+            self.record_now(&instruction);
+        }
+        self.route(instruction);
+    }
+
+    #[inline(always)]
+    fn emit_prepared(
+        &mut self,
+        at: Point,
+        call: &PreparedCall,
+        tensors: &[TensorRef],
+        origin: &Origin,
+    ) {
+        let seen = self.recorder.is_some() || self.watchdog.is_some();
+        let (Some(number), false) = (call.number, seen) else {
+            return self.emit_in_full(at, call, tensors, origin);
+        };
+        let function = FunctionId::of(call.function);
+        let stored = || {
+            let mut names = [TensorId(0); MAX_TENSORS];
+            names.iter_mut().zip(tensors).for_each(|(name, tensor)| *name = tensor.id);
+            let (stream, seq, origin, tensors) = (at.stream, at.seq, origin.clone(), names);
+            StoredCall { stream, number, seq, origin, tensors, function }
+        };
+        let stream = &mut self.streams[at.stream.index()];
+        let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
+        if !same || !stream.gates.is_empty() {
+            return self.submit(at.stream, at.seq, Task::Call(stored()));
+        }
+        match &mut self.driver {
+            Driver::Threaded(threaded) => {
+                if let Some(times) = &mut self.times {
+                    times.submitted(at);
+                }
+                stream.tail = at.seq;
+                self.tables.backlog.add();
+                threaded.push_with(stream.worker, || Task::Call(stored()));
+            }
+            Driver::Inline(inline) => {
+                if let Some(times) = &mut self.times {
+                    times.submitted(at);
+                }
+                stream.tail = at.seq;
+                self.tables.backlog.add();
+                inline.call(&self.tables, stored());
+            }
+            Driver::Simulated(_) => self.submit(at.stream, at.seq, Task::Call(stored())),
+        }
+    }
+
+    #[inline]
+    fn begin_tensor(
+        &mut self,
+        on: StreamId,
+        tensor: TensorId,
+        spec: &Arc<TensorSpec>,
+        placement: Placement,
+        origin: &Origin,
+    ) {
+        self.record(origin, || {
+            let (spec, placement) = (Box::new((**spec).clone()), Box::new(placement));
+            Body::AllocateTensor { on, tensor, spec, placement }
+        });
+        self.publish_tensor(tensor, spec, &placement);
+    }
+
+    fn renews_tensors(&self) -> bool {
+        true
+    }
+
+    /// Publishes nothing: the slot stays as the workers know it.
+    #[inline]
+    fn renew_tensor(
+        &mut self,
+        on: StreamId,
+        tensor: TensorId,
+        spec: &Arc<TensorSpec>,
+        placement: Placement,
+        origin: &Origin,
+    ) {
+        self.record(origin, || {
+            let (spec, placement) = (Box::new((**spec).clone()), Box::new(placement));
+            Body::AllocateTensor { on, tensor, spec, placement }
+        });
+    }
+
+    #[inline]
+    fn begin_view(
+        &mut self,
+        tensor: TensorId,
+        of: TensorId,
+        spec: &Arc<TensorSpec>,
+        origin: &Origin,
+    ) {
+        self.record(origin, || {
+            let spec = Box::new((**spec).clone());
+            Body::ViewTensor { tensor, of, spec }
+        });
+        self.publish_view(tensor, of, spec);
+    }
+
+    #[inline]
+    fn end_tensor(&mut self, tensor: TensorId, origin: &Origin) {
+        self.record(origin, || Body::ReleaseTensor { tensor });
+    }
+
+    fn end_import(&mut self, tensor: TensorId, last_uses: &Frontier) {
+        // A storage of no bytes has no loan.
+        let storage = self.slot(tensor).map(|slot| slot.storage);
+        if let Some(loan) = storage.and_then(|storage| self.tables.loans.take(storage)) {
+            loans::end(&self.tables, loan, last_uses.iter());
+        }
+    }
+
+    fn store_call(
+        &mut self,
+        call: &PreparedCall,
+        operands: SmallVec<[Arc<TensorSpec>; 4]>,
+    ) -> Option<u32> {
+        // The calls of a collective differ by their numbers.
+        let storable = operands.len() <= MAX_TENSORS && !self.tables.is_collective(call.op());
+        storable.then(|| self.calls.insert(&self.tables, CallSlot::new(call, operands)))
+    }
+
+    fn forget_call(&mut self, number: u32) {
+        self.calls.release(number, self.tails());
+    }
+
+    fn emit_wait(&mut self, at: Point, until: Point, via: Via, origin: &Origin) {
+        let origin = origin.clone();
+        if self.recorder.is_some() {
+            let body = Body::StreamWaitEvent { at, until, via };
+            return self.emit(Instruction { body, origin });
+        }
+        self.submit(at.stream, at.seq, Task::Wait { at, until, via, origin });
+    }
+
+    #[inline]
+    fn reached(&self, point: Point) -> bool {
+        let Some(stream) = self.streams.get(point.stream.index()) else {
+            return self.tables.points.reached(point, Milestone::Completed);
+        };
+        if stream.completed.get() < point.seq {
+            stream.completed.set(self.tables.points.stream(point.stream).completed());
+        }
+        stream.completed.get() >= point.seq
+    }
+
+    fn annotated(&self) -> bool {
+        self.annotated && self.recorder.is_some()
+    }
+}

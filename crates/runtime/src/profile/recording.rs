@@ -1,0 +1,294 @@
+//! What the threads of a machine share while they record.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::thread::ThreadId;
+
+use millstream_instructions::InstructionList;
+use millstream_instructions::builder::InferenceStats;
+use millstream_types::{Point, StreamId};
+
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+
+use super::clock::Clock;
+use super::samples::Sample;
+use super::times::{
+    InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+};
+
+/// A tape of a launch: the stream that runs it, and its last sequence number before the first step.
+#[derive(Clone, Debug)]
+pub(crate) struct LaunchedTape {
+    pub(crate) stream: StreamId,
+    pub(crate) base: u64,
+    /// For each step, the index of its instruction.
+    pub(crate) sources: Arc<[u32]>,
+}
+
+/// Where a stream of a list is on the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub stream: StreamId,
+    /// How much higher its sequence numbers are on the machine.
+    pub offset: u64,
+}
+
+impl Place {
+    /// Returns the place of a stream that has the same number and sequence numbers.
+    pub fn same(stream: usize) -> Place {
+        Place { stream: StreamId(stream as u16), offset: 0 }
+    }
+
+    /// Returns the place of a stream that the machine does not have.
+    pub const fn none() -> Place {
+        Place { stream: StreamId(u16::MAX), offset: 0 }
+    }
+}
+
+/// Device times of commands, in nanoseconds of the recording's clock.
+pub(crate) type DeviceTime = (u64, [u64; 2]);
+
+/// The content so far. Streams give their buffers at the end, so the lock is taken rarely.
+#[derive(Debug, Default)]
+struct Content {
+    samples: HashMap<StreamId, Vec<Sample>>,
+    outcomes: HashMap<StreamId, Vec<(u64, Outcome)>>,
+    device: HashMap<StreamId, Vec<DeviceTime>>,
+    launches: Vec<(Point, Vec<LaunchedTape>)>,
+    ranges: Vec<Range>,
+    threads: HashMap<ThreadId, u32>,
+    pauses: Vec<Pause>,
+}
+
+/// A recording.
+#[derive(Debug)]
+pub struct Recording {
+    pub clock: Clock,
+    content: Mutex<Content>,
+}
+
+impl Recording {
+    pub fn start() -> Recording {
+        Recording { clock: Clock::start(), content: Mutex::default() }
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the buffer of a stream.
+    pub(crate) fn take(
+        &self,
+        stream: StreamId,
+        samples: Vec<Sample>,
+        outcomes: Vec<(u64, Outcome)>,
+    ) {
+        let mut content = self.content();
+        content.samples.entry(stream).or_default().extend(samples);
+        content.outcomes.entry(stream).or_default().extend(outcomes);
+    }
+
+    /// Takes times that a device has measured.
+    pub(crate) fn take_device(&self, stream: StreamId, times: Vec<DeviceTime>) {
+        self.content().device.entry(stream).or_default().extend(times);
+    }
+
+    /// Notes the tapes of a launch.
+    pub(crate) fn launch(&self, at: Point, tapes: Vec<LaunchedTape>) {
+        self.content().launches.push((at, tapes));
+    }
+
+    /// Notes a range of the calling thread, which ends now.
+    pub fn range(&self, name: String, begin: u64) {
+        let end = self.clock.now();
+        let mut content = self.content();
+        let next = content.threads.len() as u32;
+        let thread = *content.threads.entry(std::thread::current().id()).or_insert(next);
+        content.ranges.push(Range { name, thread, begin, end });
+    }
+
+    /// Notes that a thread of the program waited until now.
+    fn pause(&self, reason: &'static str, until: Option<Point>, begin: u64) {
+        let end = self.clock.now();
+        self.content().pauses.push(Pause { reason, until, begin, end });
+    }
+
+    /// Returns the times so far. `issued` are readings of the clock; `places` are those of the
+    /// streams of the list, `workers` those of the machine's streams.
+    pub fn times(
+        &self,
+        list: InstructionList,
+        issued: &[u64],
+        places: &[Place],
+        (workers, host_workers): (&[(StreamId, usize)], usize),
+    ) -> RunTimes {
+        let total = self.clock.now();
+        let mut content = std::mem::take(&mut *self.content());
+        let issued = issued.iter().map(|&raw| self.clock.ns(raw)).collect();
+        let streams = list.streams.iter().zip(places).map(|(decl, place)| {
+            let id = place.stream;
+            let device = content.device.remove(&id).unwrap_or_default();
+            let outcomes = content.outcomes.remove(&id).unwrap_or_default();
+            let samples = content.samples.remove(&id).unwrap_or_default();
+            let mut instructions = self.instructions(samples, &outcomes, &device);
+            instructions.retain_mut(|one| {
+                let own = one.seq.checked_sub(place.offset);
+                one.seq = own.unwrap_or(0);
+                own.is_some()
+            });
+            let by_device = !device.is_empty();
+            let worker = workers.iter().find(|(of, _)| *of == id).map(|(_, worker)| *worker);
+            StreamTimes { key: decl.key.clone(), instructions, by_device, worker }
+        });
+        let streams = streams.collect();
+        // The point of the list that is a point of the machine.
+        let in_list = |at: Point| {
+            let own = places.iter().position(|place| place.stream == at.stream)?;
+            let seq = at.seq.checked_sub(places[own].offset)?;
+            Some(Point::new(StreamId(own as u16), seq))
+        };
+        let launches = std::mem::take(&mut content.launches).into_iter();
+        let launches = launches.filter_map(|(at, tapes)| Some((in_list(at)?, tapes))).collect();
+        let launches = self.launches(launches, &mut content, &list);
+        let Content { mut ranges, mut pauses, .. } = content;
+        ranges.sort_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
+        pauses.sort_by_key(|pause| (pause.begin, std::cmp::Reverse(pause.end)));
+        for pause in &mut pauses {
+            pause.until = pause.until.and_then(in_list);
+        }
+        let began = self.clock.began();
+        RunTimes {
+            list,
+            issued,
+            streams,
+            launches,
+            ranges,
+            pauses,
+            total,
+            began,
+            host_workers,
+            handoff: None,
+            inference: InferenceStats::default(),
+        }
+    }
+
+    fn instructions(
+        &self,
+        mut samples: Vec<Sample>,
+        outcomes: &[(u64, Outcome)],
+        device: &[DeviceTime],
+    ) -> Vec<InstructionTimes> {
+        samples.sort_by_key(|sample| sample.seq);
+        samples.dedup_by_key(|sample| sample.seq);
+        let outcomes: HashMap<u64, Outcome> = outcomes.iter().copied().collect();
+        let device: HashMap<u64, [u64; 2]> = device.iter().copied().collect();
+        let mut before = 0;
+        let one = |sample: Sample| {
+            let (ready, end) = (self.clock.ns(sample.ready), self.clock.ns(sample.end));
+            let launched =
+                if sample.launched == 0 { ready } else { self.clock.ns(sample.launched) };
+            let outcome = outcomes.get(&sample.seq).copied().unwrap_or_default();
+            // An instruction on a device begins behind the one before it.
+            let begun = if sample.launched == 0 { ready } else { launched.max(before).min(end) };
+            let [start, end] = device.get(&sample.seq).copied().unwrap_or([begun, end]);
+            before = end;
+            InstructionTimes { seq: sample.seq, ready, start, end, outcome }
+        };
+        let mut all: Vec<InstructionTimes> = samples.into_iter().map(one).collect();
+        // The worker learns late of what the device has not measured.
+        let mut next = u64::MAX;
+        for one in all.iter_mut().rev().filter(|_| !device.is_empty()) {
+            if device.contains_key(&one.seq) {
+                next = next.min(one.start);
+            } else {
+                one.end = one.end.min(next);
+                one.start = one.start.min(one.end);
+                one.ready = one.ready.min(one.end);
+            }
+        }
+        all
+    }
+
+    fn launches(
+        &self,
+        launches: Vec<(Point, Vec<LaunchedTape>)>,
+        content: &mut Content,
+        list: &InstructionList,
+    ) -> Vec<LaunchTimes> {
+        use millstream_instructions::Body;
+        let executables: HashMap<Point, _> = list
+            .instructions
+            .iter()
+            .filter_map(|instruction| match &instruction.body {
+                Body::LazyJobLauncher { at, list, .. } => Some((*at, *list)),
+                _ => None,
+            })
+            .collect();
+        content.samples.values_mut().for_each(|samples| {
+            samples.sort_by_key(|sample| sample.seq);
+            samples.dedup_by_key(|sample| sample.seq);
+        });
+        let device: HashMap<StreamId, HashMap<u64, [u64; 2]>> =
+            content.device.drain().map(|(id, times)| (id, times.into_iter().collect())).collect();
+        let one = |(at, tapes): (Point, Vec<LaunchedTape>)| {
+            let executable = *executables.get(&at)?;
+            let steps = tapes.iter().flat_map(|tape| {
+                let samples = content.samples.get(&tape.stream).map_or(&[][..], |all| all);
+                let first = samples.partition_point(|sample| sample.seq <= tape.base);
+                samples[first..].iter().map_while(|sample| {
+                    let step = (sample.seq - tape.base - 1) as usize;
+                    let &instruction = tape.sources.get(step)?;
+                    // The steps before an instruction's own one are its waits.
+                    let waits = tape.sources.get(step + 1) == Some(&instruction);
+                    let own = [self.clock.ns(sample.ready), self.clock.ns(sample.end)];
+                    let times = device.get(&tape.stream).and_then(|all| all.get(&sample.seq));
+                    let [ready, end] = times.copied().unwrap_or(own);
+                    Some(StepTimes { instruction, waits, ready, end })
+                })
+            });
+            Some(LaunchTimes { at, executable, steps: steps.collect() })
+        };
+        launches.into_iter().filter_map(one).collect()
+    }
+}
+
+/// The recording of a machine that is under way, for the threads of the program.
+#[derive(Debug, Default)]
+pub struct ActiveRecording {
+    /// Whether there is one. A hint: the lock decides.
+    is_active: AtomicBool,
+    recording: Mutex<Option<Arc<Recording>>>,
+}
+
+impl ActiveRecording {
+    /// Replaces the recording.
+    pub fn set(&self, recording: Option<Arc<Recording>>) {
+        let mut own = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_active.store(recording.is_some(), Ordering::Relaxed);
+        *own = recording;
+    }
+
+    /// Returns the recording, if there is one.
+    #[inline]
+    pub fn get(&self) -> Option<Arc<Recording>> {
+        if !self.is_active.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `wait`, in which the thread waits for this reason, and perhaps for a point.
+    #[inline]
+    pub(crate) fn pause<T>(
+        &self,
+        reason: &'static str,
+        until: Option<Point>,
+        wait: impl FnOnce() -> T,
+    ) -> T {
+        let Some(recording) = self.get() else { return wait() };
+        let begin = recording.clock.now();
+        let waited = wait();
+        recording.pause(reason, until, begin);
+        waited
+    }
+}

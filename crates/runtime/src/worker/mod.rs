@@ -1,0 +1,405 @@
+//! The loop of one worker: runs the instructions of its streams, each stream in its order.
+//!
+//! Long because the states of streams change in one place.
+//!
+//! # States of an instruction
+//! | state | where it is |
+//! |---|---|
+//! | queued | in the worker's queue, or in its stream's `pending` behind a blocked one |
+//! | ready | at the head of its stream, with all its waits complete |
+//! | dispatched | in [`Worker::run`] |
+//! | launched | in its stream's `in_flight`: handed to the device, `launched` published |
+//! | completed | `completed` published; failed and skipped instructions complete as well |
+//! | retired | counted by [`Worker::flush`]; its slots may be reused |
+//!
+//! # Rules
+//! 1. A stream runs its instructions in the order in which they came. An instruction that cannot
+//!    run yet blocks its stream, and no other.
+//! 2. On a device whose commands complete at once, launched and completed are one step.
+//! 3. On any other device, instructions complete in the order of `in_flight`: each when its command
+//!    has completed, and a wait only when its point has been published, so that poison arrives
+//!    before its readers run.
+//! 4. The worker never blocks its thread, and reads a clock only while times are recorded. Host
+//!    functions run on other threads.
+
+pub mod apart;
+mod graph;
+mod host_work;
+mod launch;
+mod outcome;
+pub(crate) mod pauses;
+pub(crate) mod pooled;
+mod ranks;
+mod retire;
+mod stored;
+mod stream;
+mod subject;
+mod tape;
+pub(crate) mod task;
+mod unit;
+mod work;
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_types::{Point, StreamId};
+
+use crate::profile::recording::Recording;
+use crate::profile::samples::StreamSamples;
+use crate::sync::inbox::{Inbox, Message};
+use crate::sync::points::{Milestone, Waiter};
+use crate::tables::Tables;
+use crate::tapes::run::Run;
+use crate::worker::task::{StoredCall, Task};
+
+pub(crate) use stream::ExternalCompletion;
+use stream::WorkerStream;
+use subject::StepRef;
+
+/// The progress of a stream, for the log of a simulated run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) launched: u64,
+    pub(crate) completed: u64,
+    pub(crate) blocked: bool,
+}
+
+/// One worker's streams and their states.
+pub(crate) struct Worker {
+    tables: Arc<Tables>,
+    inbox: Arc<Inbox>,
+    streams: Vec<WorkerStream>,
+    /// The position of each stream in `streams`; `NONE` for those of other workers.
+    index: Vec<u32>,
+    /// Streams with published points that have not been flushed.
+    dirty: Vec<u32>,
+    /// Tasks finished since the last flush.
+    finished: u64,
+    messages: Vec<Message>,
+    stop: bool,
+    /// Whether a stream is to be forgotten once it is idle.
+    closing: bool,
+    /// A pool worker's: the recording of times under way.
+    recording: Option<Arc<Recording>>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// How long a worker sleeps between two polls of a device that sends no notifications.
+pub(crate) const POLL: Duration = Duration::from_micros(50);
+
+impl Worker {
+    pub(crate) fn new(tables: Arc<Tables>, inbox: Arc<Inbox>) -> Worker {
+        Worker {
+            tables,
+            inbox,
+            streams: Vec::new(),
+            index: Vec::new(),
+            dirty: Vec::new(),
+            finished: 0,
+            messages: Vec::new(),
+            stop: false,
+            closing: false,
+            recording: None,
+        }
+    }
+
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Takes a task: runs it now, or queues it until its stream can run it.
+    pub(crate) fn accept(&mut self, task: Task) {
+        let task = match task {
+            Task::OpenStream(id, key) if self.position(id).is_none() => return self.open(id, *key),
+            Task::Launch(run) => return self.accept_launch(run),
+            task => task,
+        };
+        let at = self.index[task.stream().index()] as usize;
+        let stream = &mut self.streams[at];
+        if stream.is_blocked() || !stream.pending.is_empty() {
+            stream.pending.push_back(task);
+        } else if let Some(task) = self.run(at, task) {
+            self.streams[at].pending.push_front(task);
+        }
+    }
+
+    /// Takes a launch: its begin, its tapes on streams of this worker, and its end. Each of the
+    /// tasks is blocked with its own stream.
+    fn accept_launch(&mut self, run: Arc<Run>) {
+        self.accept(Task::BeginLaunch(run.clone()));
+        for (k, playing) in run.tapes.iter().enumerate() {
+            let stream = playing.stream.id;
+            if self.position(stream).is_some() {
+                let (tape, run) = (k as u16, run.clone());
+                self.accept(Task::Play { stream, tape, next: 0, run });
+            }
+        }
+        self.accept(Task::EndLaunch(run));
+    }
+
+    /// Takes a stored call.
+    #[inline]
+    pub(crate) fn accept_call(&mut self, call: StoredCall) {
+        let at = self.index[call.stream.index()] as usize;
+        let stream = &mut self.streams[at];
+        if stream.is_blocked() || !stream.pending.is_empty() {
+            stream.pending.push_back(Task::Call(call));
+        } else if let Some(task) = self.call_stored(at, call) {
+            self.streams[at].pending.push_front(task);
+        }
+    }
+
+    /// Returns the position of a stream, if it is open here.
+    fn position(&self, stream: StreamId) -> Option<usize> {
+        self.index.get(stream.index()).filter(|at| **at != NONE).map(|at| *at as usize)
+    }
+
+    fn open(&mut self, id: StreamId, key: millstream_types::StreamKey) {
+        if self.index.len() <= id.index() {
+            self.index.resize(id.index() + 1, NONE);
+        }
+        self.index[id.index()] = self.streams.len() as u32;
+        self.streams.push(WorkerStream::new(id, key));
+    }
+
+    /// Begins or ends the recording of a stream's times.
+    pub(super) fn record_times(&mut self, at: usize, recording: Option<Arc<Recording>>) {
+        let stream = &mut self.streams[at];
+        // What was recorded is given to its recording.
+        stream.samples = recording.map(|to| Box::new(StreamSamples::new(to, stream.id)));
+        if let Some(native) = &mut stream.native {
+            let clock = stream.samples.as_ref().map(|samples| samples.clock());
+            // Without the device's times, those of the host stand.
+            let _ = native.stream.measure(clock);
+        }
+    }
+
+    /// Runs a stream's pending tasks until one blocks.
+    fn run_pending(&mut self, at: usize) {
+        while !self.streams[at].is_blocked()
+            && let Some(task) = self.streams[at].pending.pop_front()
+        {
+            if let Some(task) = self.run(at, task) {
+                self.streams[at].pending.push_front(task);
+                return;
+            }
+        }
+    }
+
+    /// Blocks a stream until a point has reached a milestone. Returns false if it already has.
+    fn block_until(&mut self, at: usize, point: Point, milestone: Milestone) -> bool {
+        let stream = &mut self.streams[at];
+        if self.tables.points.reached(point, milestone) {
+            return false;
+        }
+        let waiter = Waiter::Stream(self.inbox.clone(), stream.id);
+        stream.blocked_on =
+            self.tables.points.park(point, milestone, waiter).then_some((point, milestone));
+        stream.blocked_on.is_some()
+    }
+
+    /// Handles all messages. Returns whether there were any.
+    pub(crate) fn poll_inbox(&mut self) -> bool {
+        if !self.inbox.has_messages() {
+            return false;
+        }
+        let mut messages = std::mem::take(&mut self.messages);
+        self.inbox.take(&mut messages);
+        for one in messages.drain(..) {
+            self.handle(one);
+        }
+        self.messages = messages;
+        true
+    }
+
+    /// Handles the oldest message.
+    pub(crate) fn poll_inbox_once(&mut self) {
+        if let Some(one) = self.inbox.take_one() {
+            self.handle(one);
+        }
+    }
+
+    fn handle(&mut self, messages: Message) {
+        match messages {
+            Message::Stop => self.stop = true,
+            // A closed stream waits for nothing.
+            Message::Resume(stream) => {
+                if let Some(at) = self.position(stream) {
+                    self.resume(at);
+                }
+            }
+            Message::ExternalDone(point, result) => {
+                let at = self.index[point.stream.index()] as usize;
+                self.external_done(at, point.seq, result);
+                self.run_pending(at);
+            }
+            Message::Device(stream) => {
+                // The device may notify before the stream's opening has ended, or after its close.
+                if let Some(at) = self.position(stream) {
+                    self.poll(at);
+                    self.run_pending(at);
+                }
+            }
+        }
+    }
+
+    /// Continues a stream that waits for a point.
+    fn resume(&mut self, at: usize) {
+        // Either of the two points may have been reached. The waiter of the other stays registered.
+        let (stream, points) = (&mut self.streams[at], &self.tables.points);
+        stream.blocked_on.take_if(|(point, milestone)| points.reached(*point, *milestone));
+        stream.awaited.take_if(|point| points.reached(*point, Milestone::Completed));
+        self.retire(at);
+        self.run_pending(at);
+    }
+
+    /// Returns the first stream that waits for a reached point.
+    fn behind(&self) -> Option<usize> {
+        let points = &self.tables.points;
+        self.streams.iter().position(|stream| {
+            stream.blocked_on.is_some_and(|(point, milestone)| points.reached(point, milestone))
+                || stream.awaited.is_some_and(|point| points.reached(point, Milestone::Completed))
+        })
+    }
+
+    /// Returns whether a stream waits for a reached point whose message has not arrived.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind().is_some()
+    }
+
+    /// Continues all streams that wait for a reached point.
+    pub(crate) fn catch_up(&mut self) {
+        while let Some(at) = self.behind() {
+            self.resume(at);
+        }
+    }
+
+    /// Polls all devices with instructions in flight. Returns whether any completed. A worker parks
+    /// only after this completed nothing, even where devices send notifications.
+    pub(crate) fn poll_devices(&mut self) -> bool {
+        let mut moved = false;
+        for at in 0..self.streams.len() {
+            if !self.streams[at].in_flight.is_empty() {
+                let before = self.finished;
+                self.poll(at);
+                self.run_pending(at);
+                moved |= self.finished != before;
+            }
+        }
+        moved
+    }
+
+    /// Returns whether something outside of the worker can let it continue: a message, a device, or
+    /// a function of the host.
+    #[inline]
+    pub(crate) fn awaits_others(&self) -> bool {
+        let awaits = |l: &WorkerStream| !l.in_flight.is_empty() || l.external.is_some();
+        self.inbox.has_messages() || self.streams.iter().any(awaits)
+    }
+
+    /// Returns whether an instruction is in flight.
+    pub(crate) fn has_in_flight(&self) -> bool {
+        self.streams.iter().any(|l| !l.in_flight.is_empty())
+    }
+
+    /// Reports the progress of each stream.
+    pub(crate) fn each_progress(&self, mut tell: impl FnMut(StreamId, Progress)) {
+        for stream in &self.streams {
+            let state = self.tables.points.stream(stream.id);
+            let completed = state.completed();
+            let launched = state.launched().max(completed);
+            tell(stream.id, Progress { launched, completed, blocked: stream.is_blocked() });
+        }
+    }
+
+    /// Describes each stream that is not idle, in one line.
+    pub(crate) fn describe(&self, into: &mut String) {
+        for stream in self.streams.iter().filter(|l| !l.is_idle()) {
+            let done = self.tables.points.stream(stream.id).completed();
+            // Writing to a string does not fail.
+            let _ = write!(into, "{} ({}): {done} completed", stream.id, stream.key);
+            if let Some(ExternalCompletion { subject, .. }) = &stream.external {
+                let name = subject.name();
+                let _ = write!(into, ", {name} awaits an external completion");
+            } else if let Some(first) = stream.in_flight.front() {
+                let _ = write!(into, ", {} is on the device", first.seq);
+                if let Some(StepRef { run, tape, step }) = first.effect.step() {
+                    let _ = write!(into, ": {}", run.describe(&self.tables.ops, *tape, *step));
+                }
+            }
+            if let Some(next) = stream.pending.front() {
+                let blocked_on = if stream.is_blocked() { "blocked before" } else { "next is" };
+                let _ = write!(into, ", {blocked_on} {}", next.name());
+                if let Task::Play { tape, next, run, .. } = next {
+                    let _ = write!(into, ": {}", run.describe(&self.tables.ops, *tape, *next));
+                }
+            }
+            into.push('\n');
+        }
+    }
+
+    /// Returns whether a device has to be polled regularly.
+    pub(crate) fn must_poll(&self) -> bool {
+        self.streams.iter().any(WorkerStream::must_be_polled)
+    }
+
+    /// Wakes all waiters for published points, and forgets the closed streams.
+    pub(crate) fn flush(&mut self) {
+        for &at in &self.dirty {
+            let stream = &mut self.streams[at as usize];
+            stream.dirty = false;
+            self.tables.points.stream(stream.id).flush();
+        }
+        self.dirty.clear();
+        if self.finished > 0 {
+            self.tables.backlog.finish(std::mem::take(&mut self.finished));
+        }
+        if self.closing {
+            self.forget_closed();
+        }
+    }
+
+    #[cold]
+    fn forget_closed(&mut self) {
+        let is_over = |stream: &WorkerStream| stream.closing && stream.is_idle();
+        while let Some(at) = self.streams.iter().position(is_over) {
+            self.record_times(at, None);
+            let closed = self.streams.swap_remove(at);
+            self.index[closed.id.index()] = NONE;
+            if let Some(moved) = self.streams.get(at) {
+                self.index[moved.id.index()] = at as u32;
+            }
+        }
+        self.closing = self.streams.iter().any(|stream| stream.closing);
+    }
+
+    /// Returns whether a stream waits for an external completion.
+    pub(crate) fn awaits_external(&self) -> bool {
+        self.streams.iter().any(|l| l.external.is_some())
+    }
+
+    /// Returns whether the worker was stopped and has nothing left to do.
+    pub(crate) fn is_done(&self) -> bool {
+        self.stop && self.streams.iter().all(WorkerStream::is_idle)
+    }
+
+    /// Publishes that a stream has reached `seq`. For a pool the pool publishes, as only its graph
+    /// knows.
+    #[inline]
+    fn publish(&mut self, at: usize, seq: u64, milestone: Milestone) {
+        let stream = &mut self.streams[at];
+        if let Some(samples) = &mut stream.samples {
+            samples.reached(seq, milestone);
+        }
+        if stream.pooled {
+            return;
+        }
+        self.tables.points.stream(stream.id).publish(seq, milestone);
+        if !stream.dirty {
+            stream.dirty = true;
+            self.dirty.push(at as u32);
+        }
+    }
+}

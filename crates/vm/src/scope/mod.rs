@@ -1,6 +1,0 @@
-//! The surroundings of a call on its thread: where it is in the program, which scope can cancel it,
-//! whether the machine itself runs the caller.
-
-pub(crate) mod cancel;
-pub(crate) mod origin;
-pub(crate) mod reentrancy;
