@@ -431,6 +431,29 @@ case("sgd_step_", stepped("_fused_sgd_", {"self": 0, "grads": 1, "buffers": 2}),
 case("adagrad_step_", stepped("_fused_adagrad_", {"self": 0, "grads": 1, "sums": 2, "steps": 3}),
      r(4), r(4), p(4), torch.tensor(3.0), lr=0.1, lr_decay=0.01, weight_decay=0.1, eps=1e-8,
      maximize=False, gradient=False)
+# Histograms: elements at edges, at the last one, and outside
+x = torch.tensor([0, 0.5, 1, 1.25, 2, 2.5, -1, float("nan")]).double()
+for options in [{}, {"density": True}]:
+    case("histogram", lambda x, bins, range, **k: A.histogram(x, bins, range=range, **k), x, bins=4,
+         range=[0, 2], gradient=False, **options)
+    case("histogram", lambda x, bins, w, **k: A.histogram(x, bins, weight=w, **k), x,
+         torch.tensor([-1, 0, 0.5, 2]).double(), p(8), gradient=False, **options)
+case("histogram", lambda x, w, bins: A.histogram(x, bins, weight=w), r(3, 4), p(3, 4), bins=5,
+     gradient=False)
+case("histogram", lambda x, bins: A.histogram(x, bins), torch.ones(3).double(), bins=2,
+     gradient=False)
+case("histogram", lambda x, bins: A.histogram(x, bins), r(0), bins=2, gradient=False)
+edges = [torch.tensor([-1, 0, 1.5]).double(), torch.tensor([-2, 0, 0.5, 2]).double()]
+for weight in [[], [p(9)]]:
+    rows = lambda x, *w, bins, **k: A._histogramdd_from_bin_cts(
+        x, bins, weight=w[0] if w else None, **k)
+    case("_histogramdd_from_bin_cts", rows, r(9, 2), *weight, bins=[2, 3], gradient=False)
+    case("_histogramdd_from_bin_cts", rows, r(9, 2), *weight, bins=[2, 3], range=[-1, 1, 0, 2],
+         density=True, gradient=False)
+    case("_histogramdd_from_bin_tensors", lambda x, a, b, *w: A._histogramdd_from_bin_tensors(
+        x, [a, b], weight=w[0] if w else None), r(9, 2), *edges, *weight, gradient=False)
+case("_histogramdd_bin_edges", lambda x, bins: A._histogramdd_bin_edges(x, bins), r(9, 2),
+     bins=[2, 3], gradient=False)
 
 lines = ",\n".join(json.dumps(case) for case in found)
 FILE.write_text(f"[\n{lines}\n]\n")

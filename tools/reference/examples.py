@@ -128,7 +128,7 @@ def save(path):
 
 
 if __name__ == "__main__":
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(True, warn_only=True)
     torch.set_num_threads(1)
     names = dict(e=e, both=both, f=f, i=i, b=b, c=c, A=A, torch=torch)
     for script in sorted((pathlib.Path(__file__).parent / "examples").glob("*.py")):

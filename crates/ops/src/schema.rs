@@ -102,6 +102,8 @@ pub enum Kind {
     Text,
     /// A list of whole numbers; one number counts as a list of one.
     Ints,
+    /// A list of numbers.
+    Floats,
     /// A dtype.
     DType,
 }
@@ -186,6 +188,12 @@ impl ArgDoc {
         self.of(Kind::Ints)
     }
 
+    /// Returns this argument as a list of numbers.
+    #[must_use]
+    pub const fn floats(self) -> ArgDoc {
+        self.of(Kind::Floats)
+    }
+
     /// Returns this argument as a dtype.
     #[must_use]
     pub const fn dtype(self) -> ArgDoc {
@@ -238,7 +246,7 @@ impl ArgDoc {
                 Some(AttrValue::Str(inner.to_owned()))
             }
             Kind::Ints => text.parse().ok().map(|v| AttrValue::Ints(vec![v])),
-            Kind::Tensor | Kind::DType => None,
+            Kind::Tensor | Kind::DType | Kind::Floats => None,
         }
     }
 
@@ -251,8 +259,8 @@ impl ArgDoc {
             AttrValue::Float(_) => matches!(self.kind, Kind::Float | Kind::Number),
             AttrValue::Bool(_) => matches!(self.kind, Kind::Flag | Kind::Number),
             AttrValue::Str(_) => self.kind == Kind::Text,
-            AttrValue::Ints(_) => self.kind == Kind::Ints,
-            AttrValue::Floats(_) => false,
+            AttrValue::Ints(_) => matches!(self.kind, Kind::Ints | Kind::Floats),
+            AttrValue::Floats(_) => self.kind == Kind::Floats,
             AttrValue::DType(_) => self.kind == Kind::DType,
             AttrValue::Scalar(_) => false,
         }

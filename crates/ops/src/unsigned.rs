@@ -1,12 +1,13 @@
 //! u16, u32 and u64: the ops that are defined for them.
 //!
 //! As in PyTorch, these dtypes are stored, moved, converted, compared and combined bit by bit, and
-//! special functions of them are floats. They have no arithmetic: every op that is not listed in
-//! [`is_defined`] refuses them. They promote with floats alone ([`crate::promotion`]).
+//! special functions of them are floats. They have no arithmetic but the product with a fraction:
+//! every other op that is not listed in [`is_defined`] refuses them. They promote with floats alone
+//! ([`crate::promotion`]).
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/tensors.html#data-types>, "limited support".
 
-use millstream_types::{DType, Result};
+use millstream_types::{AttrValue, DType, Result};
 
 use crate::elementwise::refuse;
 use crate::schema::{CallSpec, OutputSpec, Signature};
@@ -92,8 +93,10 @@ pub fn is_defined(op: &str) -> bool {
 
 /// Refuses calls with such operands of ops that are not defined for them.
 pub(crate) fn check_operands(op: &str, call: CallSpec<'_>) -> Result<()> {
+    // `special_ndtr` multiplies by a fraction first, and promotion makes floats of both.
+    let is_float = op == "mul" && matches!(call.attrs.get("other"), Some(AttrValue::Float(_)));
     match call.inputs.iter().find(|x| x.dtype.is_wide_unsigned()) {
-        Some(x) if !is_defined(op) => undefined(&x.brief(), x.dtype),
+        Some(x) if !is_defined(op) && !is_float => undefined(&x.brief(), x.dtype),
         _ => Ok(()),
     }
 }

@@ -132,6 +132,11 @@ impl From<Vec<i64>> for AttrValue {
         AttrValue::Ints(v)
     }
 }
+impl From<Vec<f64>> for AttrValue {
+    fn from(v: Vec<f64>) -> AttrValue {
+        AttrValue::Floats(v)
+    }
+}
 impl From<DType> for AttrValue {
     fn from(v: DType) -> AttrValue {
         AttrValue::DType(v)

@@ -130,6 +130,12 @@ for op in ["median", "nanmedian"]:
 e("bincount", lambda x, weights=None, bins=0: A.bincount(x, weights, bins), x=i(1, 1, 3), bins=4)
 e("bincount", lambda x, weights=None, bins=0: A.bincount(x, weights, bins), x=i(1, 1, 3),
   weights=f(0.5, 1, 2), bins=4)
+binned = lambda x, bins, **k: A.histogram(x, bins, **k)
+h = dict(names="counts edges", x=f(1, 2, 4, 5))
+e("histogram", binned, **h, bins=2)
+e("histogram", binned, **h, bins=2, range=(0.0, 4.0))
+e("histogram", binned, **h, bins=f(1, 2, 4), weight=f(0.5, 1, 2, 3))
+e("histogram", binned, **h, bins=2, density=True)
 # Flips, rolls, triangles, padding
 pixels = f([[[1]], [[2]], [[3]], [[4]]])
 e("pixel_shuffle", x=pixels, upscale_factor=2)

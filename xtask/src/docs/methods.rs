@@ -419,6 +419,7 @@ fn argument(doc: &ArgDoc) -> (String, String) {
         Kind::Flag => ("bool", name),
         Kind::Text => ("&str", name),
         Kind::Ints => ("impl Ints", format!("{name}.to_ints()")),
+        Kind::Floats => ("impl Into<Vec<f64>>", format!("Into::<Vec<f64>>::into({name})")),
         Kind::DType | Kind::Tensor => ("DType", name),
     };
     (ty.to_owned(), value)
@@ -530,7 +531,8 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
 
 /// Returns a name with the lifetime of the comparison in [`Presence::InsteadOf`].
 fn match_name(name: &str) -> &'static str {
-    let known = ["y", "exponent", "src", "value", "weight", "x", "offset", "start", "end", "lr"];
+    let known =
+        ["y", "exponent", "src", "value", "weight", "x", "offset", "start", "end", "lr", "bins"];
     known.into_iter().find(|k| *k == name).unwrap_or("")
 }
 

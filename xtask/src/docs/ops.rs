@@ -85,14 +85,14 @@ following.
 | refused | reason |
 |---|---|
 | complex numbers in ops that have an order or are rarely used with them: `scatter_reduce`, `unique`, embeddings, samples of grids, collectives, steps of `fused` | they are not defined for c64 and c128 here; take the parts by `view_as_real` |
-| complex numbers as arguments, but for those of `fill`, `full`, `masked_fill`, `constant_pad_nd` and `_unsafe_masked_index`, operands of operators, `alpha` and `beta` of `add`, `sub`, `addmm`, `addmv`, `addr`, `addbmm` and `baddbmm`, `value` of `addcmul` and `addcdiv`; c32 | other arguments are real numbers; the dtypes are c64 and c128 |
-| u16, u32 and u64 in ops other than special functions and those that store, move, convert, compare, sort, hash or combine them bit by bit; beside other integers of as many dimensions | as in PyTorch, these dtypes have no arithmetic and promote with floats alone |
+| complex numbers as arguments, but for those of `fill`, `full`, `index_fill`, `masked_fill`, `constant_pad_nd` and `_unsafe_masked_index`, operands of operators, `alpha` and `beta` of `add`, `sub`, `addmm`, `addmv`, `addr`, `addbmm` and `baddbmm`, `value` of `addcmul` and `addcdiv`; c32 | other arguments are real numbers; the dtypes are c64 and c128 |
+| u16, u32 and u64 in ops other than special functions, products with a fraction, and those that store, move, convert, compare, sort, hash or combine them bit by bit; beside other integers of as many dimensions | as in PyTorch, these dtypes have no arithmetic and promote with floats alone |
 | sparse, nested and quantised tensors | only dense tensors have a layout here |
 | custom kernels, such as those of `torchvision` and `torch_nn` | a trace does not hold them; a recording with `--opaque` has their results |
 | results that PyTorch leaves open: `empty`, elements after a `resize_` to more | no element of an unknown writer is read |
 | LU factors without pivots | PyTorch refuses them on the CPU |
-| `avg_pool3d` of integers narrower than i64, `histogram`, `histogramdd` | there are no such kernels |
-| `linalg.matrix_rank` with an empty `out` | PyTorch reads elements that no op has written |
+| `avg_pool3d` of integers narrower than i64 | there is no such kernel |
+| `linalg.matrix_rank` with `out`, recorded with tools/record.py | PyTorch writes no result below a dispatch mode |
 | the gradient of `pdist` of one row | the recording lacks an operand |
 ";
 

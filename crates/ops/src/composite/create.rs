@@ -49,7 +49,9 @@ fn bounds(calls: &mut Calls<'_>, given: &Given<'_>, dtype: DType) -> Result<[Bou
     let mut tensors = given.tensors().iter().copied();
     let mut bound = |name: &str| {
         if given.has(name) {
-            return Ok(Bound::Number(given.number(name, 0.0)?));
+            let number = given.number(name, 0.0)?;
+            let is_narrow = dtype == DType::F32;
+            return Ok(Bound::Number(if is_narrow { f64::from(number as f32) } else { number }));
         }
         let message = format!("{name}: expected a number or a tensor");
         let tensor = tensors.next().ok_or_else(|| wrong(message))?;
@@ -122,7 +124,7 @@ fn computed(dtype: DType) -> DType {
     }
 }
 
-/// Returns numbers at equal distances.
+/// Returns numbers at equal distances. Those of f32 are rounded once, as a fused product and sum.
 fn spaced(calls: &mut Calls<'_>, given: &Given<'_>, dtype: DType) -> Result<Symbol> {
     let [start, end] = bounds(calls, given, dtype)?;
     let steps = length(given, "steps")?.unwrap_or(100);
@@ -143,12 +145,13 @@ fn spaced(calls: &mut Calls<'_>, given: &Given<'_>, dtype: DType) -> Result<Symb
             Bound::Tensor(calls.by("div", whole, (steps - 1) as f64)?)
         }
     };
-    let index = calls.range(steps, dtype)?;
+    let index = calls.range(steps, DType::F64)?;
     let up = with_bound(calls, "mul", index, step)?;
     let up = with_bound(calls, "add", up, start)?;
     let rest = calls.by("sub", index, (steps - 1) as f64)?;
     let down = with_bound(calls, "mul", rest, step)?;
     let down = with_bound(calls, "add", down, end)?;
     let first = calls.by("lt", index, (steps / 2).max(1) as f64)?;
-    calls.apply("where", &[first, up, down])
+    let made = calls.apply("where", &[first, up, down])?;
+    calls.cast(made, dtype)
 }

@@ -123,6 +123,9 @@ fn trilinear(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let product = product.ok_or_else(|| wrong("no operands"))?;
     match given.ints("sumdim")?.unwrap_or_default() {
         dims if dims.is_empty() => Ok(product),
-        dims => calls.one("sum", &[product], Attrs::new().with("dim", dims)),
+        dims => {
+            let attrs = Attrs::new().with("dim", dims).with("dtype", calls.dtype(product));
+            calls.one("sum", &[product], attrs)
+        }
     }
 }

@@ -283,6 +283,14 @@ impl Given<'_> {
         self.attrs.ints(name)
     }
 
+    /// Returns the list of numbers of this name.
+    pub(crate) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>> {
+        match self.attrs.get(name) {
+            Some(AttrValue::Floats(list)) => Ok(Some(list.clone())),
+            _ => Ok(self.ints(name)?.map(|list| list.into_iter().map(|v| v as f64).collect())),
+        }
+    }
+
     /// Returns the number of this name.
     pub(crate) fn number(&self, name: &str, default: f64) -> Result<f64> {
         match self.attrs.get(name) {

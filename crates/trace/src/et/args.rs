@@ -210,7 +210,7 @@ pub(crate) fn convert(
                 position += 1;
             }
             (Ty::Tensor, Arg::None | Arg::Undefined) => {
-                absent.push(position);
+                absent.extend((!in_list).then_some(position));
                 position += 1;
             }
             (Ty::Tensors, Arg::List(list)) => {
@@ -264,8 +264,8 @@ pub(crate) fn convert(
         let scaled = import.call("mul", &[*operand, number], Attrs::new())?;
         *operand = scaled.first().copied().ok_or_else(|| unsupported("mul returns no tensor"))?;
     }
-    // Absent operands at the end are left out of the attribute. In a list, positions count from the
-    // start of the list, and `position` does not apply.
+    // Absent operands at the end and behind a list are left out of the attribute. In a list,
+    // positions count from the start of the list, and `position` does not apply.
     while !in_list && absent.last().is_some_and(|last| *last + 1 == position) {
         absent.pop();
         position -= 1;

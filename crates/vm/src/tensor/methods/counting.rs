@@ -8,7 +8,7 @@ use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Int, OneDim, call};
+use crate::tensor::{Int, OneDim, Operand, call};
 
 /// Options of [`Tensor::bincount`].
 ///
@@ -107,6 +107,78 @@ impl Histc {
     #[must_use]
     pub fn min(mut self, min: impl Into<Scalar>) -> Histc {
         self.attrs.set("min", call::number(min));
+        self
+    }
+}
+
+/// Options of [`Tensor::histogram`].
+///
+/// ```
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 5.0], 4, &machine)?;
+/// let (counts, edges) = x.histogram(2, options::Histogram::default().range([0.0, 4.0]))?;
+/// assert_eq!(counts.to_vec::<f32>()?, [1.0, 2.0]);
+/// assert_eq!(edges.to_vec::<f32>()?, [0.0, 2.0, 4.0]);
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Histogram<'a> {
+    weight: Option<&'a Tensor>,
+    attrs: Attrs,
+}
+
+impl<'a> Histogram<'a> {
+    /// Sets `density`: divide by the sum and by the widths of the bins; default false.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 5.0], 4, &machine)?;
+    /// let (counts, edges) = x.histogram(2, options::Histogram::default().density(true))?;
+    /// assert_eq!(counts.to_vec::<f32>()?, [0.25, 0.25]);
+    /// assert_eq!(edges.to_vec::<f32>()?, [1.0, 3.0, 5.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn density(mut self, density: bool) -> Histogram<'a> {
+        self.attrs.set("density", density);
+        self
+    }
+
+    /// Sets `range`: the first and the last edge of each column; default its extrema.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 5.0], 4, &machine)?;
+    /// let (counts, edges) = x.histogram(2, options::Histogram::default().range([0.0, 4.0]))?;
+    /// assert_eq!(counts.to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert_eq!(edges.to_vec::<f32>()?, [0.0, 2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn range(mut self, range: impl Into<Vec<f64>>) -> Histogram<'a> {
+        self.attrs.set("range", Into::<Vec<f64>>::into(range));
+        self
+    }
+
+    /// Gives the tensor `weight`: a number for each element or row.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 5.0], 4, &machine)?;
+    /// let bins = Tensor::from_slice(&[1.0f32, 2.0, 4.0], 3, &machine)?;
+    /// let weight = Tensor::from_slice(&[0.5f32, 1.0, 2.0, 3.0], 4, &machine)?;
+    /// let (counts, edges) = x.histogram(&bins, options::Histogram::default().weight(&weight))?;
+    /// assert_eq!(counts.to_vec::<f32>()?, [0.5, 3.0]);
+    /// assert_eq!(edges.to_vec::<f32>()?, [1.0, 2.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn weight(mut self, weight: &'a Tensor) -> Histogram<'a> {
+        self.weight = Some(weight);
         self
     }
 }
@@ -596,5 +668,40 @@ impl Tensor {
         attrs.set("bins", bins.to_int());
         call::optional(&[options.weights], &mut given, &mut attrs);
         call::one("bincount", &given, attrs)
+    }
+
+    /// Returns the number of elements, or the sum of their weights, in each bin, and the edges of
+    /// the bins.
+    ///
+    /// - `x`, this tensor: any shape; f32 or f64
+    /// - `bins`: the edges of the bins, sorted; the last belongs to the last bin; or a number
+    /// - `options`: [`struct@Histogram`], which has defaults
+    ///
+    /// PyTorch: `aten::histogram`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 5.0], 4, &machine)?;
+    /// let (counts, edges) = x.histogram(2, Default::default())?;
+    /// assert_eq!(counts.to_vec::<f32>()?, [2.0, 2.0]);
+    /// assert_eq!(edges.to_vec::<f32>()?, [1.0, 3.0, 5.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn histogram<'a>(
+        &self,
+        bins: impl Into<Operand<'a>>,
+        options: Histogram<'_>,
+    ) -> Result<(Tensor, Tensor)> {
+        let mut given = call::given(self);
+        let mut attrs = options.attrs;
+        call::operand(bins.into(), "bins", &mut given, &mut attrs);
+        call::optional(&[options.weight], &mut given, &mut attrs);
+        let [a, b] = call::first_of("histogram", &given, attrs)?;
+        Ok((a, b))
     }
 }

@@ -40,7 +40,7 @@ pub use conv::{
     MaxPool3dWithIndices,
 };
 pub use copy::{Cast, Copy};
-pub use counting::{Bincount, Histc, Mode, NonzeroStatic, Searchsorted, Unique};
+pub use counting::{Bincount, Histc, Histogram, Mode, NonzeroStatic, Searchsorted, Unique};
 pub use dropout::Dropout;
 pub use embedding::{Embedding, LstmLayer, ScaledDotProductAttention};
 pub use fft::{FftC2c, FftC2r, FftR2c};
