@@ -65,6 +65,7 @@ impl<'a> Blob<'a> {
     }
 
     /// Returns the address of the first element.
+    #[doc(hidden)]
     pub fn address(&self) -> usize {
         self.raw.data.addr()
     }

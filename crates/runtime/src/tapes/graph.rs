@@ -198,6 +198,7 @@ pub struct GraphStatus {
 
 impl GraphStatus {
     /// Describes a plan and what the instances have made of it.
+    #[doc(hidden)]
     pub fn of<'a>(
         plan: &GraphPlan,
         number: usize,

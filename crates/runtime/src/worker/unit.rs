@@ -93,8 +93,8 @@ impl Work for Unit<'_> {
             for (address, &tensor) in addresses.iter_mut().zip(&call.tensors) {
                 *address = slot_of(self.tables, tensor).first();
             }
-            // SAFETY: as in `Given::run`, and the slots are of the layouts that the kernel was bound
-            // to: the builder checks the class of each operand of a stored call.
+            // SAFETY: as in `Given::run`, and the slots are of the layouts that the kernel was
+            // bound to: the builder checks the class of each operand of a stored call.
             return unsafe { bound.run(addresses, Some(&self.tables.threads)) };
         }
         let given = Given::of(self.tables, self.callee, self.arguments, self.cancel_scope)?;
@@ -250,10 +250,10 @@ impl<'a> Given<'a> {
     ) -> WorkResult {
         let Given { operands, attrs, workspace, number, origin, words } = self;
         let threads = Some(&tables.threads);
-        // SAFETY: the list orders all conflicting uses before and after this call, and places no two
-        // live storages or workspaces on the same bytes. The memory of instructions lives as long as
-        // the tables; a launch holds its formals and its private memory until its last step has
-        // ended.
+        // SAFETY: the list orders all conflicting uses before and after this call, and places no
+        // two live storages or workspaces on the same bytes. The memory of instructions lives as
+        // long as the tables; a launch holds its formals and its private memory until its last step
+        // has ended.
         let mut ctx = unsafe { KernelCtx::new(operands, attrs, *workspace, threads, native) };
         if let Some(token) = token {
             ctx = ctx.with_deferred_completion(token);
