@@ -560,6 +560,7 @@ impl Builder {
     ///
     /// # Errors
     /// It has been released.
+    #[inline]
     pub fn describe(&self, tensor: TensorRef) -> Result<(&Arc<TensorSpec>, &DeviceId)> {
         let storage = self.slots.live(tensor)?;
         let device = self.planner.device(self.slots.storage(storage).arena);

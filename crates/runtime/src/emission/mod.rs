@@ -79,6 +79,7 @@ impl Emission {
     }
 
     /// Describes a new tensor, for its handle.
+    #[inline]
     pub fn made(&self, tensor: TensorRef) -> Result<MadeTensor> {
         let (spec, device) = self.builder.describe(tensor)?;
         Ok(MadeTensor { tensor, spec: spec.clone(), device: device.clone() })

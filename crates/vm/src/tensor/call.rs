@@ -8,7 +8,7 @@ use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
 pub(super) use crate::handle::machine::Inputs;
-use crate::handle::machine::{CallBuilder, first};
+use crate::handle::machine::CallBuilder;
 use crate::handle::request::{self, OpCall};
 use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
 use crate::lowering;
@@ -101,7 +101,7 @@ pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> 
     {
         let (attrs, priority) = (&attrs, Priority::default());
         let call = OpCall { machine, name: op, inputs, out: None, attrs, stream, priority };
-        return first(op, call.emit(id, None, &origin::caller())?);
+        return call.emit(id, None, &origin::caller())?.first(op);
     }
     let (call, stream) = begin(op, inputs, attrs)?;
     call.make_one(&stream)

@@ -17,6 +17,7 @@ use crate::handle::{check_devices, stream_of};
 use crate::lowering;
 
 use super::Machine;
+use super::emit_call::Emitted;
 
 /// The tensors of a call. Most have few.
 pub(crate) type Inputs<'a> = SmallVec<[&'a Tensor; 4]>;
@@ -266,7 +267,12 @@ impl<'a> CallBuilder<'a> {
 
     /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
     pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
-        first(self.name, self.make(stream)?)
+        if !request::is_any()
+            && let Ok(op) = self.machine.op(self.name)
+        {
+            return self.described(stream).emit(op, self.section, &self.origin)?.first(self.name);
+        }
+        Emitted::Other(self.make(stream)?).first(self.name)
     }
 
     /// Makes the call, or the calls of a composite op.
@@ -278,9 +284,12 @@ impl<'a> CallBuilder<'a> {
         };
         let verb = Verb::Op(self.described(stream));
         let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
-        request::submit(call, |call| match &call.verb {
-            Verb::Op(call) => call.emit(op, self.section, &self.origin),
-            _ => self.described(stream).emit(op, self.section, &self.origin),
+        request::submit(call, |call| {
+            let emitted = match &call.verb {
+                Verb::Op(call) => call.emit(op, self.section, &self.origin),
+                _ => self.described(stream).emit(op, self.section, &self.origin),
+            };
+            emitted.map(Emitted::all)
         })
     }
 
@@ -291,16 +300,6 @@ impl<'a> CallBuilder<'a> {
         let (out, priority) = (out.as_deref(), *priority);
         OpCall { machine, name, inputs, out, attrs, stream, priority }
     }
-}
-
-/// Returns the first result of a call.
-#[inline]
-pub(crate) fn first(op: &str, mut results: Results) -> Result<Tensor> {
-    results.truncate(1);
-    results.pop().ok_or_else(|| {
-        let message = "expected a result, and the op has none".to_owned();
-        Error::Op { op: op.to_owned(), message }
-    })
 }
 
 impl Machine {

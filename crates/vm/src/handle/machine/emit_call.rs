@@ -11,6 +11,37 @@ use millstream_types::{Error, OpId, Origin, Result};
 use crate::handle::request::{OpCall, Results};
 use crate::handle::{Section, Tensor};
 
+/// What a call returns. Most return one tensor, which is small to move.
+pub(crate) enum Emitted {
+    One(Tensor),
+    Other(Results),
+}
+
+impl Emitted {
+    /// Returns all results.
+    pub(crate) fn all(self) -> Results {
+        match self {
+            Emitted::One(tensor) => smallvec![tensor],
+            Emitted::Other(results) => results,
+        }
+    }
+
+    /// Returns the first result.
+    ///
+    /// # Errors
+    /// The op, of this name, has none.
+    #[inline]
+    pub(crate) fn first(self, op: &str) -> Result<Tensor> {
+        match self {
+            Emitted::One(tensor) => Ok(tensor),
+            Emitted::Other(results) => results.into_iter().next().ok_or_else(|| {
+                let message = "expected a result, and the op has none".to_owned();
+                Error::Op { op: op.to_owned(), message }
+            }),
+        }
+    }
+}
+
 impl OpCall<'_> {
     /// Emits the call of the op of its name.
     ///
@@ -21,7 +52,7 @@ impl OpCall<'_> {
         op: OpId,
         section: Option<&Section>,
         origin: &Origin,
-    ) -> Result<Results> {
+    ) -> Result<Emitted> {
         let OpCall { machine, inputs, out, attrs, stream, priority, .. } = *self;
         let at = |e: Error| e.at(origin);
         machine.own_stream(stream).map_err(at)?;
@@ -49,19 +80,21 @@ impl OpCall<'_> {
         let found = match known {
             Ok(Known::Called(Output::Same(input))) => {
                 machine.shared.leave(emission);
-                return Ok(smallvec![self.inputs[input].clone()]);
+                return Ok(Emitted::One(self.inputs[input].clone()));
             }
             Ok(Known::Called(Output::Tensor(tensor))) => {
                 let made = emission.made(tensor);
                 machine.shared.leave(emission);
-                return Ok(smallvec![machine.tensor(made.map_err(at)?, self.stream, origin)]);
+                let made = made.map_err(at)?;
+                return Ok(Emitted::One(machine.tensor(made, self.stream, origin)));
             }
             found => found,
         };
-        self.emit_rest(emission, &call, found)
+        self.emit_rest(emission, &call, found).map(Emitted::Other)
     }
 
     /// Emits the call after its look-up.
+    #[cold]
     fn emit_rest(
         &self,
         emission: EmissionGuard<'_>,

@@ -75,7 +75,7 @@ use crate::handle::request::{self, Request, Sole, Verb};
 use crate::handle::{Completion, Section, Stream, Tensor};
 
 pub use call::CallBuilder;
-pub(crate) use call::{Inputs, first};
+pub(crate) use call::Inputs;
 pub use config::MachineConfig;
 pub use profile::{Profiling, RangeGuard};
 

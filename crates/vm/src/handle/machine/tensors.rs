@@ -15,11 +15,13 @@ use crate::lowering;
 use super::Machine;
 
 impl Machine {
+    #[inline]
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
         self.own(tensor.machine().shared.tables.machine, "the tensor")?;
         tensor.resolved()
     }
 
+    #[inline]
     pub(crate) fn tensor(&self, made: MadeTensor, made_on: &Stream, origin: &Origin) -> Tensor {
         Tensor::new(made, made_on.clone(), origin.clone())
     }
