@@ -27,6 +27,11 @@ Python numbers, and PyTorch records a mark ("PythonDispatchMode") below the node
 marks are in the order of the calls, so the k-th mark belongs to the k-th call; if the names differ,
 nothing is written. The marks and the nodes below them are then removed from the trace.
 
+Two kinds of nodes are removed without those below them. Under `torch.inference_mode()` an op that
+only calls others reaches the mode itself: the mode calls these others, and the mark goes. The
+transforms of `torch.func` call each op with the tensors that they wrap, below a node of the same op
+that computes nothing: that node goes.
+
 The trace has fractions with 6 decimals. If the rounding changes an argument or an element of a
 list, consts.json has the exact values.
 
@@ -44,6 +49,8 @@ import collections
 import collections.abc
 import contextlib
 import ctypes
+import difflib
+import functools
 import gzip
 import importlib.util
 import itertools
@@ -52,7 +59,9 @@ import numbers
 import os
 import pathlib
 import re
+import shlex
 import sys
+import sysconfig
 import tempfile
 
 import torch
@@ -63,8 +72,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 MARK = "PythonDispatchMode"
+# The dtypes of tensors that Millstream computes with.
+DTYPES = {
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
+    torch.uint32, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
+    torch.complex64, torch.complex128,
+}
+# Files of these folders are no lines of the program.
+LIBRARY = tuple(str(pathlib.Path(file).parent) + os.sep for file in (torch.__file__, __file__))
+STANDARD = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep)
 # Calls of these ops may have no mark: autograd calls them without the dispatcher.
 UNMARKED = ("aten::detach",)
+# The namespace of ops that call a collective.
+FUNCTIONAL = "_c10d_functional::"
 # The results, by number, that are saved of a random op that has others, which follow from them.
 SAVED_RESULTS = {"aten::native_dropout": [1], "aten::rrelu_with_noise": [], "aten::rrelu_with_noise_": []}
 
@@ -78,12 +98,43 @@ def name_of(func):
     return func._schema.name + ("." + func._schema.overload_name).rstrip(".")
 
 
+def line_of_program():
+    """Returns the file and the line of the innermost frame outside PyTorch, the standard library and
+    this package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        standard = file.startswith(STANDARD[0]) and not file.startswith(STANDARD[1])
+        if not file.startswith((*LIBRARY, "<")) and not standard:
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "an unknown line"
+
+
+def unsupported(value):
+    """Returns why a tensor or a dtype cannot be recorded, and what to do; None if it can."""
+    if isinstance(value, torch.Tensor):
+        if value.is_nested:
+            return "a nested tensor; pad it to a dense one: torch.nested.to_padded_tensor(x, 0.0)"
+        if value.layout != torch.strided:
+            return f"a tensor of layout {value.layout}; make it dense: x.to_dense()"
+        if value.device.type not in ("cpu", "cuda"):
+            return f"a tensor on {value.device}; only the CPU and CUDA devices are supported"
+        value = value.dtype
+    if not isinstance(value, torch.dtype) or value in DTYPES:
+        return None
+    name = str(value)
+    if "float8" in name or "float4" in name:
+        return f"elements of {name}, which no op here computes with; use bfloat16 or float16"
+    if re.match(r"torch\.q(u?int)", name):
+        return f"quantised elements ({name}); record the program before it is quantised"
+    return f"elements of {name}; supported are " + ", ".join(sorted(map(str, DTYPES)))
+
+
 def storage_of(tensor):
-    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-        raise RecordError(
-            f"{tensor.layout} on {tensor.device}: only dense tensors on the CPU or on a CUDA device "
-            "are supported"
-        )
+    reason = unsupported(tensor)
+    if reason:
+        raise RecordError(reason)
     return tensor.untyped_storage()
 
 
@@ -159,7 +210,10 @@ def in_file(tensor):
 class Call:
     """An intercepted call: for each argument the data that the trace loses, and tensors' shapes."""
 
-    def __init__(self, name):
+    def __init__(self, name, line="an unknown line"):
+        # The line of the program that makes the call, and whether the call is only that of the ops
+        # which follow.
+        self.line, self.is_composite = line, False
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
         # For each argument, of each of its tensors what PyTorch does to the elements it reads.
         self.lazy = {}
@@ -213,7 +267,9 @@ class Log(TorchDispatchMode):
     def __init__(self, opaque=()):
         super().__init__()
         self.calls = []
-        self.opaque = opaque
+        # The ops whose results are saved, and those of them that no call was of so far.
+        self.opaque = frozenset([opaque] if isinstance(opaque, str) else opaque)
+        self.unused = set(self.opaque)
         # Weak references keep addresses of freed storages from being reused for other storages.
         self.known = {}
 
@@ -229,7 +285,7 @@ class Log(TorchDispatchMode):
                 continue
             if storage_of(tensor)._cdata not in self.known:
                 raise RecordError(
-                    f"{name}, argument {at}: a tensor of {tensor.dtype}, shape "
+                    f"{line_of_program()}: {name}, argument {at}: a tensor of {tensor.dtype}, shape "
                     f"{list(tensor.shape)}, existed before the recording and is no input; name it "
                     "with input(), or write constants with torch.tensor([...])"
                 )
@@ -240,11 +296,20 @@ class Log(TorchDispatchMode):
         if func.namespace == "profiler":
             # A label, such as that of an optimizer's step.
             return func(*args, **kwargs)
+        line = line_of_program()
+        self.refuse(name, line, (args, kwargs))
+        if implicit(name) and not has_kernel(name, "CPU"):
+            # Under `torch.inference_mode()` autograd does not split the op into those that it calls.
+            call = Call(name, line)
+            call.is_composite = True
+            self.calls.append(call)
+            with self:
+                return func.decompose(*args, **kwargs)
         params = func._schema.arguments
         given = {**dict(zip((p.name for p in params), args)), **kwargs}
         random = torch.Tag.nondeterministic_seeded in func.tags
         random = random and not draws_nothing(params, given)
-        call = Call(name)
+        call = Call(name, line)
         if func.namespace == "c10d":
             call.collective = collective(given)
         for at, param in enumerate(params):
@@ -266,10 +331,21 @@ class Log(TorchDispatchMode):
         self.calls.append(call)
         with evaluated_views():
             results = func(*args, **kwargs)
-        if random or name.split(".")[0] in self.opaque:
+        self.refuse(name, line, results)
+        named = self.opaque.intersection((name, name.split(".")[0]))
+        self.unused -= named
+        if random or named:
             call.save(params, given, results)
         self.know(results)
         return results
+
+    @staticmethod
+    def refuse(name, line, values):
+        """Refuses a call with tensors or dtypes that cannot be recorded."""
+        for value in tree_leaves(values):
+            reason = unsupported(value)
+            if reason:
+                raise RecordError(f"{line}: {name}: {reason}")
 
 
 class Nodes:
@@ -333,22 +409,57 @@ class Nodes:
 
 
 def pair(nodes, calls):
-    """Matches nodes with calls; returns pairs."""
+    """Matches nodes with calls; returns pairs, without the calls of ops that only call others, and
+    the marks of these."""
     marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_around(n)]
     if calls and not marks:
         raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
-    pairs, at = [], 0
+    pairs, composite, at = [], [], 0
     for number, call in enumerate(calls):
         op = nodes.op_around(marks[at]) if at < len(marks) else None
         if op is not None and nodes.op(op) == call.name:
-            pairs.append((op, call))
+            if call.is_composite:
+                composite.append(marks[at])
+            else:
+                pairs.append((op, call))
             at += 1
         elif call.name not in UNMARKED:
             there = f"node {op['id']}, {nodes.op(op)}" if op else "the end of the trace"
-            raise RecordError(f"call {number}, {call.name}, does not match {there}")
+            raise RecordError(
+                f"{call.line}: call {number}, {call.name}, does not match {there} of the trace: "
+                "please report it, with the program"
+            )
     if at < len(marks):
-        raise RecordError(f"node {marks[at]['id']} of the trace matches no call")
-    return pairs
+        raise RecordError(
+            f"node {marks[at]['id']} of the trace matches no call: please report it, with the program"
+        )
+    return pairs, composite
+
+
+def without_wrappers(nodes, pairs, marks):
+    """Returns the nodes without `marks`, and without ops that are no calls but have calls below: the
+    transforms of `torch.func` make them around the calls. The nodes below move up."""
+    gone = {mark["id"] for mark in marks}
+    called = {node["id"] for node, _ in pairs}
+    for node, _ in pairs:
+        for around in nodes.around(node):
+            if around["id"] in called:
+                break
+            op = nodes.op(around)
+            if op and not (implicit(op) or op.startswith(FUNCTIONAL) or nodes.is_autocast(around)):
+                gone.add(around["id"])
+    if not gone:
+        return nodes
+    moved = []
+    for node in nodes.list:
+        caller = next((n for n in nodes.around(node) if n["id"] not in gone), None)
+        if caller is not None and node["ctrl_deps"] in gone:
+            moved.append((node, caller["id"]))
+    for node, caller in moved:
+        node["ctrl_deps"] = caller
+    # A wrapper of a wrapper looked like the node of autocast.
+    left = Nodes([node for node in nodes.list if node["id"] not in gone])
+    return without_wrappers(left, pairs, ())
 
 
 def written(number):
@@ -365,7 +476,7 @@ def lost(nodes, pairs):
     """Returns the lost data of the calls: the entries of consts.json and their tensors."""
     consts, tensors = [], {}
     for node, call in pairs:
-        where = f"node {node['id']}, {call.name}"
+        where = f"{call.line}: node {node['id']}, {call.name}"
         for place, saved in (("result", call.results), ("written", call.written)):
             for number, elements in saved.items():
                 key = f"random/{node['id']}/{place}{number}"
@@ -441,12 +552,18 @@ def tensors_of(side):
         yield at, value[1], value[3]
 
 
+@functools.cache
 def implicit(op):
     """Returns whether an op only calls other ops."""
     try:
-        return torch._C._dispatch_has_kernel_for_dispatch_key(op, "CompositeImplicitAutograd")
+        return has_kernel(op, "CompositeImplicitAutograd")
     except RuntimeError:
         return False
+
+
+@functools.cache
+def has_kernel(op, key):
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op, key)
 
 
 def check(nodes, pairs, consts):
@@ -455,8 +572,11 @@ def check(nodes, pairs, consts):
     called = {node["id"] for node, _ in pairs}
     given = {(c["node"], c["arg"]) for c in consts if "arg" in c}
     known, done = set(), set()
-
     calls = {node["id"]: call for node, call in pairs}
+
+    def described(node):
+        line = calls[node["id"]].line + ": " if node["id"] in calls else ""
+        return f"{line}node {node['id']}, {nodes.op(node)}"
 
     def skip(node, where):
         """Skips a node below an executed op. Tensors at the addresses that it allocates ended."""
@@ -464,8 +584,8 @@ def check(nodes, pairs, consts):
         evaluates = node["id"] in called and is_evaluation(nodes, node, calls[node["id"]])
         if node["id"] in called and nodes.op(node) not in UNMARKED and not evaluates:
             raise RecordError(
-                f"node {node['id']}, {nodes.op(node)}, is called by {where}: an import would not "
-                "execute it"
+                f"{described(node)}, is called by {where}, a kernel that calls other ops: an import "
+                "would not execute it; replace the op by those that it calls"
             )
         operands = {storage for _, storage, _ in tensors_of(node["inputs"])}
         results = {s for _, s, count in tensors_of(node["outputs"]) if count}
@@ -474,7 +594,7 @@ def check(nodes, pairs, consts):
             skip(child, where)
 
     def execute(node):
-        where = f"node {node['id']}, {nodes.op(node)}"
+        where = described(node)
         done.add(node["id"])
         for copy in nodes.kept_copies(node):
             execute(copy)
@@ -485,7 +605,7 @@ def check(nodes, pairs, consts):
             if count and storage not in known and (node["id"], at) not in given:
                 raise RecordError(
                     f"{where}, argument {at}: a tensor that is neither a result of a call nor an "
-                    "input"
+                    "input; if the program made it without an op, name it with input()"
                 )
             known.add(storage)
         known.update(storage for _, storage, _ in tensors_of(node["outputs"]))
@@ -636,7 +756,8 @@ def dump(value):
 def write(folder, text, done, tolerance, note, seed, compress):
     raw = json.loads(text)
     nodes = Nodes(raw["nodes"])
-    pairs = pair(nodes, done.log.calls)
+    pairs, composite = pair(nodes, done.log.calls)
+    nodes = without_wrappers(nodes, pairs, composite)
     found = getattr(done.log, "found", ())
     if found:
         nodes = with_labels(nodes, pairs, done.log.calls, found)
@@ -655,21 +776,37 @@ def write(folder, text, done, tolerance, note, seed, compress):
     meta = {
         "case": folder.name, "torch": torch.__version__, "schema": raw["schema"], "seed": seed,
         "rank": rank_of_process(), "nodes": len(kept), "calls": len(done.log.calls), "consts": len(consts),
-        "tolerance": dict(zip(("rtol", "atol"), tolerance)), "note": note,
+        "note": note,
     }
+    if tolerance is not None:
+        meta["tolerance"] = dict(zip(("rtol", "atol"), tolerance))
     collectives = {node["id"]: call.collective for node, call in pairs if call.collective}
     if collectives:
         meta["collectives"] = collectives
     tensors = {key: in_file(tensor) for key, tensor in tensors.items()}
     form, other = ("et.json.gz", "et.json") if compress else ("et.json", "et.json.gz")
-    replace(folder, {
+    files = {
         form: gzip.compress(trace, mtime=0) if compress else trace,
         other: None,
         "consts.json": dump(consts),
         "bindings.json": dump(names),
         "meta.json": dump(meta),
         "tensors.safetensors": save(tensors),
-    })
+    }
+    replace(folder, files)
+    inputs = sum(name.startswith("in/") for name in names)
+    size = sum(len(content) for content in files.values() if content is not None)
+    show(f"recorded {len(pairs)} ops, {inputs} inputs and {len(names) - inputs} outputs: "
+         f"{size / 1e6:.1f} MB in {folder}")
+    for op in sorted(done.log.unused):
+        near = difflib.get_close_matches(op, {call.name.split(".")[0] for call in done.log.calls}, 1)
+        show(f"no call was of '{op}', which opaque names" + "".join(f"; '{n}' is near" for n in near))
+    program = folder if meta["rank"] is None else folder.parent
+    show(f"run it with: millstream run {shlex.quote(str(program))}")
+
+
+def show(line):
+    print(f"millstream_record: {line}", file=sys.stderr)
 
 
 def replace(folder, files):
@@ -691,46 +828,92 @@ def replace(folder, files):
             os.replace(beside / name, folder / name)
 
 
-@contextlib.contextmanager
-def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False, opaque=(),
-          timeline=False, log=None):
-    """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
-    tolerance of a run. With `compress` the trace is written as et.json.gz. `opaque` names ops whose
-    results are saved, as `torchvision::nms`. With `timeline`, PyTorch's profiler runs as well, and
-    its timeline is written as timeline.json.gz. `log` is for recordings of other kinds."""
+def writable(folder):
+    """Returns the folder of this process's recording. A folder that cannot be written is found before
+    the program runs."""
     folder = pathlib.Path(folder)
     rank = rank_of_process()
     if rank is not None:
         folder = folder / f"rank{rank}"
-    # A folder that cannot be written is found before the program runs.
     whole = folder.absolute()
     existing = next(path for path in (whole, *whole.parents) if path.exists())
     tempfile.TemporaryFile(dir=existing).close()
+    return folder
+
+
+class InProgress:
+    """The recording in progress. PyTorch has one observer for a process: a second one ends it."""
+
+    folder = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def only(cls, folder):
+        if cls.folder is not None:
+            raise RecordError(
+                f"{line_of_program()}: a recording of '{folder}' begins within that of "
+                f"'{cls.folder}': end the outer one first, or record one of them"
+            )
+        cls.folder = folder
+        try:
+            yield
+        finally:
+            cls.folder = None
+
+
+@contextlib.contextmanager
+def ordinary_attention():
+    """Turns off the fast path of `nn.TransformerEncoder` and `nn.MultiheadAttention` in evaluation:
+    with a mask it computes with nested tensors."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextlib.contextmanager
+def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(), log=None):
+    """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
+    tolerance of a run; without it, a run has that of each output's dtype. With `compress` the trace
+    is written as et.json.gz. `opaque` names ops whose results are saved, as `torchvision::nms`. `log`
+    is for recordings of other kinds."""
+    folder = writable(folder)
     done = Trace(log or Log(opaque))
-    if seed is not None:
-        torch.manual_seed(seed)
-    threads = torch.get_num_threads()
-    with tempfile.TemporaryDirectory() as scratch:
+    with InProgress.only(folder), tempfile.TemporaryDirectory() as scratch:
+        if seed is not None:
+            torch.manual_seed(seed)
+        threads = torch.get_num_threads()
         raw = pathlib.Path(scratch) / "et.json"
         observer = ExecutionTraceObserver().register_callback(str(raw))
         # One thread, so that every node has its caller as its parent.
         torch.set_num_threads(1)
-        profiler = torch.profiler.profile() if timeline else contextlib.nullcontext()
         # On this thread also the backward pass of a CUDA device, which has a thread of its own.
         backward = torch.autograd.set_multithreading_enabled(False)
         observer.start()
         try:
-            with profiler, done.log, backward:
+            with ordinary_attention(), done.log, backward:
                 yield done
         finally:
             observer.stop()
             observer.unregister_callback()
             torch.set_num_threads(threads)
         write(folder, raw.read_text(), done, tolerance, note, seed, compress)
-        if timeline:
-            exported = raw.with_name("timeline.json.gz")
-            profiler.export_chrome_trace(str(exported))
-            replace(folder, {exported.name: exported.read_bytes()})
+
+
+@contextlib.contextmanager
+def profiled(folder):
+    """Saves PyTorch's timeline of the program inside the `with` block beside the trace in `folder`,
+    as timeline.json.gz. The recorder does not run: its own time would be in the timeline."""
+    folder = writable(folder)
+    with InProgress.only(folder), tempfile.TemporaryDirectory() as scratch:
+        with torch.profiler.profile() as profiler:
+            yield
+        exported = pathlib.Path(scratch) / "timeline.json.gz"
+        profiler.export_chrome_trace(str(exported))
+        replace(folder, {exported.name: exported.read_bytes()})
+    show(f"the timeline is {folder / exported.name}")
 
 
 def named(results):
@@ -743,13 +926,19 @@ def named(results):
 
 
 def record_call(
-    folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compress=False, opaque=()
+    folder, fn, inputs, rtol=None, atol=None, seed=None, note="", compress=False, opaque=(),
+    timeline=False,
 ):
     """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
-    a tensor, or a sequence of tensors."""
-    with trace(folder, (rtol, atol), note, seed, compress, opaque) as t:
+    a tensor, or a sequence of tensors. With `timeline`, `fn` is called once more, without the
+    recorder, for PyTorch's timeline."""
+    given = None if rtol is None and atol is None else (rtol, atol)
+    with trace(folder, given, note, seed, compress, opaque) as t:
         t.inputs(inputs)
         t.outputs(named(fn()))
+    if timeline:
+        with profiled(folder):
+            fn()
 
 
 def main():
@@ -763,14 +952,20 @@ def main():
         "that returns its results by name, and the program's inputs by name",
     )
     parser.add_argument("folder", help="the folder to write to")
-    parser.add_argument("--rtol", type=float, default=1e-4)
-    parser.add_argument("--atol", type=float, default=1e-5)
+    parser.add_argument(
+        "--rtol", type=float, help="the relative tolerance of a run; default: that of each dtype"
+    )
+    parser.add_argument("--atol", type=float, help="the absolute tolerance")
     parser.add_argument(
         "--seed", type=int, default=0, help="the seed that is set before FUNCTION is called"
     )
     parser.add_argument(
         "--opaque", nargs="+", default=(), metavar="OP",
         help="ops whose results are saved, and taken as they are by a run: torchvision::nms",
+    )
+    parser.add_argument(
+        "--timeline", action="store_true",
+        help="run the program once more, for the profiler's timeline",
     )
     given = parser.parse_args()
     path, _, function = given.program.rpartition(":")
@@ -784,7 +979,7 @@ def main():
     try:
         fn, inputs = getattr(module, function)()
         record_call(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
-               opaque=given.opaque)
+                    opaque=given.opaque, timeline=given.timeline)
     except RecordError as e:
         sys.exit(f"error: {e}")
 
