@@ -47,7 +47,7 @@ class FindingLog(Log):
         if name in UNMARKED or isinstance(at, str):
             return
         for position, tensor in enumerate(tensors_in(value)):
-            if tensor.numel() and storage_of(tensor)._cdata not in self.known:
+            if tensor.numel() and not tensor.is_meta and storage_of(tensor)._cdata not in self.known:
                 # The call is appended to the log after its arguments were checked.
                 self.found.append(Found(tensor, len(self.calls), at, position))
                 Log.know(self, tensor)

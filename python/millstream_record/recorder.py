@@ -118,7 +118,7 @@ def unsupported(value):
             return "a nested tensor; pad it to a dense one: torch.nested.to_padded_tensor(x, 0.0)"
         if value.layout != torch.strided:
             return f"a tensor of layout {value.layout}; make it dense: x.to_dense()"
-        if value.device.type not in ("cpu", "cuda"):
+        if value.device.type not in ("cpu", "cuda", "meta"):
             return f"a tensor on {value.device}; only the CPU and CUDA devices are supported"
         value = value.dtype
     if not isinstance(value, torch.dtype) or value in DTYPES:
@@ -211,9 +211,11 @@ class Call:
     """An intercepted call: for each argument the data that the trace loses, and tensors' shapes."""
 
     def __init__(self, name, line="an unknown line"):
-        # The line of the program that makes the call, and whether the call is only that of the ops
-        # which follow.
-        self.line, self.is_composite = line, False
+        # The line of the program that makes the call, whether the call is only that of the ops which
+        # follow, and whether its results have no elements.
+        self.line, self.is_composite, self.is_meta = line, False, False
+        # The node that PyTorch records below that of the op when the call is intercepted.
+        self.mark = None
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
         # For each argument, of each of its tensors what PyTorch does to the elements it reads.
         self.lazy = {}
@@ -281,7 +283,7 @@ class Log(TorchDispatchMode):
 
     def check(self, name, at, value):
         for tensor in tree_leaves(value):
-            if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
+            if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0 or tensor.is_meta:
                 continue
             if storage_of(tensor)._cdata not in self.known:
                 raise RecordError(
@@ -332,12 +334,24 @@ class Log(TorchDispatchMode):
         with evaluated_views():
             results = func(*args, **kwargs)
         self.refuse(name, line, results)
+        call.is_meta = self.is_meta(name, line, results, (args, kwargs))
         named = self.opaque.intersection((name, name.split(".")[0]))
         self.unused -= named
         if random or named:
             call.save(params, given, results)
         self.know(results)
         return results
+
+    @staticmethod
+    def is_meta(name, line, results, values):
+        """Returns whether all results are tensors without elements."""
+        made, read = ([t for t in tree_leaves(v) if isinstance(t, torch.Tensor)]
+                      for v in (results, values))
+        if made and all(tensor.is_meta for tensor in made):
+            return True
+        if any(tensor.is_meta for tensor in made + read):
+            raise RecordError(f"{line}: {name}: a tensor on meta, which has no elements")
+        return False
 
     @staticmethod
     def refuse(name, line, values):
@@ -374,6 +388,17 @@ class Nodes:
     def op_around(self, node):
         return next((n for n in self.around(node) if self.op(n)), None)
 
+    def op_of_mark(self, mark):
+        """Returns the op of a mark: the one around it, or the one below it if an error of the program
+        ended the op, whose node is then missing: `torch.utils.checkpoint` ends its second forward pass
+        so."""
+        if mark["ctrl_deps"] in self.by_id:
+            return self.op_around(mark)
+        return next(iter(self.ops_below(mark)), None)
+
+    def op_below(self, node, name):
+        return next((n for n in self.ops_below(node) if self.op(n) == name), None)
+
     def ops_below(self, node):
         """Returns the ops that a node called directly, in order."""
         return [child for child in self.children[node["id"]] if self.op(child)]
@@ -409,19 +434,16 @@ class Nodes:
 
 
 def pair(nodes, calls):
-    """Matches nodes with calls; returns pairs, without the calls of ops that only call others, and
-    the marks of these."""
-    marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_around(n)]
+    """Matches nodes with calls; returns pairs. Each call gets its mark."""
+    marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_of_mark(n)]
     if calls and not marks:
         raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
-    pairs, composite, at = [], [], 0
+    pairs, at = [], 0
     for number, call in enumerate(calls):
-        op = nodes.op_around(marks[at]) if at < len(marks) else None
+        op = nodes.op_of_mark(marks[at]) if at < len(marks) else None
         if op is not None and nodes.op(op) == call.name:
-            if call.is_composite:
-                composite.append(marks[at])
-            else:
-                pairs.append((op, call))
+            call.mark = marks[at]
+            pairs.append((op, call))
             at += 1
         elif call.name not in UNMARKED:
             there = f"node {op['id']}, {nodes.op(op)}" if op else "the end of the trace"
@@ -433,33 +455,61 @@ def pair(nodes, calls):
         raise RecordError(
             f"node {marks[at]['id']} of the trace matches no call: please report it, with the program"
         )
-    return pairs, composite
+    return pairs
 
 
-def without_wrappers(nodes, pairs, marks):
-    """Returns the nodes without `marks`, and without ops that are no calls but have calls below: the
-    transforms of `torch.func` make them around the calls. The nodes below move up."""
-    gone = {mark["id"] for mark in marks}
-    called = {node["id"] for node, _ in pairs}
-    for node, _ in pairs:
+def without_wrappers(nodes, pairs):
+    """Returns the nodes that an import needs, and the calls to execute with their nodes.
+
+    Not needed are: marks of composite calls; ops that are no calls and have calls below, which the
+    transforms of `torch.func` make around them; ops that first make operands by other calls, in
+    place of which stands the op below their mark, with these operands; and ops on tensors without
+    elements (meta)."""
+    # Nodes whose children move up, and nodes that end with all below.
+    gone, ended, kept = set(), set(), {}
+    called = {node["id"]: call for node, call in pairs}
+    for node, call in pairs:
+        kept.setdefault(call, node)
+        if call.is_meta:
+            ended.add(node["id"])
+            for around in itertools.takewhile(lambda n: len(nodes.ops_below(n)) == 1,
+                                              nodes.around(node)):
+                ended.add(around["id"])
+        if call.is_composite or call.mark["id"] == node["ctrl_deps"]:
+            gone.add(call.mark["id"])
         for around in nodes.around(node):
-            if around["id"] in called:
+            op, outer = nodes.op(around), called.get(around["id"])
+            if outer is not None and not outer.is_composite:
+                inner = nodes.op_below(outer.mark, outer.name)
+                copies = any(copy is node for copy in nodes.kept_copies(around))
+                if inner and not copies and not is_evaluation(nodes, node, call):
+                    kept[outer] = inner
+                    gone |= {around["id"], outer.mark["id"]}
                 break
-            op = nodes.op(around)
-            if op and not (implicit(op) or op.startswith(FUNCTIONAL) or nodes.is_autocast(around)):
+            is_wrapper = op and outer is None and not op.startswith(FUNCTIONAL)
+            if is_wrapper and not implicit(op) and not nodes.is_autocast(around):
                 gone.add(around["id"])
-    if not gone:
-        return nodes
-    moved = []
+    if not gone and not ended:
+        return nodes, pairs
+
+    def caller(node):
+        at = node["ctrl_deps"]
+        while at in gone:
+            at = nodes.by_id[at]["ctrl_deps"]
+        return at
+
+    callers = {node["id"]: caller(node) for node in nodes.list}
     for node in nodes.list:
-        caller = next((n for n in nodes.around(node) if n["id"] not in gone), None)
-        if caller is not None and node["ctrl_deps"] in gone:
-            moved.append((node, caller["id"]))
-    for node, caller in moved:
-        node["ctrl_deps"] = caller
+        if node["ctrl_deps"] in ended:
+            ended.add(node["id"])
+        node["ctrl_deps"] = callers[node["id"]]
+    left = Nodes([node for node in nodes.list if node["id"] not in gone | ended])
+    left_calls = [(kept[call], call) for _, call in pairs
+                  if not call.is_composite and not call.is_meta]
+    for _, call in left_calls:
+        call.mark = left.by_id.get(call.mark["id"], kept[call])
     # A wrapper of a wrapper looked like the node of autocast.
-    left = Nodes([node for node in nodes.list if node["id"] not in gone])
-    return without_wrappers(left, pairs, ())
+    return without_wrappers(left, left_calls)
 
 
 def written(number):
@@ -756,8 +806,7 @@ def dump(value):
 def write(folder, text, done, tolerance, note, seed, compress):
     raw = json.loads(text)
     nodes = Nodes(raw["nodes"])
-    pairs, composite = pair(nodes, done.log.calls)
-    nodes = without_wrappers(nodes, pairs, composite)
+    nodes, pairs = without_wrappers(nodes, pair(nodes, done.log.calls))
     found = getattr(done.log, "found", ())
     if found:
         nodes = with_labels(nodes, pairs, done.log.calls, found)
