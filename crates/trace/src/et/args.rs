@@ -181,7 +181,15 @@ pub(crate) fn convert(
 ) -> Lowered<Converted> {
     let message = || format!("there is no op that does what {} does", given.signature.name);
     let schema = import.schema(op).map_err(|refusal| match refusal {
-        Refusal::Unsupported { help, .. } => Refusal::Unsupported { message: message(), help },
+        Refusal::Unsupported { help, .. } => {
+            let near = help.map_or(String::new(), |help| format!("; {help}"));
+            let name = given.signature.name.split('.').next().unwrap_or_default();
+            let help = format!(
+                "record the results of the op with opaque=['{name}'], or leave it out by \
+                 `--structural`; `millstream coverage` lists all such ops{near}"
+            );
+            Refusal::Unsupported { message: message(), help: Some(help) }
+        }
         other => other,
     })?;
     let knows = |name: &str| schema.attrs().iter().any(|a| a.name == name);

@@ -13,6 +13,7 @@ mod finish;
 mod known;
 mod lazy;
 mod names;
+mod precision;
 mod single;
 
 use std::collections::HashMap;
@@ -100,6 +101,9 @@ struct StorageState {
     cause: Option<String>,
     /// Whether elements depend on random numbers that are not PyTorch's.
     drawn: bool,
+    /// The coarsest dtype that elements were rounded to on their way from the inputs; of elements
+    /// that no op computed, one without fractions.
+    coarsest: DType,
 }
 
 impl StorageState {
@@ -251,6 +255,7 @@ impl<'a> Import<'a> {
             known,
             cause: None,
             drawn: false,
+            coarsest: DType::Bool,
         });
         root
     }

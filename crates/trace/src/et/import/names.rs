@@ -65,6 +65,7 @@ impl Import<'_> {
         };
         self.check_known(val, 0)?;
         let val = self.evaluated(val)?;
+        let default = self.tolerance_of(val, given.dtype);
         let (mut probe, mut tolerance) = (None, self.notes.tolerance);
         let expected = match (self.notes.tensor(name), self.notes.probe(name)) {
             (Ok(sidecar), _) => Some(Data::File(self.check_sidecar(sidecar, given)?)),
@@ -89,7 +90,7 @@ impl Import<'_> {
             shape: Some(given.shape.clone()),
             expected,
             probe,
-            tolerance,
+            tolerance: tolerance.or(default),
             site: self.site(),
         };
         self.bound.push(Bound { val, after: self.statements.len(), output });

@@ -88,6 +88,7 @@ const NOTHING: &[&str] = &[
     "_version",
     "set_data",
     "_has_same_storage_numel",
+    "is_same_size",
     "_linalg_check_errors",
 ];
 
@@ -165,7 +166,13 @@ fn lower(
             if import.has_recorded_results() {
                 return recorded(import, given.signature.base(), given, results);
             }
-            return Err(unsupported("a custom kernel, which the trace does not hold"));
+            let help = format!(
+                "record the results of the op with opaque=['{}'], or leave it out by \
+                 `--structural`; `millstream coverage` lists all such ops",
+                name.split('.').next().unwrap_or_default()
+            );
+            let message = "a custom kernel, which the trace does not hold".to_owned();
+            return Err(Refusal::Unsupported { message, help: Some(help) });
         }
         return same(import, name, given, results);
     }
@@ -195,6 +202,10 @@ fn one(
     }
     if RANDOM.contains(&base) {
         return random(import, base, given, results);
+    }
+    // An op that the recorder was asked to save.
+    if import.has_recorded_results() {
+        return recorded(import, base, given, results);
     }
     match base {
         "zeros" | "empty" | "ones" | "full" | "new_zeros" | "new_empty" | "new_ones"
