@@ -23,9 +23,9 @@ sidecar notes with the data that the trace loses: the elements of inputs, result
 tolerance (meta.json).
 
 How the lost values are found: a TorchDispatchMode intercepts every op that computes, with its
-Python numbers, and PyTorch records a mark ("PythonDispatchMode") below the node of the op. The
-marks are in the order of the calls, so the k-th mark belongs to the k-th call; if the names differ,
-nothing is written. The marks and the nodes below them are then removed from the trace.
+Python numbers, and marks it by a label below the node of the op. The marks are in the order of the
+calls, so the k-th mark belongs to the k-th call; if the names differ, nothing is written. The marks
+and the nodes below them are then removed from the trace.
 
 Two kinds of nodes are removed without those below them. Under `torch.inference_mode()` an op that
 only calls others reaches the mode itself: the mode calls these others, and the mark goes. The
@@ -71,7 +71,9 @@ from torch.profiler import ExecutionTraceObserver
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-MARK = "PythonDispatchMode"
+# The label around each intercepted call, and that of PyTorch's later releases.
+MARK = "millstream_record::call"
+PYTORCH_MARK = "PythonDispatchMode"
 # The dtypes of tensors that Millstream computes with.
 DTYPES = {
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
@@ -81,7 +83,7 @@ DTYPES = {
 # Files of these folders are no lines of the program.
 LIBRARY = tuple(str(pathlib.Path(file).parent) + os.sep for file in (torch.__file__, __file__))
 STANDARD = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep)
-# Calls of these ops may have no mark: autograd calls them without the dispatcher.
+# Calls of these ops may have no node around the mark: autograd calls them without the dispatcher.
 UNMARKED = ("aten::detach",)
 # Ops that compare properties of tensors: their nodes are left out, as are those of tensors without
 # elements.
@@ -204,6 +206,16 @@ def evaluated_views():
         yield
 
 
+@contextlib.contextmanager
+def marked():
+    """Marks a call in the trace."""
+    label = torch.ops.profiler._record_function_enter_new(MARK, None)
+    try:
+        yield
+    finally:
+        torch.ops.profiler._record_function_exit._RecordFunction(label)
+
+
 def in_file(tensor):
     """Returns a tensor as safetensors stores it: of complex numbers with parts of f64, which the
     format has not, the parts."""
@@ -308,7 +320,7 @@ class Log(TorchDispatchMode):
             call = Call(name, line)
             call.is_composite = True
             self.calls.append(call)
-            with self:
+            with marked(), self:
                 return func.decompose(*args, **kwargs)
         params = func._schema.arguments
         given = {**dict(zip((p.name for p in params), args)), **kwargs}
@@ -335,7 +347,7 @@ class Log(TorchDispatchMode):
             if name not in QUERIES:
                 self.check(name, at, value)
         self.calls.append(call)
-        with evaluated_views():
+        with marked(), evaluated_views():
             results = func(*args, **kwargs)
         self.refuse(name, line, results)
         call.is_meta = self.is_meta(name, line, results, (args, kwargs))
@@ -394,14 +406,6 @@ class Nodes:
     def op_around(self, node):
         return next((n for n in self.around(node) if self.op(n)), None)
 
-    def op_of_mark(self, mark):
-        """Returns the op of a mark: the one around it, or the one below it if an error of the program
-        ended the op, whose node is then missing: `torch.utils.checkpoint` ends its second forward pass
-        so."""
-        if mark["ctrl_deps"] in self.by_id:
-            return self.op_around(mark)
-        return next(iter(self.ops_below(mark)), None)
-
     def op_below(self, node, name):
         return next((n for n in self.ops_below(node) if self.op(n) == name), None)
 
@@ -440,31 +444,41 @@ class Nodes:
 
 
 def pair(nodes, calls):
-    """Matches nodes with calls; returns pairs. Each call gets its mark."""
-    marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_of_mark(n)]
-    if calls and not marks:
-        raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
-    pairs, at = [], 0
-    for number, call in enumerate(calls):
-        op = nodes.op_of_mark(marks[at]) if at < len(marks) else None
-        if op is not None and call.is_meta and call.name.startswith("prims::"):
-            # An op in Python, without a node: forward-mode gradients infer a shape by it.
-            at += 1
-        elif op is not None and nodes.op(op) == call.name:
-            call.mark = marks[at]
+    """Matches nodes with calls; returns pairs. Each call gets its mark.
+
+    A call without a node around the mark has the one below it: `torch.utils.checkpoint` ends its
+    second forward pass by an error, and the op that it ends in has no node."""
+    marks = [node for node in nodes.list if node["name"] == MARK]
+    if len(marks) != len(calls):
+        raise RecordError(
+            f"torch {torch.__version__} recorded {len(marks)} of {len(calls)} calls: please report it, "
+            "with the program"
+        )
+    pairs = []
+    for number, (call, mark) in enumerate(zip(calls, marks)):
+        call.mark, around = mark, nodes.op_around(mark)
+        op = around or nodes.op_below(mark, call.name)
+        if op is not None and nodes.op(op) == call.name:
             pairs.append((op, call))
-            at += 1
-        elif call.name not in UNMARKED:
-            there = f"node {op['id']}, {nodes.op(op)}" if op else "the end of the trace"
+        elif call.name not in UNMARKED and not (call.is_meta and call.name.startswith("prims::")):
+            there = f"node {op['id']}, {nodes.op(op)}" if op else f"node {mark['id']}"
             raise RecordError(
                 f"{call.line}: call {number}, {call.name}, does not match {there} of the trace: "
                 "please report it, with the program"
             )
-    if at < len(marks):
-        raise RecordError(
-            f"node {marks[at]['id']} of the trace matches no call: please report it, with the program"
-        )
     return pairs
+
+
+def without_pytorch_marks(nodes):
+    """Returns the nodes without PyTorch's own marks; the nodes below them move up."""
+    callers = {}
+    for node in nodes.list:
+        caller = callers.get(node["ctrl_deps"], node["ctrl_deps"])
+        if node["name"] == PYTORCH_MARK:
+            callers[node["id"]] = caller
+        else:
+            node["ctrl_deps"] = caller
+    return Nodes([node for node in nodes.list if node["id"] not in callers])
 
 
 def without_wrappers(nodes, pairs):
@@ -730,10 +744,14 @@ def leaves_of(side):
 
 
 def bindings(nodes, names):
-    """Returns the content of bindings.json: the tensor of each name."""
+    """Returns the content of bindings.json: the tensor of each name. Traces of earlier releases have
+    no strides; the labels get those of their tensors."""
     found = {}
     for node in nodes.list:
         if node["name"].startswith("bind:"):
+            bound = names.get(node["name"].removeprefix("bind:"))
+            if bound is not None:
+                node["inputs"].setdefault("strides", [list(bound.strides)])
             (value,), (shape,) = node["inputs"]["values"], node["inputs"]["shapes"]
             (of,), (strides,) = node["inputs"]["types"], node["inputs"]["strides"]
             found[node["name"].removeprefix("bind:")] = {
@@ -746,16 +764,11 @@ def bindings(nodes, names):
 
 def without_marks(nodes):
     """Returns the nodes without those that the recording itself caused."""
-    gone, kept, callers = set(), [], {}
+    gone = set()
     for node in nodes.list:
-        if node["name"] == MARK and nodes.op_around(node) is None:
-            # A label was opened below the mark, and the program continues inside the label.
-            callers[node["id"]] = callers.get(node["ctrl_deps"], node["ctrl_deps"])
-        elif node["name"] == MARK or node["ctrl_deps"] in gone:
+        if node["name"] == MARK or node["ctrl_deps"] in gone:
             gone.add(node["id"])
-        else:
-            kept.append({**node, "ctrl_deps": callers.get(node["ctrl_deps"], node["ctrl_deps"])})
-    return kept
+    return [node for node in nodes.list if node["id"] not in gone]
 
 
 class Trace:
@@ -814,7 +827,7 @@ def dump(value):
 
 def write(folder, text, done, tolerance, note, seed, compress):
     raw = json.loads(text)
-    nodes = Nodes(raw["nodes"])
+    nodes = without_pytorch_marks(Nodes(raw["nodes"]))
     nodes, pairs = without_wrappers(nodes, pair(nodes, done.log.calls))
     found = getattr(done.log, "found", ())
     if found:
