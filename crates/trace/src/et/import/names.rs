@@ -65,7 +65,6 @@ impl Import<'_> {
         };
         self.check_known(val, 0)?;
         let val = self.evaluated(val)?;
-        let default = self.tolerance_of(val, given.dtype);
         let (mut probe, mut tolerance) = (None, self.notes.tolerance);
         let expected = match (self.notes.tensor(name), self.notes.probe(name)) {
             (Ok(sidecar), _) => Some(Data::File(self.check_sidecar(sidecar, given)?)),
@@ -83,6 +82,9 @@ impl Import<'_> {
             self.report.not_compared.push(name.to_owned());
         }
         let expected = expected.filter(|_| !drawn);
+        if tolerance.rtol.is_none() || tolerance.atol.is_none() {
+            tolerance = tolerance.or(self.tolerance_of(val, given.dtype, expected.as_ref()));
+        }
         let output = Output {
             name: name.to_owned(),
             value: None,
@@ -90,7 +92,7 @@ impl Import<'_> {
             shape: Some(given.shape.clone()),
             expected,
             probe,
-            tolerance: tolerance.or(default),
+            tolerance,
             site: self.site(),
         };
         self.bound.push(Bound { val, after: self.statements.len(), output });
