@@ -489,7 +489,8 @@ def without_wrappers(nodes, pairs):
     place of which stands the op below their mark, with these operands; and ops on tensors without
     elements (meta)."""
     # Nodes whose children move up, and nodes that end with all below.
-    gone, ended, kept = set(), set(), {}
+    gone, kept = set(), {}
+    ended = {node["id"] for node in nodes.list if nodes.op(node) in QUERIES}
     called = {node["id"]: call for node, call in pairs}
     for node, call in pairs:
         kept.setdefault(call, node)

@@ -210,7 +210,7 @@ fn one(
     match base {
         "zeros" | "empty" | "ones" | "full" | "new_zeros" | "new_empty" | "new_ones"
         | "new_full" | "zeros_like" | "empty_like" | "ones_like" | "full_like"
-        | "empty_strided" | "new_empty_strided" | "scalar_tensor" => {
+        | "empty_strided" | "new_empty_strided" | "scalar_tensor" | "_efficientzerotensor" => {
             return create(import, base, given, None);
         }
         "arange" => return arange(import, given, None),
