@@ -74,6 +74,7 @@ from torch.utils._pytree import tree_leaves
 # The label around each intercepted call, and that of PyTorch's later releases.
 MARK = "millstream_record::call"
 PYTORCH_MARK = "PythonDispatchMode"
+TIMELINE = "timeline.json.gz"
 # The dtypes of tensors that Millstream computes with.
 DTYPES = {
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
@@ -262,9 +263,23 @@ def collective(given):
     if (reduction := given.get("reduce_op")) is not None:
         ops = torch.distributed.ReduceOp
         names = ("SUM", "AVG", "PRODUCT", "MIN", "MAX")
-        same = (name for name in names if ops.unbox(reduction) == getattr(ops, name))
-        found["op"] = next(same, "other").lower()
+        reduction = ops.unbox(reduction) if hasattr(ops, "unbox") else reduction_of_caller()
+        same = (name for name in names if reduction == getattr(ops, name))
+        if reduction is not None:
+            found["op"] = next(same, "other").lower()
     return found
+
+
+def reduction_of_caller():
+    """Returns the reduction that `torch.distributed` was called with: earlier releases do not unbox
+    that of an op. None for calls from C++, whose reduction is a sum or part of another node."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        reduction = getattr(frame.f_locals.get("opts"), "reduceOp", None)
+        if reduction is not None:
+            return reduction
+        frame = frame.f_back
+    return None
 
 
 def draws_nothing(params, given):
@@ -860,6 +875,7 @@ def write(folder, text, done, tolerance, note, seed, compress):
     files = {
         form: gzip.compress(trace, mtime=0) if compress else trace,
         other: None,
+        TIMELINE: None,
         "consts.json": dump(consts),
         "bindings.json": dump(names),
         "meta.json": dump(meta),
@@ -982,7 +998,7 @@ def profiled(folder):
     with InProgress.only(folder), tempfile.TemporaryDirectory() as scratch:
         with torch.profiler.profile() as profiler:
             yield
-        exported = pathlib.Path(scratch) / "timeline.json.gz"
+        exported = pathlib.Path(scratch) / TIMELINE
         profiler.export_chrome_trace(str(exported))
         replace(folder, {exported.name: exported.read_bytes()})
     show(f"the timeline is {folder / exported.name}")
