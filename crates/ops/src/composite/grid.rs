@@ -138,7 +138,8 @@ fn affine_grid(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let theta = given.tensor("theta")?;
     let size = given.ints("size")?.unwrap_or_default();
     let dims = size.len().saturating_sub(2);
-    let fits = calls.spec(theta).shape() == [size.first().map_or(0, |&n| n as usize), dims, dims + 1];
+    let fits =
+        calls.spec(theta).shape() == [size.first().map_or(0, |&n| n as usize), dims, dims + 1];
     if !(2..=3).contains(&dims) || !fits || size.iter().any(|&d| d < 0) {
         let theta = calls.spec(theta).brief();
         return Err(wrong(format!("size {size:?} does not fit theta, {theta}")));

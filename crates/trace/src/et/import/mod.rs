@@ -59,6 +59,17 @@ pub(crate) fn unsupported(message: impl Into<String>) -> Refusal {
     Refusal::Unsupported { message: message.into(), help: None }
 }
 
+/// Returns the refusal of an op that does not exist here, with what to do; `near` is a further hint.
+pub(crate) fn missing(name: &str, message: String, near: Option<String>) -> Refusal {
+    let near = near.map_or(String::new(), |near| format!("; {near}"));
+    let name = name.split('.').next().unwrap_or_default();
+    let help = format!(
+        "record the results of the op with opaque=['{name}'], or leave it out by `--structural`; \
+         `millstream coverage` lists all such ops{near}"
+    );
+    Refusal::Unsupported { message, help: Some(help) }
+}
+
 pub(crate) type Lowered<T> = Result<T, Refusal>;
 
 /// A tensor of the program, numbered in the order of definition.

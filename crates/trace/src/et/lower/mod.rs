@@ -25,7 +25,7 @@ use millstream_types::{Attrs, DType};
 
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
-use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
 use crate::et::lower::complex::complex;
 use crate::et::lower::create::{arange, create, generated, resize};
 use crate::et::lower::embedding_bag::embedding_bag;
@@ -166,13 +166,8 @@ fn lower(
             if import.has_recorded_results() {
                 return recorded(import, given.signature.base(), given, results);
             }
-            let help = format!(
-                "record the results of the op with opaque=['{}'], or leave it out by \
-                 `--structural`; `millstream coverage` lists all such ops",
-                name.split('.').next().unwrap_or_default()
-            );
             let message = "a custom kernel, which the trace does not hold".to_owned();
-            return Err(Refusal::Unsupported { message, help: Some(help) });
+            return Err(missing(name, message, None));
         }
         return same(import, name, given, results);
     }
@@ -208,9 +203,22 @@ fn one(
         return recorded(import, base, given, results);
     }
     match base {
-        "zeros" | "empty" | "ones" | "full" | "new_zeros" | "new_empty" | "new_ones"
-        | "new_full" | "zeros_like" | "empty_like" | "ones_like" | "full_like"
-        | "empty_strided" | "new_empty_strided" | "scalar_tensor" | "_efficientzerotensor" => {
+        "zeros"
+        | "empty"
+        | "ones"
+        | "full"
+        | "new_zeros"
+        | "new_empty"
+        | "new_ones"
+        | "new_full"
+        | "zeros_like"
+        | "empty_like"
+        | "ones_like"
+        | "full_like"
+        | "empty_strided"
+        | "new_empty_strided"
+        | "scalar_tensor"
+        | "_efficientzerotensor" => {
             return create(import, base, given, None);
         }
         "arange" => return arange(import, given, None),
