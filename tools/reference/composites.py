@@ -431,6 +431,22 @@ case("sgd_step_", stepped("_fused_sgd_", {"self": 0, "grads": 1, "buffers": 2}),
 case("adagrad_step_", stepped("_fused_adagrad_", {"self": 0, "grads": 1, "sums": 2, "steps": 3}),
      r(4), r(4), p(4), torch.tensor(3.0), lr=0.1, lr_decay=0.01, weight_decay=0.1, eps=1e-8,
      maximize=False, gradient=False)
+# Windows, grids, maxima of bags
+for op, given in [("hann_window", {}), ("hamming_window", {"alpha": 0.6, "beta": 0.3}),
+                  ("blackman_window", {}), ("bartlett_window", {}), ("kaiser_window", {"beta": 3.0})]:
+    for periodic in (True, False):
+        case(op, lambda window_length, periodic, dtype, op=op, **k: getattr(torch, op)(
+            window_length, periodic, *k.values(), dtype=dtype), window_length=7, periodic=periodic,
+             **given, dtype=torch.float64)
+for size in ([2, 3, 3, 4], [1, 1, 2, 1, 3]):
+    dims = len(size) - 2
+    case("affine_grid_generator", lambda t, size, align_corners: A.affine_grid_generator(
+        t, size, align_corners), r(size[0], dims, dims + 1), size=size, align_corners=dims == 2)
+case("_embedding_bag", lambda t, n, o, mode: A._embedding_bag(t, n, o, False, mode)[:1], table, rows,
+     starts, mode=2)
+case("_embedding_bag_dense_backward", lambda g, n, bag, size, most, num_weights, mode:
+     A._embedding_bag_dense_backward(g, n, bag, size, most, num_weights, False, mode, None), r(2, 3),
+     rows, bags, sizes, i(0, 2, 0, 4, 4, 2).reshape(2, 3), num_weights=5, mode=2, gradient=False)
 
 lines = ",\n".join(json.dumps(case) for case in found)
 FILE.write_text(f"[\n{lines}\n]\n")

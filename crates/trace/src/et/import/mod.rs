@@ -59,7 +59,7 @@ pub(crate) fn unsupported(message: impl Into<String>) -> Refusal {
     Refusal::Unsupported { message: message.into(), help: None }
 }
 
-/// Returns the refusal of an op that does not exist here, with what to do; `near` is a further hint.
+/// Returns the refusal of an op that does not exist here, with what to do; `near` is another hint.
 pub(crate) fn missing(name: &str, message: String, near: Option<String>) -> Refusal {
     let near = near.map_or(String::new(), |near| format!("; {near}"));
     let name = name.split('.').next().unwrap_or_default();
