@@ -102,10 +102,10 @@ pub(crate) struct Arguments {
     random_inputs: Option<u64>,
     /// The allowed error of each floating-point output as a fraction of the expected value;
     /// default: that of the recording, or of the dtype
-    #[arg(long, value_name = "NUMBER", value_parser = bound)]
+    #[arg(long, value_name = "NUMBER", value_parser = bound, allow_hyphen_values = true)]
     rtol: Option<f64>,
     /// The allowed error besides, independent of the expected value
-    #[arg(long, value_name = "NUMBER", value_parser = bound)]
+    #[arg(long, value_name = "NUMBER", value_parser = bound, allow_hyphen_values = true)]
     atol: Option<f64>,
     /// Elements of the tensors that a list of instructions needs: a safetensors file, or the trace
     /// that the list was emitted from
