@@ -86,6 +86,8 @@ LIBRARY = tuple(str(pathlib.Path(file).parent) + os.sep for file in (torch.__fil
 STANDARD = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep)
 # Calls of these ops may have no node around the mark: autograd calls them without the dispatcher.
 UNMARKED = ("aten::detach",)
+# Ops whose results are saved because no op here has them: the zeros of forward-mode gradients.
+SAVED = ("aten::_new_zeros_with_same_feature_meta",)
 # Ops that compare properties of tensors: their nodes are left out, as are those of tensors without
 # elements.
 QUERIES = ("aten::is_same_size", "aten::_has_same_storage_numel")
@@ -368,7 +370,7 @@ class Log(TorchDispatchMode):
         call.is_meta = self.is_meta(name, line, results, (args, kwargs))
         named = self.opaque.intersection((name, name.split(".")[0]))
         self.unused -= named
-        if random or named:
+        if random or named or name in SAVED:
             call.save(params, given, results)
         self.know(results)
         return results

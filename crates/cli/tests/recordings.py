@@ -10,6 +10,7 @@ import millstream_record
 import torch
 from millstream_record import RecordError, record
 from torch import nn
+from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
@@ -87,7 +88,11 @@ def transforms():
         c, d = torch.func.jvp(lambda v: v.sin() * v, (x,), (x.cos(),))
         e = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
         f = torch.func.jacrev(lambda v: (x @ v).tanh())(w)
-    assert all(t.isfinite().all() for t in (a, b, c, d, e["weight"], f))
+        g = torch.func.jacfwd(lambda v: (x @ v).tanh())(w)
+    assert all(t.isfinite().all() for t in (a, b, c, d, e["weight"], f, g))
+    with record("forward_mode", model), forward_ad.dual_level():
+        y, tangent = forward_ad.unpack_dual(model(forward_ad.make_dual(x, x.cos())).tanh())
+    assert y.shape == tangent.shape
 
 
 def precisions():
