@@ -9,6 +9,7 @@ added in front of all calls. The memory of the input was the program's all the t
 other tensor has its address there.
 """
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -46,7 +47,7 @@ class FindingLog(Log):
         if name in UNMARKED or isinstance(at, str):
             return
         for position, tensor in enumerate(tensors_in(value)):
-            if tensor.numel() and storage_of(tensor)._cdata not in self.known:
+            if tensor.numel() and not tensor.is_meta and storage_of(tensor)._cdata not in self.known:
                 # The call is appended to the log after its arguments were checked.
                 self.found.append(Found(tensor, len(self.calls), at, position))
                 Log.know(self, tensor)
@@ -108,40 +109,66 @@ class Names:
         return name
 
 
+class Unrecorded:
+    """Stands for the recording in a run that is not recorded: names are not used."""
+
+    def input(self, *_):
+        pass
+
+    inputs = output = outputs = input
+
+
 class record:
     """Records the program inside a `with` block, or the first call of a function.
 
     `modules` are those whose parameters and buffers give names to tensors. `tolerance`, `note`,
-    `seed`, `compress` and `opaque` are those of `trace`. With `timeline`, PyTorch's profiler runs
-    as well, and its timeline is written beside the trace, as timeline.json.gz."""
+    `seed`, `compress` and `opaque` are those of `trace`. With `timeline`, the first run of the block
+    or the function is recorded, and the second one runs under PyTorch's profiler, without the
+    recorder: its timeline is written beside the trace, as timeline.json.gz."""
 
-    def __init__(self, folder, *modules, tolerance=(1e-4, 1e-5), note="", seed=None,
+    def __init__(self, folder, *modules, tolerance=None, note="", seed=None,
                  compress=False, opaque=(), timeline=False):
         self.folder, self.opaque = folder, opaque
         self.modules = [(f"module{k}." if len(modules) > 1 else "", m)
                         for k, m in enumerate(modules)]
         self.options = {
             "tolerance": tolerance, "note": note, "seed": seed, "compress": compress,
-            "timeline": timeline,
         }
+        # The runs so far that ended without an error: with a timeline, the first is recorded.
+        self.timeline, self.runs = timeline, 0
         self.running = self.frame = None
 
-    def __enter__(self, frame=None):
-        self.frame = frame or sys._getframe(1)
+    def __enter__(self):
+        self.frame = sys._getframe(1)
+        if self.timeline and self.runs > 0:
+            self.running = self._later()
+            self.running.__enter__()
+            return Unrecorded()
         self.log = FindingLog(self.opaque)
         self.running = recorder.trace(self.folder, log=self.log, **self.options)
         self.trace = self.running.__enter__()
         return self.trace
 
     def __exit__(self, kind, error, traceback):
-        if kind is None:
+        if kind is None and not (self.timeline and self.runs > 0):
             # An error here has to end the recording as an error of the program does.
             try:
                 self._bind()
             except BaseException as failed:
                 self.running.__exit__(type(failed), failed, failed.__traceback__)
                 raise
-        return self.running.__exit__(kind, error, traceback)
+        passed = self.running.__exit__(kind, error, traceback)
+        self._count(kind is None)
+        return passed
+
+    def _later(self):
+        """Returns what a run after the recorded one runs in."""
+        return recorder.profiled(self.folder) if self.runs == 1 else contextlib.nullcontext()
+
+    def _count(self, done):
+        self.runs += done
+        if self.timeline and self.runs == 1:
+            recorder.show("run it once more in this process for its timeline")
 
     def _bind(self):
         """Names the inputs that were found, and what is left at the end as outputs."""
@@ -185,7 +212,11 @@ class record:
         @functools.wraps(function)
         def recorded(*args, **kwargs):
             if self.running is not None:
-                return function(*args, **kwargs)
+                if not self.timeline:
+                    return function(*args, **kwargs)
+                with self._later():
+                    self.runs += 1
+                    return function(*args, **kwargs)
             given = signature.bind(*args, **kwargs).arguments
             self.log = FindingLog(self.opaque)
             self.running = recorder.trace(self.folder, log=self.log, **self.options)
@@ -202,6 +233,7 @@ class record:
                     tensor, otherwise = found.tensor(), f"input{number}"
                     found.name = "in/" + (names.of(tensor, otherwise) if tensor is not None
                                           else otherwise)
+            self._count(True)
             return results
 
         return recorded

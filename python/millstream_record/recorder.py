@@ -23,9 +23,14 @@ sidecar notes with the data that the trace loses: the elements of inputs, result
 tolerance (meta.json).
 
 How the lost values are found: a TorchDispatchMode intercepts every op that computes, with its
-Python numbers, and PyTorch records a mark ("PythonDispatchMode") below the node of the op. The
-marks are in the order of the calls, so the k-th mark belongs to the k-th call; if the names differ,
-nothing is written. The marks and the nodes below them are then removed from the trace.
+Python numbers, and marks it by a label below the node of the op. The marks are in the order of the
+calls, so the k-th mark belongs to the k-th call; if the names differ, nothing is written. The marks
+and the nodes below them are then removed from the trace.
+
+Two kinds of nodes are removed without those below them. Under `torch.inference_mode()` an op that
+only calls others reaches the mode itself: the mode calls these others, and the mark goes. The
+transforms of `torch.func` call each op with the tensors that they wrap, below a node of the same op
+that computes nothing: that node goes.
 
 The trace has fractions with 6 decimals. If the rounding changes an argument or an element of a
 list, consts.json has the exact values.
@@ -44,6 +49,8 @@ import collections
 import collections.abc
 import contextlib
 import ctypes
+import difflib
+import functools
 import gzip
 import importlib.util
 import itertools
@@ -52,7 +59,9 @@ import numbers
 import os
 import pathlib
 import re
+import shlex
 import sys
+import sysconfig
 import tempfile
 
 import torch
@@ -62,9 +71,28 @@ from torch.profiler import ExecutionTraceObserver
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-MARK = "PythonDispatchMode"
-# Calls of these ops may have no mark: autograd calls them without the dispatcher.
+# The label around each intercepted call, and that of PyTorch's later releases.
+MARK = "millstream_record::call"
+PYTORCH_MARK = "PythonDispatchMode"
+TIMELINE = "timeline.json.gz"
+# The dtypes of tensors that Millstream computes with.
+DTYPES = {
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
+    torch.uint32, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
+    torch.complex64, torch.complex128,
+}
+# Files of these folders are no lines of the program.
+LIBRARY = tuple(str(pathlib.Path(file).parent) + os.sep for file in (torch.__file__, __file__))
+STANDARD = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep)
+# Calls of these ops may have no node around the mark: autograd calls them without the dispatcher.
 UNMARKED = ("aten::detach",)
+# Ops whose results are saved because no op here has them: the zeros of forward-mode gradients.
+SAVED = ("aten::_new_zeros_with_same_feature_meta",)
+# Ops that compare properties of tensors: their nodes are left out, as are those of tensors without
+# elements.
+QUERIES = ("aten::is_same_size", "aten::_has_same_storage_numel")
+# The namespace of ops that call a collective.
+FUNCTIONAL = "_c10d_functional::"
 # The results, by number, that are saved of a random op that has others, which follow from them.
 SAVED_RESULTS = {"aten::native_dropout": [1], "aten::rrelu_with_noise": [], "aten::rrelu_with_noise_": []}
 
@@ -78,12 +106,43 @@ def name_of(func):
     return func._schema.name + ("." + func._schema.overload_name).rstrip(".")
 
 
+def line_of_program():
+    """Returns the file and the line of the innermost frame outside PyTorch, the standard library and
+    this package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        standard = file.startswith(STANDARD[0]) and not file.startswith(STANDARD[1])
+        if not file.startswith((*LIBRARY, "<")) and not standard:
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "an unknown line"
+
+
+def unsupported(value):
+    """Returns why a tensor or a dtype cannot be recorded, and what to do; None if it can."""
+    if isinstance(value, torch.Tensor):
+        if value.is_nested:
+            return "a nested tensor; pad it to a dense one: torch.nested.to_padded_tensor(x, 0.0)"
+        if value.layout != torch.strided:
+            return f"a tensor of layout {value.layout}; make it dense: x.to_dense()"
+        if value.device.type not in ("cpu", "cuda", "meta"):
+            return f"a tensor on {value.device}; only the CPU and CUDA devices are supported"
+        value = value.dtype
+    if not isinstance(value, torch.dtype) or value in DTYPES:
+        return None
+    name = str(value)
+    if "float8" in name or "float4" in name:
+        return f"elements of {name}, which no op here computes with; use bfloat16 or float16"
+    if re.match(r"torch\.q(u?int)", name):
+        return f"quantised elements ({name}); record the program before it is quantised"
+    return f"elements of {name}; supported are " + ", ".join(sorted(map(str, DTYPES)))
+
+
 def storage_of(tensor):
-    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-        raise RecordError(
-            f"{tensor.layout} on {tensor.device}: only dense tensors on the CPU or on a CUDA device "
-            "are supported"
-        )
+    reason = unsupported(tensor)
+    if reason:
+        raise RecordError(reason)
     return tensor.untyped_storage()
 
 
@@ -150,6 +209,16 @@ def evaluated_views():
         yield
 
 
+@contextlib.contextmanager
+def marked():
+    """Marks a call in the trace."""
+    label = torch.ops.profiler._record_function_enter_new(MARK, None)
+    try:
+        yield
+    finally:
+        torch.ops.profiler._record_function_exit._RecordFunction(label)
+
+
 def in_file(tensor):
     """Returns a tensor as safetensors stores it: of complex numbers with parts of f64, which the
     format has not, the parts."""
@@ -159,7 +228,12 @@ def in_file(tensor):
 class Call:
     """An intercepted call: for each argument the data that the trace loses, and tensors' shapes."""
 
-    def __init__(self, name):
+    def __init__(self, name, line="an unknown line"):
+        # The line of the program that makes the call, whether the call is only that of the ops which
+        # follow, and whether its results have no elements.
+        self.line, self.is_composite, self.is_meta = line, False, False
+        # The node that PyTorch records below that of the op when the call is intercepted.
+        self.mark = None
         self.name, self.numbers, self.lists, self.shapes, self.elements = name, {}, {}, {}, {}
         # For each argument, of each of its tensors what PyTorch does to the elements it reads.
         self.lazy = {}
@@ -191,9 +265,23 @@ def collective(given):
     if (reduction := given.get("reduce_op")) is not None:
         ops = torch.distributed.ReduceOp
         names = ("SUM", "AVG", "PRODUCT", "MIN", "MAX")
-        same = (name for name in names if ops.unbox(reduction) == getattr(ops, name))
-        found["op"] = next(same, "other").lower()
+        reduction = ops.unbox(reduction) if hasattr(ops, "unbox") else reduction_of_caller()
+        same = (name for name in names if reduction == getattr(ops, name))
+        if reduction is not None:
+            found["op"] = next(same, "other").lower()
     return found
+
+
+def reduction_of_caller():
+    """Returns the reduction that `torch.distributed` was called with: earlier releases do not unbox
+    that of an op. None for calls from C++, whose reduction is a sum or part of another node."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        reduction = getattr(frame.f_locals.get("opts"), "reduceOp", None)
+        if reduction is not None:
+            return reduction
+        frame = frame.f_back
+    return None
 
 
 def draws_nothing(params, given):
@@ -213,7 +301,9 @@ class Log(TorchDispatchMode):
     def __init__(self, opaque=()):
         super().__init__()
         self.calls = []
-        self.opaque = opaque
+        # The ops whose results are saved, and those of them that no call was of so far.
+        self.opaque = frozenset([opaque] if isinstance(opaque, str) else opaque)
+        self.unused = set(self.opaque)
         # Weak references keep addresses of freed storages from being reused for other storages.
         self.known = {}
 
@@ -225,11 +315,11 @@ class Log(TorchDispatchMode):
 
     def check(self, name, at, value):
         for tensor in tree_leaves(value):
-            if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0:
+            if not isinstance(tensor, torch.Tensor) or tensor.numel() == 0 or tensor.is_meta:
                 continue
             if storage_of(tensor)._cdata not in self.known:
                 raise RecordError(
-                    f"{name}, argument {at}: a tensor of {tensor.dtype}, shape "
+                    f"{line_of_program()}: {name}, argument {at}: a tensor of {tensor.dtype}, shape "
                     f"{list(tensor.shape)}, existed before the recording and is no input; name it "
                     "with input(), or write constants with torch.tensor([...])"
                 )
@@ -240,11 +330,20 @@ class Log(TorchDispatchMode):
         if func.namespace == "profiler":
             # A label, such as that of an optimizer's step.
             return func(*args, **kwargs)
+        line = line_of_program()
+        self.refuse(name, line, (args, kwargs))
+        if implicit(name) and not has_kernel(name, "CPU"):
+            # Under `torch.inference_mode()` autograd does not split the op into those that it calls.
+            call = Call(name, line)
+            call.is_composite = True
+            self.calls.append(call)
+            with marked(), self:
+                return func.decompose(*args, **kwargs)
         params = func._schema.arguments
         given = {**dict(zip((p.name for p in params), args)), **kwargs}
         random = torch.Tag.nondeterministic_seeded in func.tags
         random = random and not draws_nothing(params, given)
-        call = Call(name)
+        call = Call(name, line)
         if func.namespace == "c10d":
             call.collective = collective(given)
         for at, param in enumerate(params):
@@ -262,14 +361,40 @@ class Log(TorchDispatchMode):
                 # The elements of torch.tensor([...]), which no op writes.
                 call.elements[at] = Elements(value)
                 self.know(value)
-            self.check(name, at, value)
+            if name not in QUERIES:
+                self.check(name, at, value)
         self.calls.append(call)
-        with evaluated_views():
+        with marked(), evaluated_views():
             results = func(*args, **kwargs)
-        if random or name.split(".")[0] in self.opaque:
+        self.refuse(name, line, results)
+        call.is_meta = self.is_meta(name, line, results, (args, kwargs))
+        named = self.opaque.intersection((name, name.split(".")[0]))
+        self.unused -= named
+        if random or named or name in SAVED:
             call.save(params, given, results)
         self.know(results)
         return results
+
+    @staticmethod
+    def is_meta(name, line, results, values):
+        """Returns whether a call has no results with elements."""
+        if name in QUERIES:
+            return True
+        made, read = ([t for t in tree_leaves(v) if isinstance(t, torch.Tensor)]
+                      for v in (results, values))
+        if made and all(tensor.is_meta for tensor in made):
+            return True
+        if any(tensor.is_meta for tensor in made + read):
+            raise RecordError(f"{line}: {name}: a tensor on meta, which has no elements")
+        return False
+
+    @staticmethod
+    def refuse(name, line, values):
+        """Refuses a call with tensors or dtypes that cannot be recorded."""
+        for value in tree_leaves(values):
+            reason = unsupported(value)
+            if reason:
+                raise RecordError(f"{line}: {name}: {reason}")
 
 
 class Nodes:
@@ -297,6 +422,9 @@ class Nodes:
 
     def op_around(self, node):
         return next((n for n in self.around(node) if self.op(n)), None)
+
+    def op_below(self, node, name):
+        return next((n for n in self.ops_below(node) if self.op(n) == name), None)
 
     def ops_below(self, node):
         """Returns the ops that a node called directly, in order."""
@@ -333,22 +461,96 @@ class Nodes:
 
 
 def pair(nodes, calls):
-    """Matches nodes with calls; returns pairs."""
-    marks = [n for n in nodes.list if n["name"] == MARK and nodes.op_around(n)]
-    if calls and not marks:
-        raise RecordError(f"torch {torch.__version__} does not mark dispatched ops in its traces")
-    pairs, at = [], 0
-    for number, call in enumerate(calls):
-        op = nodes.op_around(marks[at]) if at < len(marks) else None
+    """Matches nodes with calls; returns pairs. Each call gets its mark.
+
+    A call without a node around the mark has the one below it: `torch.utils.checkpoint` ends its
+    second forward pass by an error, and the op that it ends in has no node."""
+    marks = [node for node in nodes.list if node["name"] == MARK]
+    if len(marks) != len(calls):
+        raise RecordError(
+            f"torch {torch.__version__} recorded {len(marks)} of {len(calls)} calls: please report it, "
+            "with the program"
+        )
+    pairs = []
+    for number, (call, mark) in enumerate(zip(calls, marks)):
+        call.mark, around = mark, nodes.op_around(mark)
+        op = around or nodes.op_below(mark, call.name)
         if op is not None and nodes.op(op) == call.name:
             pairs.append((op, call))
-            at += 1
-        elif call.name not in UNMARKED:
-            there = f"node {op['id']}, {nodes.op(op)}" if op else "the end of the trace"
-            raise RecordError(f"call {number}, {call.name}, does not match {there}")
-    if at < len(marks):
-        raise RecordError(f"node {marks[at]['id']} of the trace matches no call")
+        elif call.name not in UNMARKED and not (call.is_meta and call.name.startswith("prims::")):
+            there = f"node {op['id']}, {nodes.op(op)}" if op else f"node {mark['id']}"
+            raise RecordError(
+                f"{call.line}: call {number}, {call.name}, does not match {there} of the trace: "
+                "please report it, with the program"
+            )
     return pairs
+
+
+def without_pytorch_marks(nodes):
+    """Returns the nodes without PyTorch's own marks; the nodes below them move up."""
+    callers = {}
+    for node in nodes.list:
+        caller = callers.get(node["ctrl_deps"], node["ctrl_deps"])
+        if node["name"] == PYTORCH_MARK:
+            callers[node["id"]] = caller
+        else:
+            node["ctrl_deps"] = caller
+    return Nodes([node for node in nodes.list if node["id"] not in callers])
+
+
+def without_wrappers(nodes, pairs):
+    """Returns the nodes that an import needs, and the calls to execute with their nodes.
+
+    Not needed are: marks of composite calls; ops that are no calls and have calls below, which the
+    transforms of `torch.func` make around them; ops that first make operands by other calls, in
+    place of which stands the op below their mark, with these operands; and ops on tensors without
+    elements (meta)."""
+    # Nodes whose children move up, and nodes that end with all below.
+    gone, kept = set(), {}
+    ended = {node["id"] for node in nodes.list if nodes.op(node) in QUERIES}
+    called = {node["id"]: call for node, call in pairs}
+    for node, call in pairs:
+        kept.setdefault(call, node)
+        if call.is_meta:
+            ended.add(node["id"])
+            for around in itertools.takewhile(lambda n: len(nodes.ops_below(n)) == 1,
+                                              nodes.around(node)):
+                ended.add(around["id"])
+        if call.is_composite or call.mark["id"] == node["ctrl_deps"]:
+            gone.add(call.mark["id"])
+        for around in nodes.around(node):
+            op, outer = nodes.op(around), called.get(around["id"])
+            if outer is not None and not outer.is_composite:
+                inner = nodes.op_below(outer.mark, outer.name)
+                copies = any(copy is node for copy in nodes.kept_copies(around))
+                if inner and not copies and not is_evaluation(nodes, node, call):
+                    kept[outer] = inner
+                    gone |= {around["id"], outer.mark["id"]}
+                break
+            is_wrapper = op and outer is None and not op.startswith(FUNCTIONAL)
+            if is_wrapper and not implicit(op) and not nodes.is_autocast(around):
+                gone.add(around["id"])
+    if not gone and not ended:
+        return nodes, pairs
+
+    def caller(node):
+        at = node["ctrl_deps"]
+        while at in gone:
+            at = nodes.by_id[at]["ctrl_deps"]
+        return at
+
+    callers = {node["id"]: caller(node) for node in nodes.list}
+    for node in nodes.list:
+        if node["ctrl_deps"] in ended:
+            ended.add(node["id"])
+        node["ctrl_deps"] = callers[node["id"]]
+    left = Nodes([node for node in nodes.list if node["id"] not in gone | ended])
+    left_calls = [(kept[call], call) for _, call in pairs
+                  if not call.is_composite and not call.is_meta]
+    for _, call in left_calls:
+        call.mark = left.by_id.get(call.mark["id"], kept[call])
+    # A wrapper of a wrapper looked like the node of autocast.
+    return without_wrappers(left, left_calls)
 
 
 def written(number):
@@ -365,7 +567,7 @@ def lost(nodes, pairs):
     """Returns the lost data of the calls: the entries of consts.json and their tensors."""
     consts, tensors = [], {}
     for node, call in pairs:
-        where = f"node {node['id']}, {call.name}"
+        where = f"{call.line}: node {node['id']}, {call.name}"
         for place, saved in (("result", call.results), ("written", call.written)):
             for number, elements in saved.items():
                 key = f"random/{node['id']}/{place}{number}"
@@ -441,12 +643,18 @@ def tensors_of(side):
         yield at, value[1], value[3]
 
 
+@functools.cache
 def implicit(op):
     """Returns whether an op only calls other ops."""
     try:
-        return torch._C._dispatch_has_kernel_for_dispatch_key(op, "CompositeImplicitAutograd")
+        return has_kernel(op, "CompositeImplicitAutograd")
     except RuntimeError:
         return False
+
+
+@functools.cache
+def has_kernel(op, key):
+    return torch._C._dispatch_has_kernel_for_dispatch_key(op, key)
 
 
 def check(nodes, pairs, consts):
@@ -455,8 +663,11 @@ def check(nodes, pairs, consts):
     called = {node["id"] for node, _ in pairs}
     given = {(c["node"], c["arg"]) for c in consts if "arg" in c}
     known, done = set(), set()
-
     calls = {node["id"]: call for node, call in pairs}
+
+    def described(node):
+        line = calls[node["id"]].line + ": " if node["id"] in calls else ""
+        return f"{line}node {node['id']}, {nodes.op(node)}"
 
     def skip(node, where):
         """Skips a node below an executed op. Tensors at the addresses that it allocates ended."""
@@ -464,8 +675,8 @@ def check(nodes, pairs, consts):
         evaluates = node["id"] in called and is_evaluation(nodes, node, calls[node["id"]])
         if node["id"] in called and nodes.op(node) not in UNMARKED and not evaluates:
             raise RecordError(
-                f"node {node['id']}, {nodes.op(node)}, is called by {where}: an import would not "
-                "execute it"
+                f"{described(node)}, is called by {where}, a kernel that calls other ops: an import "
+                "would not execute it; replace the op by those that it calls"
             )
         operands = {storage for _, storage, _ in tensors_of(node["inputs"])}
         results = {s for _, s, count in tensors_of(node["outputs"]) if count}
@@ -474,7 +685,7 @@ def check(nodes, pairs, consts):
             skip(child, where)
 
     def execute(node):
-        where = f"node {node['id']}, {nodes.op(node)}"
+        where = described(node)
         done.add(node["id"])
         for copy in nodes.kept_copies(node):
             execute(copy)
@@ -485,7 +696,7 @@ def check(nodes, pairs, consts):
             if count and storage not in known and (node["id"], at) not in given:
                 raise RecordError(
                     f"{where}, argument {at}: a tensor that is neither a result of a call nor an "
-                    "input"
+                    "input; if the program made it without an op, name it with input()"
                 )
             known.add(storage)
         known.update(storage for _, storage, _ in tensors_of(node["outputs"]))
@@ -551,10 +762,14 @@ def leaves_of(side):
 
 
 def bindings(nodes, names):
-    """Returns the content of bindings.json: the tensor of each name."""
+    """Returns the content of bindings.json: the tensor of each name. Traces of earlier releases have
+    no strides; the labels get those of their tensors."""
     found = {}
     for node in nodes.list:
         if node["name"].startswith("bind:"):
+            bound = names.get(node["name"].removeprefix("bind:"))
+            if bound is not None:
+                node["inputs"].setdefault("strides", [list(bound.strides)])
             (value,), (shape,) = node["inputs"]["values"], node["inputs"]["shapes"]
             (of,), (strides,) = node["inputs"]["types"], node["inputs"]["strides"]
             found[node["name"].removeprefix("bind:")] = {
@@ -567,16 +782,11 @@ def bindings(nodes, names):
 
 def without_marks(nodes):
     """Returns the nodes without those that the recording itself caused."""
-    gone, kept, callers = set(), [], {}
+    gone = set()
     for node in nodes.list:
-        if node["name"] == MARK and nodes.op_around(node) is None:
-            # A label was opened below the mark, and the program continues inside the label.
-            callers[node["id"]] = callers.get(node["ctrl_deps"], node["ctrl_deps"])
-        elif node["name"] == MARK or node["ctrl_deps"] in gone:
+        if node["name"] == MARK or node["ctrl_deps"] in gone:
             gone.add(node["id"])
-        else:
-            kept.append({**node, "ctrl_deps": callers.get(node["ctrl_deps"], node["ctrl_deps"])})
-    return kept
+    return [node for node in nodes.list if node["id"] not in gone]
 
 
 class Trace:
@@ -635,8 +845,8 @@ def dump(value):
 
 def write(folder, text, done, tolerance, note, seed, compress):
     raw = json.loads(text)
-    nodes = Nodes(raw["nodes"])
-    pairs = pair(nodes, done.log.calls)
+    nodes = without_pytorch_marks(Nodes(raw["nodes"]))
+    nodes, pairs = without_wrappers(nodes, pair(nodes, done.log.calls))
     found = getattr(done.log, "found", ())
     if found:
         nodes = with_labels(nodes, pairs, done.log.calls, found)
@@ -655,21 +865,38 @@ def write(folder, text, done, tolerance, note, seed, compress):
     meta = {
         "case": folder.name, "torch": torch.__version__, "schema": raw["schema"], "seed": seed,
         "rank": rank_of_process(), "nodes": len(kept), "calls": len(done.log.calls), "consts": len(consts),
-        "tolerance": dict(zip(("rtol", "atol"), tolerance)), "note": note,
+        "note": note,
     }
+    if tolerance is not None:
+        meta["tolerance"] = dict(zip(("rtol", "atol"), tolerance))
     collectives = {node["id"]: call.collective for node, call in pairs if call.collective}
     if collectives:
         meta["collectives"] = collectives
     tensors = {key: in_file(tensor) for key, tensor in tensors.items()}
     form, other = ("et.json.gz", "et.json") if compress else ("et.json", "et.json.gz")
-    replace(folder, {
+    files = {
         form: gzip.compress(trace, mtime=0) if compress else trace,
         other: None,
+        TIMELINE: None,
         "consts.json": dump(consts),
         "bindings.json": dump(names),
         "meta.json": dump(meta),
         "tensors.safetensors": save(tensors),
-    })
+    }
+    replace(folder, files)
+    inputs = sum(name.startswith("in/") for name in names)
+    size = sum(len(content) for content in files.values() if content is not None)
+    show(f"recorded {len(pairs)} ops, {inputs} inputs and {len(names) - inputs} outputs: "
+         f"{size / 1e6:.1f} MB in {folder}")
+    for op in sorted(done.log.unused):
+        near = difflib.get_close_matches(op, {call.name.split(".")[0] for call in done.log.calls}, 1)
+        show(f"no call was of '{op}', which opaque names" + "".join(f"; '{n}' is near" for n in near))
+    program = folder if meta["rank"] is None else folder.parent
+    show(f"run it with: millstream run {shlex.quote(str(program))}")
+
+
+def show(line):
+    print(f"millstream_record: {line}", file=sys.stderr)
 
 
 def replace(folder, files):
@@ -691,46 +918,92 @@ def replace(folder, files):
             os.replace(beside / name, folder / name)
 
 
-@contextlib.contextmanager
-def trace(folder, tolerance=(1e-4, 1e-5), note="", seed=None, compress=False, opaque=(),
-          timeline=False, log=None):
-    """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
-    tolerance of a run. With `compress` the trace is written as et.json.gz. `opaque` names ops whose
-    results are saved, as `torchvision::nms`. With `timeline`, PyTorch's profiler runs as well, and
-    its timeline is written as timeline.json.gz. `log` is for recordings of other kinds."""
+def writable(folder):
+    """Returns the folder of this process's recording. A folder that cannot be written is found before
+    the program runs."""
     folder = pathlib.Path(folder)
     rank = rank_of_process()
     if rank is not None:
         folder = folder / f"rank{rank}"
-    # A folder that cannot be written is found before the program runs.
     whole = folder.absolute()
     existing = next(path for path in (whole, *whole.parents) if path.exists())
     tempfile.TemporaryFile(dir=existing).close()
+    return folder
+
+
+class InProgress:
+    """The recording in progress. PyTorch has one observer for a process: a second one ends it."""
+
+    folder = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def only(cls, folder):
+        if cls.folder is not None:
+            raise RecordError(
+                f"{line_of_program()}: a recording of '{folder}' begins within that of "
+                f"'{cls.folder}': end the outer one first, or record one of them"
+            )
+        cls.folder = folder
+        try:
+            yield
+        finally:
+            cls.folder = None
+
+
+@contextlib.contextmanager
+def ordinary_attention():
+    """Turns off the fast path of `nn.TransformerEncoder` and `nn.MultiheadAttention` in evaluation:
+    with a mask it computes with nested tensors."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextlib.contextmanager
+def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(), log=None):
+    """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
+    tolerance of a run; without it, a run has that of each output's dtype. With `compress` the trace
+    is written as et.json.gz. `opaque` names ops whose results are saved, as `torchvision::nms`. `log`
+    is for recordings of other kinds."""
+    folder = writable(folder)
     done = Trace(log or Log(opaque))
-    if seed is not None:
-        torch.manual_seed(seed)
-    threads = torch.get_num_threads()
-    with tempfile.TemporaryDirectory() as scratch:
+    with InProgress.only(folder), tempfile.TemporaryDirectory() as scratch:
+        if seed is not None:
+            torch.manual_seed(seed)
+        threads = torch.get_num_threads()
         raw = pathlib.Path(scratch) / "et.json"
         observer = ExecutionTraceObserver().register_callback(str(raw))
         # One thread, so that every node has its caller as its parent.
         torch.set_num_threads(1)
-        profiler = torch.profiler.profile() if timeline else contextlib.nullcontext()
         # On this thread also the backward pass of a CUDA device, which has a thread of its own.
         backward = torch.autograd.set_multithreading_enabled(False)
         observer.start()
         try:
-            with profiler, done.log, backward:
+            with ordinary_attention(), done.log, backward:
                 yield done
         finally:
             observer.stop()
             observer.unregister_callback()
             torch.set_num_threads(threads)
         write(folder, raw.read_text(), done, tolerance, note, seed, compress)
-        if timeline:
-            exported = raw.with_name("timeline.json.gz")
-            profiler.export_chrome_trace(str(exported))
-            replace(folder, {exported.name: exported.read_bytes()})
+
+
+@contextlib.contextmanager
+def profiled(folder):
+    """Saves PyTorch's timeline of the program inside the `with` block beside the trace in `folder`,
+    as timeline.json.gz. The recorder does not run: its own time would be in the timeline."""
+    folder = writable(folder)
+    with InProgress.only(folder), tempfile.TemporaryDirectory() as scratch:
+        with torch.profiler.profile() as profiler:
+            yield
+        exported = pathlib.Path(scratch) / TIMELINE
+        profiler.export_chrome_trace(str(exported))
+        replace(folder, {exported.name: exported.read_bytes()})
+    show(f"the timeline is {folder / exported.name}")
 
 
 def named(results):
@@ -743,13 +1016,19 @@ def named(results):
 
 
 def record_call(
-    folder, fn, inputs, rtol=1e-4, atol=1e-5, seed=None, note="", compress=False, opaque=()
+    folder, fn, inputs, rtol=None, atol=None, seed=None, note="", compress=False, opaque=(),
+    timeline=False,
 ):
     """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
-    a tensor, or a sequence of tensors."""
-    with trace(folder, (rtol, atol), note, seed, compress, opaque) as t:
+    a tensor, or a sequence of tensors. With `timeline`, `fn` is called once more, without the
+    recorder, for PyTorch's timeline."""
+    given = None if rtol is None and atol is None else (rtol, atol)
+    with trace(folder, given, note, seed, compress, opaque) as t:
         t.inputs(inputs)
         t.outputs(named(fn()))
+    if timeline:
+        with profiled(folder):
+            fn()
 
 
 def main():
@@ -763,14 +1042,20 @@ def main():
         "that returns its results by name, and the program's inputs by name",
     )
     parser.add_argument("folder", help="the folder to write to")
-    parser.add_argument("--rtol", type=float, default=1e-4)
-    parser.add_argument("--atol", type=float, default=1e-5)
+    parser.add_argument(
+        "--rtol", type=float, help="the relative tolerance of a run; default: that of each dtype"
+    )
+    parser.add_argument("--atol", type=float, help="the absolute tolerance")
     parser.add_argument(
         "--seed", type=int, default=0, help="the seed that is set before FUNCTION is called"
     )
     parser.add_argument(
         "--opaque", nargs="+", default=(), metavar="OP",
         help="ops whose results are saved, and taken as they are by a run: torchvision::nms",
+    )
+    parser.add_argument(
+        "--timeline", action="store_true",
+        help="run the program once more, for the profiler's timeline",
     )
     given = parser.parse_args()
     path, _, function = given.program.rpartition(":")
@@ -784,7 +1069,7 @@ def main():
     try:
         fn, inputs = getattr(module, function)()
         record_call(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
-               opaque=given.opaque)
+                    opaque=given.opaque, timeline=given.timeline)
     except RecordError as e:
         sys.exit(f"error: {e}")
 

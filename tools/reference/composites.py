@@ -454,6 +454,22 @@ for weight in [[], [p(9)]]:
         x, [a, b], weight=w[0] if w else None), r(9, 2), *edges, *weight, gradient=False)
 case("_histogramdd_bin_edges", lambda x, bins: A._histogramdd_bin_edges(x, bins), r(9, 2),
      bins=[2, 3], gradient=False)
+# Windows, grids, maxima of bags
+for op, given in [("hann_window", {}), ("hamming_window", {"alpha": 0.6, "beta": 0.3}),
+                  ("blackman_window", {}), ("bartlett_window", {}), ("kaiser_window", {"beta": 3.0})]:
+    for periodic in (True, False):
+        case(op, lambda window_length, periodic, dtype, op=op, **k: getattr(torch, op)(
+            window_length, periodic, *k.values(), dtype=dtype), window_length=7, periodic=periodic,
+             **given, dtype=torch.float64)
+for size in ([2, 3, 3, 4], [1, 1, 2, 1, 3]):
+    dims = len(size) - 2
+    case("affine_grid_generator", lambda t, size, align_corners: A.affine_grid_generator(
+        t, size, align_corners), r(size[0], dims, dims + 1), size=size, align_corners=dims == 2)
+case("_embedding_bag", lambda t, n, o, mode: A._embedding_bag(t, n, o, False, mode)[:1], table, rows,
+     starts, mode=2)
+case("_embedding_bag_dense_backward", lambda g, n, bag, size, most, num_weights, mode:
+     A._embedding_bag_dense_backward(g, n, bag, size, most, num_weights, False, mode, None), r(2, 3),
+     rows, bags, sizes, i(0, 2, 0, 4, 4, 2).reshape(2, 3), num_weights=5, mode=2, gradient=False)
 
 lines = ",\n".join(json.dumps(case) for case in found)
 FILE.write_text(f"[\n{lines}\n]\n")

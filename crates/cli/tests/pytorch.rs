@@ -101,6 +101,47 @@ fn programs_are_recorded_by_the_package() {
     assert!(folder.path().join("step/timeline.json.gz").is_file());
 }
 
+/// Programs of many kinds are recorded and give PyTorch's results, or are refused with their line:
+/// inference mode, checkpoints, `torch.func`, 16-bit floats, saved results, rarer ops.
+#[test]
+fn programs_of_many_kinds_are_recorded() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = root().join("crates/cli/tests/recordings.py");
+    let mut command = Command::new(python);
+    command.arg(script).env("PYTHONPATH", root().join("python")).current_dir(folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run = |arguments: &[&str]| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let output = run.arg("run").args(arguments).current_dir(folder.path()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let mut recorded = 0;
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let (status, shown, error) = run(&[&name]);
+        if name != "missing" {
+            assert_eq!(status, Some(0), "{name}: {shown}{error}");
+            recorded += 1;
+            continue;
+        }
+        assert_eq!(status, Some(2), "{shown}");
+        let op = "aten::_standard_gamma_grad";
+        for part in [op, &format!("opaque=['{op}']"), "--structural", "millstream coverage"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+    assert!(recorded >= 16, "{recorded} recordings");
+    let (status, shown, _) = run(&["autocast"]);
+    assert!(status == Some(0) && shown.contains("1.6e-2 rel"), "{shown}");
+    let (status, shown, _) = run(&["bf16", "--rtol", "0", "--atol", "1e-9"]);
+    assert!(status == Some(1) && shown.contains("1.0e-9 abs"), "{shown}");
+    let (status, _, error) = run(&["bf16", "--rtol", "-1"]);
+    assert!(status == Some(2) && error.contains("--rtol"), "{error}");
+}
+
 /// On CUDA, attention and its gradient are the ops that autograd calls there, one call each.
 #[test]
 fn attention_on_cuda() {

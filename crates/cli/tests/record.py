@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import errno
+import gzip
 import os
 import pathlib
 import resource
@@ -23,11 +24,16 @@ def step():
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     x, table = torch.randn(5, 4), {"scale": torch.tensor(2.0)}
-    with millstream_record.record("step", model, timeline=True):
-        loss = (model(x) * table["scale"]).square().mean()
-        loss.backward()
-        optimizer.step()
+    recording = millstream_record.record("step", model, timeline=True)
+    for run in range(3):
+        with recording:
+            loss = (model(x) * table["scale"]).square().mean()
+            loss.backward()
+            optimizer.step()
+        assert pathlib.Path("step/timeline.json.gz").is_file() == (run > 0)
     assert loss.isfinite()
+    with gzip.open("step/timeline.json.gz", "rt") as file:
+        assert "millstream_record" not in file.read(), "the timeline holds the recorder's work"
 
 
 def function():

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use millstream_instructions::text::is_list;
 use millstream_trace::{
-    Body, ErrorKind, Inputs, LoadOptions, MAX_ERRORS, Program, TraceError, assign, load_list,
-    load_partial, project,
+    Body, ErrorKind, Inputs, LoadOptions, MAX_ERRORS, Program, Tolerance, TraceError, assign,
+    load_list, load_partial, project,
 };
 
 use crate::error::RunError;
@@ -28,6 +28,8 @@ pub struct Loading {
     /// The rank whose part of the program is loaded, and the number of ranks; the only one by
     /// default.
     pub rank: Option<(u32, u32)>,
+    /// The tolerance of all outputs; a bound that is `None` is that of each output.
+    pub tolerance: Tolerance,
 }
 
 impl Loading {
@@ -69,6 +71,9 @@ pub fn load(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Prog
     let mut program = as_it_is(path, loading, options)?;
     if let Some(assignment) = &loading.assign {
         assign(&mut program, assignment, &loading.trace)?;
+    }
+    for output in &mut program.outputs {
+        output.tolerance = loading.tolerance.or(output.tolerance);
     }
     Ok(loading.project(program, options)?)
 }

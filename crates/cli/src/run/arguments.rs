@@ -8,7 +8,7 @@ use millstream_files::{OutputError, Outputs};
 use millstream_instructions::SyncPolicy;
 use millstream_instructions::passes::Pass;
 use millstream_runner::{CollectiveChecks, Loading, RunOptions};
-use millstream_trace::{EtOptions, LoadOptions, Number};
+use millstream_trace::{EtOptions, LoadOptions, Number, Tolerance};
 use millstream_types::DeviceId;
 use millstream_vm::{DriverKind, MachineConfig};
 
@@ -100,6 +100,13 @@ pub(crate) struct Arguments {
     /// file holds. No output is compared then
     #[arg(long, value_name = "SEED")]
     random_inputs: Option<u64>,
+    /// The allowed error of each floating-point output as a fraction of the expected value;
+    /// default: that of the recording, or of the dtype
+    #[arg(long, value_name = "NUMBER", value_parser = bound, allow_hyphen_values = true)]
+    rtol: Option<f64>,
+    /// The allowed error besides, independent of the expected value
+    #[arg(long, value_name = "NUMBER", value_parser = bound, allow_hyphen_values = true)]
+    atol: Option<f64>,
     /// Elements of the tensors that a list of instructions needs: a safetensors file, or the trace
     /// that the list was emitted from
     #[arg(long, value_name = "FILE")]
@@ -174,6 +181,7 @@ impl Arguments {
             inputs: self.inputs.clone(),
             assign: self.assign.clone(),
             rank: None,
+            tolerance: Tolerance { rtol: self.rtol, atol: self.atol },
         }
     }
 
@@ -247,6 +255,12 @@ pub(crate) fn number(text: &str) -> Result<Number, String> {
             Err(_) => text.parse().map(Number::Float).map_err(|_| wrong()),
         },
     }
+}
+
+/// Reads a bound of a tolerance.
+fn bound(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|v: &f64| *v >= 0.0);
+    value.ok_or_else(|| format!("expected a number of at least 0, as in 1e-3, got '{text}'"))
 }
 
 /// Parses a time with its unit: `10s`, `500ms`, `2m`.

@@ -18,6 +18,28 @@ table! {
     op("triu_indices", "the rows and columns of an upper triangle", &[], INDICES, |calls, given| {
         triangle(calls, given, "triu")
     });
+    op("hann_window", "a window of one raised cosine", &[], WINDOW, |calls, given| {
+        window(calls, given, |calls, x| cosines(calls, x, &[0.5, -0.5]))
+    });
+    op("hamming_window", "a window of one raised cosine that does not reach 0", &[], HAMMING,
+        |calls, given| {
+            let (alpha, beta) = (given.number("alpha", 0.54)?, given.number("beta", 0.46)?);
+            window(calls, given, |calls, x| cosines(calls, x, &[alpha, -beta]))
+        });
+    op("blackman_window", "a window of two cosines", &[], WINDOW, |calls, given| {
+        window(calls, given, |calls, x| cosines(calls, x, &[0.42, -0.5, 0.08]))
+    });
+    op("bartlett_window", "a window that rises and falls linearly", &[], WINDOW, |calls, given| {
+        window(calls, given, |calls, x| {
+            let rest = calls.by("sub", x, 2i64)?;
+            let rest = calls.apply("neg", &[rest])?;
+            calls.apply("minimum", &[x, rest])
+        })
+    });
+    op("kaiser_window", "a window of a Bessel function", &[], KAISER, |calls, given| {
+        let beta = given.number("beta", 12.0)?;
+        window(calls, given, |calls, x| kaiser(calls, x, beta))
+    });
 }
 
 const BOUNDS: &[ArgDoc] = &[arg("start", "no dimensions"), arg("end", "no dimensions")];
@@ -36,6 +58,19 @@ const INDICES: &[ArgDoc] = &[
     arg("offset", "the last or first diagonal of the triangle").int().or("0"),
     arg("dtype", "the dtype of the result").dtype().or("i64"),
 ];
+const LENGTH: ArgDoc = arg("window_length", "the number of elements").int();
+const PERIODIC: ArgDoc =
+    arg("periodic", "whether the window has a period of its length").flag().or("true");
+const WINDOW: &[ArgDoc] = &[LENGTH, PERIODIC, DTYPE];
+const HAMMING: &[ArgDoc] = &[
+    LENGTH,
+    PERIODIC,
+    arg("alpha", "the mean").number().or("0.54"),
+    arg("beta", "the amplitude").number().or("0.46"),
+    DTYPE,
+];
+const KAISER: &[ArgDoc] =
+    &[LENGTH, PERIODIC, arg("beta", "the shape of the window").number().or("12"), DTYPE];
 
 /// A bound of `linspace`: a number, or a tensor without dimensions.
 #[derive(Clone, Copy)]
@@ -154,4 +189,54 @@ fn spaced(calls: &mut Calls<'_>, given: &Given<'_>, dtype: DType) -> Result<Symb
     let first = calls.by("lt", index, (steps / 2).max(1) as f64)?;
     let made = calls.apply("where", &[first, up, down])?;
     calls.cast(made, dtype)
+}
+
+/// Returns a function of positions from 0 to 2 at equal distances, as many as the window has.
+///
+/// Source: `TensorFactories.cpp` of PyTorch.
+fn window(
+    calls: &mut Calls<'_>,
+    given: &Given<'_>,
+    function: impl FnOnce(&mut Calls<'_>, Symbol) -> Result<Symbol>,
+) -> Result<Symbol> {
+    let dtype = given.dtype("dtype")?.unwrap_or(DType::F32);
+    if !dtype.is_float() {
+        return Err(wrong(format!("dtype: expected floats, got {dtype}")));
+    }
+    let length = length(given, "window_length")?.unwrap_or(0);
+    if length < 2 {
+        return calls.full(vec![length], 1i64, dtype);
+    }
+    let periods = length - i64::from(!given.flag("periodic", true)?);
+    let index = calls.range(length, computed(dtype))?;
+    let x = calls.by("mul", index, 2.0 / periods as f64)?;
+    let made = function(calls, x)?;
+    calls.cast(made, dtype)
+}
+
+/// Returns a sum of cosines of 0, 1, … periods over the positions.
+fn cosines(calls: &mut Calls<'_>, x: Symbol, amplitudes: &[f64]) -> Result<Symbol> {
+    let dtype = calls.dtype(x);
+    let mut sum = calls.number(amplitudes[0], dtype)?;
+    for (periods, &amplitude) in amplitudes.iter().enumerate().skip(1) {
+        let angle = calls.by("mul", x, std::f64::consts::PI * periods as f64)?;
+        let part = calls.apply("cos", &[angle])?;
+        let part = calls.by("mul", part, amplitude)?;
+        sum = calls.apply("add", &[part, sum])?;
+    }
+    Ok(sum)
+}
+
+/// Returns `i0(beta √(1 - (x - 1)²)) / i0(beta)`.
+fn kaiser(calls: &mut Calls<'_>, x: Symbol, beta: f64) -> Result<Symbol> {
+    let centred = calls.by("sub", x, 1i64)?;
+    let square = calls.apply("mul", &[centred, centred])?;
+    let rest = calls.by("sub", square, 1i64)?;
+    let rest = calls.apply("neg", &[rest])?;
+    let rest = calls.one("clamp_min", &[rest], Attrs::new().with("min", 0i64))?;
+    let root = calls.apply("sqrt", &[rest])?;
+    let scaled = calls.by("mul", root, beta)?;
+    let greatest = calls.number(beta, calls.dtype(x))?;
+    let of = [calls.apply("i0", &[scaled])?, calls.apply("i0", &[greatest])?];
+    calls.apply("div", &of)
 }

@@ -1,4 +1,4 @@
-//! Sums and means of bags of rows of a table, and their gradients.
+//! Sums, means and maxima of bags of rows of a table, and their gradients.
 
 use millstream_types::{Attrs, DType, Result};
 
@@ -10,8 +10,8 @@ use super::{Calls, Composite, Given, Symbol, op, several, table, wrong};
 
 table! {
     several("_embedding_bag",
-        "the sum or mean of each bag of rows, the bag of each row, and the sizes of the bags",
-        BAGS, BAG, 3, forward).optional_from(3);
+        "the sum, mean or maximum of each bag of rows, the bag of each row, the sizes of the bags, \
+         and the rows of the maxima", BAGS, BAG, 4, forward).optional_from(3);
     op("_embedding_bag_backward", "the gradient of `_embedding_bag` for the table", TABLE_GRAD,
         TABLE_ATTRS, backward).optional_from(5);
     op("_embedding_bag_dense_backward", "the gradient of `_embedding_bag` for the table",
@@ -26,14 +26,14 @@ const INDICES: ArgDoc = arg("indices", "the rows of all bags");
 const OFFSETS: ArgDoc = arg("offsets", "the position of each bag's first row");
 const BAG_OF_ROW: ArgDoc = arg("bags", "the bag of each row");
 const SIZES: ArgDoc = arg("sizes", "the sizes of the bags");
-const GREATEST: ArgDoc = arg("maximum_indices", "not read");
+const GREATEST: ArgDoc = arg("maximum_indices", "the rows of the maxima");
 const WEIGHTS: ArgDoc = arg("per_sample_weights", "the shape of the indices");
 const BAGS: &[ArgDoc] = &[arg("weight", "[rows,width]"), INDICES, OFFSETS, WEIGHTS];
 const TABLE_GRAD: &[ArgDoc] = &[GRAD, INDICES, OFFSETS, BAG_OF_ROW, SIZES, GREATEST, WEIGHTS];
 const DENSE_GRAD: &[ArgDoc] = &[GRAD, INDICES, BAG_OF_ROW, SIZES, GREATEST, WEIGHTS];
 const WEIGHTS_GRAD: &[ArgDoc] =
     &[GRAD, arg("weight", "[rows,width]"), INDICES, OFFSETS, BAG_OF_ROW];
-const MODE: ArgDoc = arg("mode", "0 for sums, 1 for means").int().or("0");
+const MODE: ArgDoc = arg("mode", "0 for sums, 1 for means, 2 for maxima").int().or("0");
 const FREQUENCY: ArgDoc = arg("scale_grad_by_freq", "not supported").flag().or("false");
 const SPARSE: ArgDoc = arg("sparse", "").flag().ignored();
 const PADDING: ArgDoc = arg("padding_idx", "the row that does not count").int().or("-1");
@@ -48,8 +48,8 @@ const WEIGHTS_ATTRS: &[ArgDoc] = &[MODE, PADDING];
 fn mode(given: &Given<'_>) -> Result<i64> {
     let mode = given.int("mode")?.unwrap_or(0);
     match mode {
-        0 | 1 => Ok(mode),
-        _ => Err(wrong("maxima of bags")),
+        0..=2 => Ok(mode),
+        _ => Err(wrong(format!("mode: expected 0, 1 or 2, got {mode}"))),
     }
 }
 
@@ -115,18 +115,63 @@ fn forward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Vec<Symbol>> {
     let rows = calls.one("index_select", &[table, indices], dim())?;
     let rows = calls.cast(rows, wide(dtype))?;
     let counts = counted(calls, indices, given)?;
-    let rows = weighted(calls, rows, counts, given)?;
-    let mut sums = calls.full(vec![bags, width as i64], 0i64, wide(dtype))?;
-    calls.call("index_add_", &[sums, bag, rows], dim())?;
     let sizes = calls.full(vec![bags], 0i64, DType::I64)?;
     let ones = calls.cast(counts, DType::I64)?;
     calls.call("index_add_", &[sizes, bag, ones], dim())?;
+    if mode == 2 {
+        let [most, at] = maxima(calls, [rows, counts, bag, indices], [bags, width as i64])?;
+        return Ok(vec![calls.cast(most, dtype)?, bag, sizes, at]);
+    }
+    let rows = weighted(calls, rows, counts, given)?;
+    let mut sums = calls.full(vec![bags, width as i64], 0i64, wide(dtype))?;
+    calls.call("index_add_", &[sums, bag, rows], dim())?;
     if mode == 1 {
         let least = calls.one("clamp_min", &[sizes], Attrs::new().with("min", 1i64))?;
         let least = calls.unsqueeze(least, 1)?;
         sums = calls.apply("div", &[sums, least])?;
     }
-    Ok(vec![calls.cast(sums, dtype)?, bag, sizes])
+    let none = calls.full(vec![0], 0i64, DType::I64)?;
+    Ok(vec![calls.cast(sums, dtype)?, bag, sizes, none])
+}
+
+/// Returns the maxima of bags, and the rows of the table that they come from: of equal ones the
+/// first. A bag without rows has zeros.
+fn maxima(
+    calls: &mut Calls<'_>,
+    [rows, counts, bag, indices]: [Symbol; 4],
+    [bags, width]: [i64; 2],
+) -> Result<[Symbol; 2]> {
+    let (dtype, count) = (calls.dtype(rows), calls.spec(indices).numel() as i64);
+    if count == 0 || width == 0 {
+        let shape = || vec![bags, width];
+        return Ok([calls.full(shape(), 0i64, dtype)?, calls.full(shape(), 0i64, DType::I64)?]);
+    }
+    let reduce = |by: &'static str| along(0).with("reduce", by);
+    let skipped = calls.apply("logical_not", &[counts])?;
+    let skipped = calls.unsqueeze(skipped, 1)?;
+    let rows = calls.filled(rows, skipped, f64::NEG_INFINITY)?;
+    let zeros = calls.full(vec![count, width], 0i64, DType::I64)?;
+    let column = calls.unsqueeze(bag, 1)?;
+    let bag_of = calls.apply("add", &[zeros, column])?;
+    let least = calls.full(vec![bags, width], f64::NEG_INFINITY, dtype)?;
+    let most = calls.one("scatter_reduce", &[least, bag_of, rows], reduce("amax"))?;
+
+    let of_row = calls.one("index_select", &[most, bag], along(0))?;
+    let less = calls.apply("ne", &[rows, of_row])?;
+    let less = calls.apply("logical_or", &[less, skipped])?;
+    let position = calls.range(count, DType::I64)?;
+    let position = calls.unsqueeze(position, 1)?;
+    let position = calls.apply("add", &[zeros, position])?;
+    let position = calls.filled(position, less, count)?;
+    let end = calls.full(vec![bags, width], count, DType::I64)?;
+    let first = calls.one("scatter_reduce", &[end, bag_of, position], reduce("amin"))?;
+    let empty = calls.by("ge", first, count)?;
+    let first = calls.filled(first, empty, 0i64)?;
+    let first = calls.reshape(first, &[bags * width])?;
+    let at = calls.one("index_select", &[indices, first], along(0))?;
+    let at = calls.reshape(at, &[bags, width])?;
+    let at = calls.cast(at, DType::I64)?;
+    Ok([calls.filled(most, empty, 0i64)?, calls.filled(at, empty, 0i64)?])
 }
 
 fn backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
@@ -135,6 +180,9 @@ fn backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
         return Err(wrong("gradients scaled by frequency"));
     }
     let (grad, indices) = (given.tensor("grad")?, given.tensor("indices")?);
+    if mode == 2 {
+        return maxima_backward(calls, given, grad);
+    }
     let bag = given_bags(calls, indices, given)?;
     let dtype = calls.dtype(grad);
     let dim = || along(0);
@@ -153,6 +201,22 @@ fn backward(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let table = vec![given.int("num_weights")?.unwrap_or(0), width];
     let made = calls.full(table, 0i64, wide(dtype))?;
     calls.call("index_add_", &[made, indices, rows], dim())?;
+    calls.cast(made, dtype)
+}
+
+/// Adds the gradient of each maximum to the row that it comes from.
+fn maxima_backward(calls: &mut Calls<'_>, given: &Given<'_>, grad: Symbol) -> Result<Symbol> {
+    let (sizes, at) = (given.tensor("sizes")?, given.tensor("maximum_indices")?);
+    let dtype = calls.dtype(grad);
+    let empty = calls.by("le", sizes, 0i64)?;
+    let empty = calls.unsqueeze(empty, 1)?;
+    let grads = calls.cast(grad, wide(dtype))?;
+    let grads = calls.filled(grads, empty, 0i64)?;
+    let width = calls.spec(grad).shape().last().copied().unwrap_or(0) as i64;
+    let table = vec![given.int("num_weights")?.unwrap_or(0), width];
+    let zeros = calls.full(table, 0i64, wide(dtype))?;
+    let at = calls.cast(at, DType::I64)?;
+    let made = calls.one("scatter_add", &[zeros, at, grads], along(0))?;
     calls.cast(made, dtype)
 }
 

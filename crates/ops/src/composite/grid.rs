@@ -11,7 +11,7 @@ use millstream_types::{Attrs, DType, Result};
 use crate::def::arg;
 use crate::schema::ArgDoc;
 
-use super::calls::wide;
+use super::calls::{along, wide};
 use super::{Calls, Composite, Given, Symbol, op, table, wrong};
 
 /// Defines an op and its gradient for each way to pad or to resample.
@@ -72,6 +72,8 @@ table! {
     op("_adaptive_avg_pool3d", "the means of windows that cover three dimensions", X, TO, means);
     op("_adaptive_avg_pool3d_backward", "the gradient of `_adaptive_avg_pool3d`", GRAD_X, &[],
         means_backward);
+    op("affine_grid_generator", "the positions that an affine map gives to each element of a grid",
+        THETA, GRID, affine_grid);
 }
 
 const REFLECTED: &str = "x with its elements reflected around it";
@@ -86,6 +88,11 @@ const CUBIC_MEAN: &str = "x resampled by cubic means over as many elements as on
 const X: &[ArgDoc] = &[arg("x", "the dimensions that change last")];
 const GRAD: &[ArgDoc] = &[arg("grad", "the shape of the result")];
 const GRAD_X: &[ArgDoc] = &[arg("grad", "the shape of the result"), arg("x", "the operand")];
+const THETA: &[ArgDoc] = &[arg("theta", "[n,dims,dims+1]: the maps")];
+const GRID: &[ArgDoc] = &[
+    arg("size", "[n,c,spatial..]: the shape of the samples").ints(),
+    arg("align_corners", "whether -1 and 1 are the centres of the outermost elements").flag(),
+];
 const PAD: &[ArgDoc] =
     &[arg("padding", "elements before and after, for each dimension from the last").ints()];
 const SIZE: ArgDoc = arg("output_size", "the new lengths").ints();
@@ -124,6 +131,40 @@ fn pad_backward(calls: &mut Calls<'_>, given: &Given<'_>, reflect: bool) -> Resu
     let padding = given.ints("padding")?.unwrap_or_default();
     let taps = padded(calls.spec(x).shape(), &padding, reflect)?;
     spread(calls, given.tensor("grad")?, &taps)
+}
+
+/// Maps the positions of a grid, from -1 to 1 along each dimension, the last one first.
+fn affine_grid(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let theta = given.tensor("theta")?;
+    let size = given.ints("size")?.unwrap_or_default();
+    let dims = size.len().saturating_sub(2);
+    let fits =
+        calls.spec(theta).shape() == [size.first().map_or(0, |&n| n as usize), dims, dims + 1];
+    if !(2..=3).contains(&dims) || !fits || size.iter().any(|&d| d < 0) {
+        let theta = calls.spec(theta).brief();
+        return Err(wrong(format!("size {size:?} does not fit theta, {theta}")));
+    }
+    let (dtype, corners) = (calls.dtype(theta), given.flag("align_corners", false)?);
+    let (count, spatial) = (size[0], &size[2..]);
+    let cells: i64 = spatial.iter().product();
+    let shape = [&size[..1], spatial, &[dims as i64 + 1]].concat();
+    let base = calls.full(shape, 1i64, dtype)?;
+    for (k, &steps) in spatial.iter().rev().enumerate() {
+        let bound = match (steps, corners) {
+            (..=1, _) => 0.0,
+            (_, true) => 1.0,
+            (_, false) => (steps - 1) as f64 / steps as f64,
+        };
+        let attrs = Attrs::new().with("start", -bound).with("end", bound).with("steps", steps);
+        let line = calls.one("linspace", &[], attrs.with("dtype", dtype))?;
+        let line = calls.reshape(line, &[vec![steps], vec![1; k]].concat())?;
+        let part = calls.one("select", &[base], along(-1).with("index", k as i64))?;
+        calls.call("copy_", &[part, line], Attrs::new())?;
+    }
+    let base = calls.reshape(base, &[count, cells, dims as i64 + 1])?;
+    let maps = calls.transpose(theta, 1, 2)?;
+    let grid = calls.apply("matmul", &[base, maps])?;
+    calls.reshape(grid, &[&size[..1], spatial, &[dims as i64]].concat())
 }
 
 fn means(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use millstream_ops::Presence;
 use millstream_types::{AttrValue, Attrs, DType};
 
-use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
 use crate::et::signature::{Param, Signature, Ty};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
@@ -181,7 +181,7 @@ pub(crate) fn convert(
 ) -> Lowered<Converted> {
     let message = || format!("there is no op that does what {} does", given.signature.name);
     let schema = import.schema(op).map_err(|refusal| match refusal {
-        Refusal::Unsupported { help, .. } => Refusal::Unsupported { message: message(), help },
+        Refusal::Unsupported { help, .. } => missing(&given.signature.name, message(), help),
         other => other,
     })?;
     let knows = |name: &str| schema.attrs().iter().any(|a| a.name == name);

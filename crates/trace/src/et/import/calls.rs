@@ -148,6 +148,7 @@ impl Import<'_> {
                 });
             }
         }
+        self.track_precision(&operands, &results);
         self.track_drawn(attrs.get(SEED).is_some(), &operands, &results);
         if let Some(cause) = unknown {
             let made: Vec<Val> =

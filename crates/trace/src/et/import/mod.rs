@@ -13,6 +13,7 @@ mod finish;
 mod known;
 mod lazy;
 mod names;
+mod precision;
 mod single;
 
 use std::collections::HashMap;
@@ -58,6 +59,17 @@ pub(crate) fn unsupported(message: impl Into<String>) -> Refusal {
     Refusal::Unsupported { message: message.into(), help: None }
 }
 
+/// Returns the refusal of an op that does not exist here, with what to do; `near` is another hint.
+pub(crate) fn missing(name: &str, message: String, near: Option<String>) -> Refusal {
+    let near = near.map_or(String::new(), |near| format!("; {near}"));
+    let name = name.split('.').next().unwrap_or_default();
+    let help = format!(
+        "record the results of the op with opaque=['{name}'], or leave it out by `--structural`; \
+         `millstream coverage` lists all such ops{near}"
+    );
+    Refusal::Unsupported { message, help: Some(help) }
+}
+
 pub(crate) type Lowered<T> = Result<T, Refusal>;
 
 /// A tensor of the program, numbered in the order of definition.
@@ -100,6 +112,9 @@ struct StorageState {
     cause: Option<String>,
     /// Whether elements depend on random numbers that are not PyTorch's.
     drawn: bool,
+    /// The coarsest dtype that elements were rounded to on their way from the inputs; of elements
+    /// that no op computed, one without fractions.
+    coarsest: DType,
 }
 
 impl StorageState {
@@ -251,6 +266,7 @@ impl<'a> Import<'a> {
             known,
             cause: None,
             drawn: false,
+            coarsest: DType::Bool,
         });
         root
     }

@@ -82,6 +82,9 @@ impl Import<'_> {
             self.report.not_compared.push(name.to_owned());
         }
         let expected = expected.filter(|_| !drawn);
+        if tolerance.rtol.is_none() || tolerance.atol.is_none() {
+            tolerance = tolerance.or(self.tolerance_of(val, given.dtype, expected.as_ref()));
+        }
         let output = Output {
             name: name.to_owned(),
             value: None,

@@ -25,7 +25,7 @@ use millstream_types::{Attrs, DType};
 
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
-use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
 use crate::et::lower::complex::complex;
 use crate::et::lower::create::{arange, create, generated, resize};
 use crate::et::lower::embedding_bag::embedding_bag;
@@ -88,6 +88,7 @@ const NOTHING: &[&str] = &[
     "_version",
     "set_data",
     "_has_same_storage_numel",
+    "is_same_size",
     "_linalg_check_errors",
 ];
 
@@ -165,7 +166,8 @@ fn lower(
             if import.has_recorded_results() {
                 return recorded(import, given.signature.base(), given, results);
             }
-            return Err(unsupported("a custom kernel, which the trace does not hold"));
+            let message = "a custom kernel, which the trace does not hold".to_owned();
+            return Err(missing(name, message, None));
         }
         return same(import, name, given, results);
     }
@@ -196,10 +198,27 @@ fn one(
     if RANDOM.contains(&base) {
         return random(import, base, given, results);
     }
+    // An op that the recorder was asked to save.
+    if import.has_recorded_results() {
+        return recorded(import, base, given, results);
+    }
     match base {
-        "zeros" | "empty" | "ones" | "full" | "new_zeros" | "new_empty" | "new_ones"
-        | "new_full" | "zeros_like" | "empty_like" | "ones_like" | "full_like"
-        | "empty_strided" | "new_empty_strided" | "scalar_tensor" => {
+        "zeros"
+        | "empty"
+        | "ones"
+        | "full"
+        | "new_zeros"
+        | "new_empty"
+        | "new_ones"
+        | "new_full"
+        | "zeros_like"
+        | "empty_like"
+        | "ones_like"
+        | "full_like"
+        | "empty_strided"
+        | "new_empty_strided"
+        | "scalar_tensor"
+        | "_efficientzerotensor" => {
             return create(import, base, given, None);
         }
         "arange" => return arange(import, given, None),

@@ -1040,6 +1040,34 @@ impl Tensor {
         Ok((a, b))
     }
 
+    /// Returns the positions that an affine map gives to each element of a grid.
+    ///
+    /// - `theta`, this tensor: \[n,dims,dims+1\]: the maps
+    /// - `size`: \[n,c,spatial..\]: the shape of the samples
+    /// - `align_corners`: whether -1 and 1 are the centres of the outermost elements
+    ///
+    /// PyTorch: `aten::affine_grid_generator`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let theta = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 0.0, 2.0, 0.0], (1, 2, 3), &machine)?;
+    /// let y = theta.affine_grid_generator([1, 1, 2, 2], true)?;
+    /// assert_eq!(y.shape(), [1, 2, 2, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -2.0, 1.0, -2.0, -1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, or the memory is used up.
+    #[track_caller]
+    pub fn affine_grid_generator(&self, size: impl Ints, align_corners: bool) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("size", size.to_ints());
+        attrs.set("align_corners", align_corners);
+        call::one("affine_grid_generator", &[self], attrs)
+    }
+
     /// Returns x with its elements reflected around it.
     ///
     /// - `x`, this tensor: the dimensions that change last

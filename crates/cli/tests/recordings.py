@@ -1,0 +1,180 @@
+"""Records programs of kinds that a recorder can get wrong, each in a folder of its own below the
+current one, and checks the errors of programs that cannot be recorded."""
+
+import contextlib
+import io
+import pathlib
+import re
+
+import millstream_record
+import torch
+from millstream_record import RecordError, record
+from torch import nn
+from torch.autograd import forward_ad
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+
+def refused(folder, program, *parts):
+    """Checks that a program is refused with its line and these parts, and that no folder is
+    written."""
+    try:
+        with record(folder):
+            program()
+    except RecordError as error:
+        for part in (r"recordings\.py:\d+: ", *parts):
+            assert re.search(part, str(error)), f"{folder}: {part}: {error}"
+    else:
+        raise AssertionError(f"{folder} was recorded")
+    assert not pathlib.Path(folder).exists()
+
+
+def inference():
+    """Inference mode inside the record and around it, with tensors made in it."""
+    model, x = nn.MultiheadAttention(8, 2).eval(), torch.randn(5, 2, 8)
+    with record("inference_inside", model), torch.inference_mode():
+        y, _ = model(x, x, x)
+    with torch.inference_mode():
+        x = torch.randn(5, 2, 8)
+        with record("inference_around", model):
+            y, _ = model(x, x, x)
+            y.add_(1)
+
+
+def checkpoints():
+    """Forward passes that the backward pass repeats, up to the last saved tensor."""
+    model, x = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), torch.randn(2, 5, 16)
+    for reentrant in (True, False):
+        x = x.detach().requires_grad_()
+        with record(f"checkpoint_{reentrant}", model):
+            loss = checkpoint(model, x, use_reentrant=reentrant).square().mean()
+            loss.backward()
+    assert loss.isfinite()
+
+
+def nested():
+    """A record within another is refused, and the outer one goes on."""
+    x = torch.randn(3)
+    with record("outer"):
+        y = x + 1
+        refused("inner", lambda: None, "'inner' begins within that of 'outer'")
+        z = y * 2
+    assert z.isfinite().all()
+
+
+def attention():
+    """An encoder whose fast path computes with nested tensors."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    model, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 5, 16)
+    mask = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with record("padding_mask", model), torch.no_grad():
+        y = model(x, src_key_padding_mask=mask)
+    assert torch.backends.mha.get_fastpath_enabled() and y.isfinite().all()
+    parts = [torch.randn(2, 3), torch.randn(4, 3)]
+    refused("nested_tensor", lambda: torch.nested.as_nested_tensor(parts), "to_padded_tensor")
+
+
+def transforms():
+    """The transforms of torch.func, also one of another, and forward-mode gradients."""
+    x, w, model = torch.randn(5, 4), torch.randn(4), nn.Linear(4, 1)
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(parameters, row):
+        return torch.func.functional_call(model, parameters, (row,)).square().sum()
+
+    with record("transforms"):
+        a = torch.func.vmap(lambda row: (row * w).sum().relu())(x)
+        b = torch.func.grad(lambda v: v.sin().sum())(x)
+        c, d = torch.func.jvp(lambda v: v.sin() * v, (x,), (x.cos(),))
+        e = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+        f = torch.func.jacrev(lambda v: (x @ v).tanh())(w)
+        g = torch.func.jacfwd(lambda v: (x @ v).tanh())(w)
+    assert all(t.isfinite().all() for t in (a, b, c, d, e["weight"], f, g))
+    with record("forward_mode", model), forward_ad.dual_level():
+        y, tangent = forward_ad.unpack_dual(model(forward_ad.make_dual(x, x.cos())).tanh())
+    assert y.shape == tangent.shape
+
+
+def precisions():
+    """16-bit floats: a run has the tolerance of the dtype, also behind autocast."""
+    for name, dtype in [("bf16", torch.bfloat16), ("f16", torch.float16)]:
+        model = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128)).to(dtype)
+        x = torch.randn(20, 64, dtype=dtype)
+        with record(name, model):
+            loss = model(x).square().mean()
+            loss.backward()
+    model, x = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 8)), torch.randn(20, 64)
+    with record("autocast", model):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = model(x).float().square().mean()
+        loss.backward()
+    assert loss.isfinite()
+
+
+def dtypes():
+    x = torch.randn(4, 4)
+    refused("float8", lambda: x.to(torch.float8_e4m3fn), "aten::_to_copy", "float8", "bfloat16")
+    quantised = lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)  # noqa: E731
+    refused("quantised", quantised, "aten::quantize_per_tensor", "before it is quantised")
+    q = quantised()
+    refused("dequantised", lambda: q.dequantize(), "aten::dequantize", "qint8")
+    refused("sparse", lambda: x.to_sparse(), "aten::_to_sparse", "to_dense")
+
+
+def opaque():
+    """Saved results replace the op, also one of PyTorch's own; `missing` has none."""
+    x, said = torch.randn(5, 5).abs(), io.StringIO()
+    with contextlib.redirect_stderr(said):
+        with record("opaque", opaque=["aten::_linalg_slogdet", "aten::cosh", "aten::cosine"]):
+            y = x.cosh() + x.to(torch.float64).cosh().float()
+    assert "no call was of 'aten::cosine', which opaque names; 'aten::cos" in said.getvalue()
+    assert "no call was of 'aten::_linalg_slogdet'" in said.getvalue()
+    said = said.getvalue()
+    assert re.search(r"recorded \d+ ops, 1 inputs and 1 outputs: [\d.]+ MB in opaque", said), said
+    assert "run it with: millstream run opaque" in said, said
+    for folder, names in [("missing", ()), ("saved", ["aten::_standard_gamma_grad"])]:
+        with record(folder, opaque=names):
+            z = torch._standard_gamma_grad(x, x)
+    assert y.isfinite().all() and z is not None
+
+
+def ops():
+    """Affine grids, maxima of bags, windows, and a network with padding and upsampling."""
+    x, theta = torch.randn(2, 3, 5, 6), torch.randn(2, 2, 3, requires_grad=True)
+    bags, table = nn.EmbeddingBag(10, 4, mode="max", padding_idx=3), torch.randint(0, 10, (4, 3))
+    with record("grids"):
+        for corners in (False, True):
+            grid = functional.affine_grid(theta, x.shape, align_corners=corners)
+            functional.grid_sample(x, grid, align_corners=corners).sum().backward()
+        solid = functional.affine_grid(torch.randn(1, 3, 4), (1, 1, 3, 4, 5), align_corners=False)
+    with record("bags", bags):
+        loss = bags(table).square().sum() + bags(torch.tensor([3, 3, 1]), torch.tensor([0, 2])).sum()
+        loss.backward()
+    with record("windows"):
+        kept = [torch.hann_window(n, periodic=p) for n in (1, 2, 64) for p in (True, False)]
+        kept += [torch.hamming_window(10), torch.hamming_window(9, True, 0.6, 0.3)]
+        kept += [torch.blackman_window(11, periodic=False), torch.bartlett_window(8)]
+        kept += [torch.kaiser_window(9), torch.kaiser_window(10, False, beta=3.0)]
+        halves = torch.hann_window(6, dtype=torch.float64)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), nn.BatchNorm2d(4), nn.ReLU(),
+        nn.Conv2d(4, 8, 3, stride=2, padding=1, padding_mode="reflect"),
+        nn.Upsample(scale_factor=2, mode="bicubic"), nn.Conv2d(8, 3, 3),
+    )
+    optimizer = torch.optim.Adam(model.parameters(), eps=1e-4)
+    x = torch.randn(2, 3, 8, 8)
+    with record("unet", model):
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+    assert solid.isfinite().all() and len(kept) == 12 and halves.sum() > 0
+
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    assert millstream_record.RecordError is RecordError
+    for program in (inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque,
+                    ops):
+        program()
