@@ -117,15 +117,11 @@ impl Tensor {
     ///
     /// # Errors
     /// The tensor belongs to a function that is being recorded.
+    #[inline]
     pub(crate) fn resolved(&self) -> Result<TensorRef> {
         match &self.0.slot {
             Slot::Made(tensor) => Ok(*tensor),
-            Slot::Recorded(_) => {
-                let message = "it belongs to a function that is being recorded, and has no \
-                               elements before a launch"
-                    .to_owned();
-                Err(Error::Invalid { what: "tensor", message })
-            }
+            Slot::Recorded(_) => Err(not_made()),
         }
     }
 
@@ -454,6 +450,14 @@ impl Tensor {
             Err(Error::Internal { message: "a read completed without a result".to_owned() })
         })
     }
+}
+
+#[cold]
+fn not_made() -> Error {
+    let message = "it belongs to a function that is being recorded, and has no elements before a \
+                   launch"
+        .to_owned();
+    Error::Invalid { what: "tensor", message }
 }
 
 /// Returns the stream that reads a tensor in host memory, as [`lowering::read_stream`] does,

@@ -7,8 +7,8 @@ use millstream_ops::args::{ABSENT, Scalar};
 use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
-pub(super) use crate::handle::machine::Inputs;
 use crate::handle::machine::CallBuilder;
+pub(super) use crate::handle::machine::Inputs;
 use crate::handle::request::{self, OpCall};
 use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
 use crate::lowering;

@@ -56,18 +56,13 @@ impl OpCall<'_> {
         let OpCall { machine, inputs, out, attrs, stream, priority, .. } = *self;
         let at = |e: Error| e.at(origin);
         machine.own_stream(stream).map_err(at)?;
-        let refs = |tensors: &[&Tensor], refs: &mut SmallVec<[TensorRef; 4]>| -> Result<()> {
-            // A loop, as collecting results costs more.
-            for tensor in tensors {
-                refs.push(machine.owns(tensor).map_err(at)?);
-            }
-            Ok(())
-        };
-        let (mut given, mut targets) = (SmallVec::new(), None);
-        refs(inputs, &mut given)?;
-        if let Some(out) = out {
-            refs(out, targets.get_or_insert_default())?;
+        // A loop, as collecting results costs more.
+        let mut given: SmallVec<[TensorRef; 4]> = SmallVec::new();
+        for tensor in inputs {
+            given.push(machine.owns(tensor).map_err(at)?);
         }
+        let targets = out.map(|out| out.iter().map(|tensor| machine.owns(tensor)).collect());
+        let targets: Option<SmallVec<[TensorRef; 2]>> = targets.transpose().map_err(at)?;
         let section = machine.own_section(section).map_err(at)?;
         let (inputs, into, stream) = (&given[..], targets.as_deref(), stream.id);
         let call = Call { op, inputs, into, attrs, stream, priority, section, origin };

@@ -1,6 +1,7 @@
 //! New tensors, empty or with elements.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use millstream_instructions::{Outcome, TensorRef};
 use millstream_runtime::emission::{Emission, MadeTensor};
@@ -17,7 +18,9 @@ use super::Machine;
 impl Machine {
     #[inline]
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
-        self.own(tensor.machine().shared.tables.machine, "the tensor")?;
+        if !Arc::ptr_eq(&tensor.machine().shared, &self.shared) {
+            return Err(Error::Foreign { what: "the tensor".to_owned() });
+        }
         tensor.resolved()
     }
 
