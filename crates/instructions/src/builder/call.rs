@@ -84,6 +84,7 @@ impl Builder {
     pub fn call<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Outcome<Outputs>> {
         match self.call_known(sink, call)? {
             Known::Called(output) => Ok(Outcome::Done(smallvec![output])),
+            Known::Need(need) => Ok(Outcome::Need(need)),
             Known::Not(found) => self.call_looked_up(sink, call, found),
         }
     }

@@ -3,13 +3,15 @@
 use millstream_types::{Point, Result, TensorId};
 
 use crate::builder::inference::{InferredOutput, Lookup, SIMPLE};
-use crate::builder::{Builder, Call, Outcome, Output, Outputs, Sink, TensorRef};
+use crate::builder::{Builder, Call, Need, Outcome, Output, Outputs, Sink, TensorRef};
 use crate::table::Kind;
 
 /// What [`Builder::call_known`] has done.
 pub enum Known {
     /// The call, with its one result.
     Called(Output),
+    /// Nothing, as something has to happen first: [`Builder::call`] makes the call after that.
+    Need(Need),
     /// Nothing: [`Builder::call_looked_up`] makes the call.
     Not(LookedUp),
 }
@@ -22,18 +24,23 @@ impl Builder {
     /// one result. Otherwise, or if something has to happen first, emits nothing.
     ///
     /// # Errors
-    /// The stream runs no ops.
+    /// The stream runs no ops, or the memory is used up.
     #[inline]
     pub fn call_known<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Known> {
         self.runs_kernels(call.stream)?;
         let found = self.look_up(call);
         self.inference.count(&found);
-        if let Lookup::Found(place, true) = found
-            && let Some(output) = self.call_simple(sink, call, place)
-        {
+        let Lookup::Found(place, ordered) = found else { return Ok(Known::Not(LookedUp(found))) };
+        if ordered && let Some(output) = self.call_simple(sink, call, place) {
             return Ok(Known::Called(output));
         }
-        Ok(Known::Not(LookedUp(found)))
+        if self.inference.places[place].as_ref().is_none_or(|found| found.outputs.len() != 1) {
+            return Ok(Known::Not(LookedUp(found)));
+        }
+        Ok(match self.call_inferred(sink, call, (place, ordered))? {
+            Outcome::Done(outputs) => Known::Called(outputs[0]),
+            Outcome::Need(need) => Known::Need(need),
+        })
     }
 
     /// Emits a call that [`Builder::call_known`] has not, as [`Builder::call`] does.

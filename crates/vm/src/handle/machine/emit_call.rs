@@ -89,7 +89,7 @@ impl OpCall<'_> {
     }
 
     /// Emits the call after its look-up.
-    #[cold]
+    #[inline(never)]
     fn emit_rest(
         &self,
         emission: EmissionGuard<'_>,
@@ -107,6 +107,7 @@ impl OpCall<'_> {
                     let Emission { builder, router, .. } = &mut *e;
                     match known? {
                         Known::Called(output) => Outcome::Done(smallvec![output]),
+                        Known::Need(need) => Outcome::Need(need),
                         Known::Not(found) => builder.call_looked_up(router, call, found)?,
                     }
                 }
