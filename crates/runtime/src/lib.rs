@@ -27,6 +27,7 @@
 //! | `scope` | the surroundings of a call: its place, cancellation, reentrancy |
 //! | `sync` | primitives that models replace, the fence, queues, inboxes, progress of streams |
 #![deny(missing_docs)]
+#![allow(clippy::new_without_default, reason = "the crates above alone make its types")]
 
 #[doc(hidden)]
 pub mod driver;

@@ -207,7 +207,7 @@ impl Worker {
 
     /// Runs a call. Returns it if the stream is blocked before it.
     pub(super) fn call(&mut self, at: usize, subject: Subject) -> Option<Subject> {
-        let Some(point) = subject.point() else { return None };
+        let point = subject.point()?;
         let seq = point.seq;
         if let Some(cause) = subject.poison(&self.tables) {
             if self.drain_first(at) {
