@@ -27,6 +27,10 @@
 //! | `scope` | the surroundings of a call: its place, cancellation, reentrancy |
 //! | `sync` | primitives that models replace, the fence, queues, inboxes, progress of streams |
 #![deny(missing_docs)]
+#![allow(
+    rustdoc::private_intra_doc_links,
+    reason = "rules name the private items that they hold for"
+)]
 #![allow(clippy::new_without_default, reason = "the crates above alone make its types")]
 
 #[doc(hidden)]

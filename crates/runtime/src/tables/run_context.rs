@@ -34,8 +34,8 @@ impl CallSite<'_> {
 }
 
 /// The surroundings of a function that runs: the device and the native stream of its call, and
-/// scratch memory of its worker. MXNet's `RunContext`. [`Engine::push_with`](crate::Engine) and
-/// [`Engine::operator_with`](crate::Engine) give it to their functions.
+/// scratch memory of its worker. MXNet's `RunContext`. `Engine::push_with` and
+/// `Engine::operator_with` give it to their functions.
 ///
 /// ```
 /// # use millstream_vm::*;

@@ -162,7 +162,7 @@ pub(crate) enum Decision {
 }
 
 /// How an executable launches its tapes on one device: as a graph, or call by call. Returned by
-/// [`Executable::graphs`](crate::Executable::graphs).
+/// `Executable::graphs`.
 ///
 /// ```
 /// # use millstream_vm::*;
