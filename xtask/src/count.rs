@@ -52,9 +52,9 @@ const CALLS: (u64, u64) = (2_000, 6_000);
 const TOLERANCE: f64 = 0.02;
 
 /// Kinds of calls whose counts differ from run to run by more: the notes of a tape are in maps with
-/// keys of their own for each run, and the few instructions of a batch are counted beside what the
-/// machine did before them.
-const UNSTEADY: [&str; 2] = ["batch", "taped"];
+/// keys of their own for each run, also those that the calls without a tape are counted beside, and
+/// the few instructions of a batch are counted beside what the machine did before them.
+const UNSTEADY: [&str; 3] = ["batch", "taped", "untaped"];
 const UNSTEADY_TOLERANCE: f64 = 0.25;
 
 /// A figure by its name. Names with the prefix `instructions` have a tolerance, and unsteady kinds
