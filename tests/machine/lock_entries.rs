@@ -29,6 +29,11 @@ fn a_call_enters_once() {
     let mut held = Vec::new();
     assert_eq!(entries(&m, || held.extend(call().on(&s).unwrap())), 1, "a new tensor");
     assert_eq!(entries(&m, || held.extend(call().run().unwrap())), 1, "on the current stream");
+    let neg = || m.call("neg", &[&x]);
+    assert_eq!(entries(&m, || held.push(neg().one(&s).unwrap())), 1, "one result, anew");
+    assert_eq!(entries(&m, || held.push(neg().one(&s).unwrap())), 1, "and again");
+    assert_eq!(entries(&m, || held.push(x.exp().unwrap())), 1, "a method, for the first time");
+    assert_eq!(entries(&m, || held.push(x.exp().unwrap())), 1, "and again");
     assert_eq!(entries(&m, || held.extend(relu().out(&[&y]).on(&s).unwrap())), 1, "into another");
     assert_eq!(entries(&m, || held.push(m.empty(&s, f32_spec(&[2])).unwrap())), 1, "no call");
     assert_eq!(entries(&m, || held.push(x.view(f32_spec(&[1, 2])).unwrap())), 1, "a view");

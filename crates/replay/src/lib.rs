@@ -8,10 +8,6 @@
 //! | `instance` | private memory and streams, for launches that overlap |
 //! | `overlap` | formals of a launch that share memory |
 #![deny(missing_docs)]
-#![allow(
-    rustdoc::private_intra_doc_links,
-    reason = "rules name the private items that they hold for"
-)]
 
 pub mod compile;
 pub mod instance;

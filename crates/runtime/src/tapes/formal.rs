@@ -1,4 +1,4 @@
-//! What is given for a formal, compared with what was recorded.
+//! The tensor given for a formal, compared with the recorded one.
 
 use std::ops::Range;
 

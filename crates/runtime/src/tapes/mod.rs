@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tape` | tapes: steps, addresses, waits |
 //! | `run` | the state of one launch: bases, poison, results |
-//! | `formal` | what is given for a formal, compared with what was recorded |
+//! | `formal` | the tensor given for a formal, compared with the recorded one |
 //! | `graph` | tapes that are launched as one command of their device |
 //! | `place` | places in tapes, as reports of waits name them |
 //! | `recycled` | launches that have ended, to be used again |
