@@ -24,8 +24,8 @@ fn replace(origin: Option<Origin>) -> Option<Origin> {
 
 /// Runs `work`: everything that this thread asks of a machine meanwhile comes from `origin` instead
 /// of from the calling line. Errors, failures and recorded lists name it. For importers and
-/// interpreters, whose calls all stand in one place of their own source. The calls of a `Batch` keep
-/// their lines.
+/// interpreters, whose calls all stand in one place of their own source. The calls of a `Batch`
+/// keep their lines.
 ///
 /// ```
 /// use millstream_types::{DeviceId, Origin};
