@@ -156,6 +156,50 @@ fn gradients_are_pytorchs() {
     none(wrong);
 }
 
+/// A recorder's calls of a composite compute what a machine's do, to the bit, and keep no tensor
+/// between them.
+#[test]
+fn recorded_calls_give_the_same() {
+    let m = inline();
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let op = case["op"].as_str().unwrap();
+        if OF_DATA.contains(&op) {
+            continue;
+        }
+        let inputs: Vec<Tensor> =
+            case["inputs"].as_array().unwrap().iter().map(|v| tensor(&m, v)).collect();
+        let expected: Vec<Vec<f64>> =
+            call(&m, &case, &inputs).unwrap().iter().map(elements).collect();
+        let launched = || -> Result<Vec<Vec<f64>>> {
+            let mut r = m.recorder();
+            let formals = inputs.iter().enumerate();
+            let formals: Vec<RecordedTensor> = formals
+                .map(|(k, x)| r.input(&format!("x{k}"), x.spec().clone()))
+                .collect::<Result<_>>()?;
+            let made = r.call(op, &formals).attrs(attrs(&case)).run()?;
+            for (k, y) in made.iter().enumerate() {
+                r.output(&format!("y{k}"), y)?;
+            }
+            let f = r.finish()?.compile()?;
+            let mut launch = f.launch();
+            for (k, x) in inputs.iter().enumerate() {
+                launch = launch.input(&format!("x{k}"), x);
+            }
+            let launched = launch.run()?;
+            Ok((0..made.len())
+                .map(|k| launched.output(&format!("y{k}")).map(|y| elements(&y)))
+                .collect::<Result<_>>()?)
+        };
+        match launched() {
+            Ok(found) if format!("{found:?}") == format!("{expected:?}") => {}
+            Ok(found) => wrong.push(format!("{op}: {found:?}, not {expected:?}")),
+            Err(e) => wrong.push(format!("{op}: {e}")),
+        }
+    }
+    none(wrong);
+}
+
 /// The schema of a composite infers the results that a machine returns.
 #[test]
 fn schemas_infer_the_results() {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::context::KernelCtx;
 use crate::prepared::{KernelSpec, PreparedKernel};
@@ -28,9 +28,12 @@ impl<F: Fn(&KernelCtx<'_>) -> anyhow::Result<()> + Send + Sync> Kernel for F {
     }
 }
 
-/// The kernels of a machine.
+/// The kernels of a machine. Clones share one table until one of them changes.
 #[derive(Clone, Default)]
-pub struct KernelRegistry {
+pub struct KernelRegistry(Arc<Table>);
+
+#[derive(Clone, Default)]
+struct Table {
     kernels: HashMap<String, HashMap<String, Arc<dyn Kernel>>>,
     /// The ops of which a program has given a kernel.
     own: HashSet<String>,
@@ -44,44 +47,48 @@ impl KernelRegistry {
 
     /// Sets the kernel of `op` for devices of `kind`. Replaces an earlier one.
     pub fn register(&mut self, kind: &str, op: &str, kernel: Arc<dyn Kernel>) {
-        self.own.insert(op.to_owned());
-        self.kernels.entry(kind.to_owned()).or_default().insert(op.to_owned(), kernel);
+        let table = Arc::make_mut(&mut self.0);
+        table.own.insert(op.to_owned());
+        table.kernels.entry(kind.to_owned()).or_default().insert(op.to_owned(), kernel);
     }
 
     /// Returns whether all kernels of `op` are those of [`standard`]: then what is known of the
     /// standard ones, as that they may be fused, is true of them.
     pub fn is_standard(&self, op: &str) -> bool {
-        !self.own.contains(op)
+        !self.0.own.contains(op)
     }
 
     /// Returns the kernel of `op` for devices of `kind`.
     pub fn get(&self, kind: &str, op: &str) -> Option<&Arc<dyn Kernel>> {
-        self.kernels.get(kind)?.get(op)
+        self.0.kernels.get(kind)?.get(op)
     }
 
     /// Returns the names of the ops that have a kernel for devices of `kind`, sorted.
     pub fn ops(&self, kind: &str) -> Vec<&str> {
         let mut ops: Vec<&str> =
-            self.kernels.get(kind).into_iter().flatten().map(|(op, _)| op.as_str()).collect();
+            self.0.kernels.get(kind).into_iter().flatten().map(|(op, _)| op.as_str()).collect();
         ops.sort_unstable();
         ops
     }
 }
 
-/// Creates a registry of the standard ops' kernels.
+/// Returns a registry of the standard ops' kernels. It is filled once in a process.
 pub fn standard() -> KernelRegistry {
-    let mut kernels = KernelRegistry::new();
-    crate::cpu::register(&mut kernels);
-    #[cfg(feature = "cuda")]
-    crate::cuda::register(&mut kernels);
-    kernels.own.clear();
-    kernels
+    static STANDARD: LazyLock<KernelRegistry> = LazyLock::new(|| {
+        let mut kernels = KernelRegistry::new();
+        crate::cpu::register(&mut kernels);
+        #[cfg(feature = "cuda")]
+        crate::cuda::register(&mut kernels);
+        Arc::make_mut(&mut kernels.0).own.clear();
+        kernels
+    });
+    STANDARD.clone()
 }
 
 impl fmt::Debug for KernelRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
-        for (kind, ops) in &self.kernels {
+        for (kind, ops) in &self.0.kernels {
             let mut names: Vec<&String> = ops.keys().collect();
             names.sort();
             map.entry(kind, &names);

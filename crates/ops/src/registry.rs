@@ -12,9 +12,12 @@ use crate::composite;
 use crate::other_names;
 use crate::schema::Op;
 
-/// The ops of a machine, each with a dense id.
+/// The ops of a machine, each with a dense id. Clones share one table until one of them changes.
 #[derive(Clone, Default)]
-pub struct OpRegistry {
+pub struct OpRegistry(Arc<Table>);
+
+#[derive(Clone, Default)]
+struct Table {
     ops: Vec<Arc<dyn Op>>,
     by_name: FxHashMap<String, OpId>,
     /// The names of the ops that a program has registered.
@@ -29,27 +32,33 @@ impl OpRegistry {
 
     /// Adds an op and returns its id. An op of the same name is replaced and keeps its id.
     pub fn register(&mut self, op: Arc<dyn Op>) -> OpId {
-        self.own.insert(op.name().to_owned());
-        if let Some(&id) = self.by_name.get(op.name()) {
-            self.ops[id.index()] = op;
+        let table = Arc::make_mut(&mut self.0);
+        table.own.insert(op.name().to_owned());
+        if let Some(&id) = table.by_name.get(op.name()) {
+            table.ops[id.index()] = op;
             return id;
         }
-        let id = OpId(self.ops.len() as u32);
-        self.by_name.insert(op.name().to_owned(), id);
-        self.ops.push(op);
+        let id = OpId(table.ops.len() as u32);
+        table.by_name.insert(op.name().to_owned(), id);
+        table.ops.push(op);
         id
     }
 
     /// Declares the ops so far to be the standard ones.
     pub(crate) fn standardise(mut self) -> OpRegistry {
-        self.own.clear();
+        Arc::make_mut(&mut self.0).own.clear();
         self
     }
 
     /// Returns whether the op called `name`, if there is one, is that of
     /// [`standard`](crate::standard()).
     pub fn is_standard(&self, name: &str) -> bool {
-        !self.own.contains(name)
+        !self.0.own.contains(name)
+    }
+
+    /// Returns the id of the op called `name`, if there is one.
+    pub fn find(&self, name: &str) -> Option<OpId> {
+        self.0.by_name.get(name).copied()
     }
 
     /// Returns the id of the op called `name`.
@@ -57,16 +66,14 @@ impl OpRegistry {
     /// # Errors
     /// Fails if there is no such op; the error says what to write instead.
     pub fn id(&self, name: &str) -> Result<OpId> {
-        self.by_name.get(name).copied().ok_or_else(|| Error::Unknown {
+        self.find(name).ok_or_else(|| Error::Unknown {
             what: "op",
             name: name.to_owned(),
             help: match composite::find(name) {
-                Some(_) => {
-                    Some("it stands for several calls: make it by `Machine::call`".to_owned())
-                }
+                Some(_) => Some("it stands for several calls: make it unprepared".to_owned()),
                 None => {
                     let composites = composite::families().flat_map(|(_, ops)| ops).map(|o| o.name);
-                    let ops = self.ops.iter().map(|o| o.name()).chain(composites);
+                    let ops = self.0.ops.iter().map(|o| o.name()).chain(composites);
                     other_names::help(name, ops.collect::<Vec<_>>().into_iter())
                 }
             },
@@ -75,17 +82,17 @@ impl OpRegistry {
 
     /// Returns the op with this id, if there is one.
     pub fn get(&self, id: OpId) -> Option<&Arc<dyn Op>> {
-        self.ops.get(id.index())
+        self.0.ops.get(id.index())
     }
 
     /// Returns all ops in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Op>> {
-        self.ops.iter()
+        self.0.ops.iter()
     }
 }
 
 impl fmt::Debug for OpRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.ops.iter().map(|o| o.name())).finish()
+        f.debug_list().entries(self.0.ops.iter().map(|o| o.name())).finish()
     }
 }

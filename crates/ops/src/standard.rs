@@ -1,6 +1,6 @@
 //! The standard ops by family.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::def::Def;
 use crate::registry::OpRegistry;
@@ -58,11 +58,14 @@ pub fn families() -> Vec<(&'static str, Vec<&'static dyn Op>)> {
     FAMILIES.iter().map(|&(title, tables)| (title, ops(tables))).collect()
 }
 
-/// Returns a registry of the standard ops.
+/// Returns a registry of the standard ops. It is filled once in a process.
 pub fn standard() -> OpRegistry {
-    let mut ops = OpRegistry::new();
-    for def in FAMILIES.iter().flat_map(|(_, tables)| tables.iter().copied().flatten()) {
-        ops.register(Arc::new(*def));
-    }
-    ops.standardise()
+    static STANDARD: LazyLock<OpRegistry> = LazyLock::new(|| {
+        let mut ops = OpRegistry::new();
+        for def in FAMILIES.iter().flat_map(|(_, tables)| tables.iter().copied().flatten()) {
+            ops.register(Arc::new(*def));
+        }
+        ops.standardise()
+    });
+    STANDARD.clone()
 }

@@ -345,10 +345,7 @@ fn in_call(error: TraceError, program: &Program, step: &Step, ops: &OpRegistry) 
     let find = |part| program.part(step.span, part);
     let unknown = said.strip_prefix("unknown argument '").and_then(|rest| rest.split_once('\''));
     let named = said.split_once(": ").map(|(name, _)| name);
-    let position = |name| {
-        let schema = ops.get(call.op)?;
-        schema.inputs().iter().position(|input| input.name == name)
-    };
+    let position = |name| call.op.position(ops, name);
     let place = match (unknown, named.filter(|name| !name.contains(' '))) {
         (Some((name, _)), _) => find(Part::ArgumentName(name)),
         (None, Some(name)) => find(Part::Argument(name))

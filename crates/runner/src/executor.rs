@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use millstream_trace::ExecutableRef;
-use millstream_types::{Attrs, DeviceId, OpId, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, StreamMode, TensorSpec};
+
+use crate::lower::Callee;
 
 /// A call of an op on an executor's tensors.
 pub(crate) struct OpCall<'a, T> {
-    pub(crate) op: OpId,
+    pub(crate) op: Callee,
     pub(crate) name: &'a str,
     pub(crate) inputs: Vec<&'a T>,
     /// The existing tensors that take the results.

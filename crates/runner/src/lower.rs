@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use millstream_ops::composite::{self, Composite};
 use millstream_ops::{OpRegistry, collective};
 use millstream_trace::{
     Action, Block, Body, EventRef, ExecutableRef, Program, Results, Span, Statement, StreamRef,
@@ -114,10 +115,35 @@ pub(crate) struct LoweredLaunch {
     pub(crate) stream: Option<StreamSlot>,
 }
 
+/// The op of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Callee {
+    Op(OpId),
+    Composite(&'static Composite),
+}
+
+impl Callee {
+    pub(crate) fn find(ops: &OpRegistry, name: &str) -> Result<Callee, Error> {
+        match composite::find(name).filter(|_| ops.find(name).is_none()) {
+            Some(composite) => Ok(Callee::Composite(composite)),
+            None => ops.id(name).map(Callee::Op),
+        }
+    }
+
+    /// Returns the position of the operand of this name.
+    pub(crate) fn position(self, ops: &OpRegistry, operand: &str) -> Option<usize> {
+        let inputs = match self {
+            Callee::Op(id) => ops.get(id)?.inputs(),
+            Callee::Composite(op) => op.inputs,
+        };
+        inputs.iter().position(|input| input.name == operand)
+    }
+}
+
 /// A call of an op.
 #[derive(Debug)]
 pub(crate) struct LoweredCall {
-    pub(crate) op: OpId,
+    pub(crate) op: Callee,
     pub(crate) name: String,
     pub(crate) inputs: Vec<ValueRef>,
     /// The values of the results, unless existing tensors take them.
@@ -316,7 +342,7 @@ impl Lowering<'_> {
             steps.refused.push(placed(self.program, placement.span, &error));
             return None;
         }
-        let op = match self.ops.id(&call.op) {
+        let op = match Callee::find(self.ops, &call.op) {
             Ok(op) => op,
             Err(e) => {
                 steps.refused.push(placed(self.program, call.op_span, &e));

@@ -1,6 +1,6 @@
 //! The executor that is a machine.
 
-use millstream_types::{Attrs, DeviceId, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{DeviceId, Error, Origin, Result, StreamKey, StreamMode, TensorSpec};
 use millstream_vm::{Event, Executable, Machine, Section, Stream, Tensor, with_origin};
 
 use crate::executor::{Executor, LaunchCall, OpCall};
@@ -58,7 +58,7 @@ impl Executor for MachineExecutor<'_> {
         let mut made = self
             .machine
             .call(call.name, &call.inputs)
-            .attrs(Attrs::clone(call.attrs))
+            .attrs(&**call.attrs)
             .priority(call.priority)
             .origin(origin.clone());
         if call.is_collective {

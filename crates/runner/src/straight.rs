@@ -29,14 +29,24 @@ struct Call {
 }
 
 impl Call {
-    fn make(&self, machine: &Machine, slots: &Slots) -> Result<Vec<Tensor>> {
-        let inputs = operands(&self.inputs, slots)?;
-        let made = machine.call(&self.op, &inputs);
-        let made = made.attrs(self.attrs.clone()).priority(self.priority);
-        match &self.out {
-            Some(out) => made.out(&operands(out, slots)?).on(&self.stream),
-            None => made.on(&self.stream),
+    fn make(&self, machine: &Machine, slots: &mut Slots) -> Result<()> {
+        let call = machine.call(&self.op, &operands(&self.inputs, slots)?);
+        let call = call.attrs(&self.attrs).priority(self.priority);
+        match (&self.out, &self.results[..]) {
+            (Some(out), _) => {
+                call.out(&operands(out, slots)?).on(&self.stream)?;
+            }
+            (None, &[result]) => {
+                let made = call.one(&self.stream)?;
+                slots[result as usize] = Some(made);
+            }
+            (None, results) => {
+                for (&slot, made) in results.iter().zip(call.on(&self.stream)?) {
+                    slots[slot as usize] = Some(made);
+                }
+            }
         }
+        Ok(())
     }
 }
 
@@ -109,12 +119,7 @@ impl Straight {
     pub(crate) fn run(&self, machine: &Machine, slots: &mut Slots) -> Result<()> {
         for step in &self.steps {
             match step {
-                Step::Call(call) => {
-                    let results = call.make(machine, slots)?;
-                    for (&slot, result) in call.results.iter().zip(results) {
-                        slots[slot as usize] = Some(result);
-                    }
-                }
+                Step::Call(call) => call.make(machine, slots)?,
                 Step::Read(value) => {
                     let [tensor] = operands(&[*value], slots)?[..] else { continue };
                     std::hint::black_box(tensor.read()?);

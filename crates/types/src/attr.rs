@@ -179,6 +179,18 @@ impl fmt::Display for AttrValue {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attrs(SmallVec<[(Cow<'static, str>, AttrValue); 1]>);
 
+impl From<Attrs> for Cow<'_, Attrs> {
+    fn from(attrs: Attrs) -> Self {
+        Cow::Owned(attrs)
+    }
+}
+
+impl<'a> From<&'a Attrs> for Cow<'a, Attrs> {
+    fn from(attrs: &'a Attrs) -> Self {
+        Cow::Borrowed(attrs)
+    }
+}
+
 impl Attrs {
     /// Returns the empty set of attributes.
     ///

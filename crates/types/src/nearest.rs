@@ -4,22 +4,23 @@
 ///
 /// The distance is Damerau-Levenshtein over bytes as `strsim` defines it. A candidate is close
 /// enough within a third of the longer length, and within one edit in any case, unless nothing is
-/// left of the name. Capitals do not
-/// count. Names longer than 64 bytes get no suggestion.
+/// left of the name. Capitals do not count. Names longer than 64 bytes get no suggestion.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if name.len() > 64 {
         return None;
     }
     let folded = name.to_ascii_lowercase();
-    candidates
-        .into_iter()
-        .map(|c| (strsim::damerau_levenshtein(&folded, &c.to_ascii_lowercase()), c))
-        .filter(|(distance, c)| {
-            let length = name.len().max(c.len());
-            *distance <= (length / 3).max(1) && *distance < length
-        })
-        .min()
-        .map(|(_, c)| c.to_owned())
+    let close = |c: &'a str| {
+        let length = name.len().max(c.len());
+        let limit = (length / 3).max(1).min(length.saturating_sub(1));
+        // Each edit changes the length by one at most.
+        if name.len().abs_diff(c.len()) > limit {
+            return None;
+        }
+        let distance = strsim::damerau_levenshtein(&folded, &c.to_ascii_lowercase());
+        (distance <= limit).then_some((distance, c))
+    };
+    candidates.into_iter().filter_map(close).min().map(|(_, c)| c.to_owned())
 }
 
 /// Returns the question whether the nearest name was meant, if one is near enough.

@@ -297,7 +297,7 @@ fn uses() -> Result<BTreeMap<String, Use>> {
                 continue;
             }
             let name = case["op"].as_str().context("no op")?;
-            let op = ops.id(name).ok().and_then(|id| ops.get(id)).context("an unknown op")?;
+            let op = ops.find(name).and_then(|id| ops.get(id)).context("an unknown op")?;
             let used = uses.entry(name.to_owned()).or_default();
             add_case(&**op, case, used).with_context(|| format!("{name} in {}", path.display()))?;
         }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 use corosensei::stack::DefaultStack;
@@ -15,6 +15,12 @@ use super::library::{Kernel, Library};
 
 /// The size of a thread's stack in bytes.
 const STACK: usize = 128 << 10;
+
+/// Stacks between launches: mapping and clearing them takes longer than most kernels.
+static STACKS: Mutex<Vec<DefaultStack>> = Mutex::new(Vec::new());
+
+/// The greatest number of stacks between launches.
+const KEPT: usize = 1024;
 
 /// The number of threads of a warp.
 const WARP: usize = 32;
@@ -150,17 +156,21 @@ impl Library {
         };
         // SAFETY: as above.
         unsafe { machine.write(first) };
-        let mut stacks = Vec::new();
-        for number in 0..count(grid.blocks) {
+        let mut stacks =
+            std::mem::take(&mut *STACKS.lock().unwrap_or_else(PoisonError::into_inner));
+        let outcome = (0..count(grid.blocks)).try_for_each(|number| {
             let block = position(number, grid.blocks);
             // SAFETY: as above.
             unsafe { (*machine).block = block };
             // Every second block runs its threads in reverse order.
             let backwards = number % 2 == 1;
             let run = Block { kernel, argument, machine, threads: grid.threads, backwards };
-            run.run(&mut stacks).with_context(|| format!("block {block:?}"))?;
-        }
-        Ok(())
+            run.run(&mut stacks).with_context(|| format!("block {block:?}"))
+        });
+        let mut kept = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = KEPT.saturating_sub(kept.len());
+        kept.extend(stacks.into_iter().take(room));
+        outcome
     }
 }
 

@@ -181,7 +181,7 @@ pub fn random_options(options: &RunOptions) -> RunOptions {
     let mut ops = OpRegistry::new();
     let mut kernels = KernelRegistry::new();
     for name in random::OPS {
-        let Ok(id) = options.machine.ops.id(name) else { continue };
+        let Some(id) = options.machine.ops.find(name) else { continue };
         if let Some(op) = options.machine.ops.get(id) {
             ops.register(op.clone());
         }

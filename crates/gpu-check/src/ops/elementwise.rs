@@ -1,5 +1,7 @@
 //! Cases of elementwise ops, of casts and of tensors from numbers.
 
+use std::collections::BTreeSet;
+
 use millstream::DType;
 use millstream::kernels::cuda::elementwise_ops;
 use millstream::ops::OpRegistry;
@@ -14,11 +16,9 @@ const SHAPES: &[&[usize]] = &[&[], &[0], &[17], &[1023], &[3, 5, 7], &[33, 65]];
 /// Returns the elementwise ops with so many tensor operands. Ops whose operands have other roles
 /// refuse the generic cases, and have cases of their own below.
 fn with_operands(ops: &OpRegistry, count: usize) -> Vec<&'static str> {
-    let operands = |op: &&str| {
-        let op = ops.id(op).ok().and_then(|id| ops.get(id));
-        op.is_some_and(|op| op.inputs().len() == count)
-    };
-    elementwise_ops().filter(operands).collect()
+    let with_count = ops.iter().filter(|op| op.inputs().len() == count);
+    let known: BTreeSet<&str> = with_count.map(|op| op.name()).collect();
+    elementwise_ops().filter(|op| known.contains(op)).collect()
 }
 
 /// Returns the second operand of an op, without zeros where the host would refuse them, and with
@@ -74,7 +74,7 @@ pub(super) fn cases(ops: &OpRegistry, dtypes: &dyn Fn(usize) -> Vec<DType>) -> V
             .iter()
             .all(|g| g.dtype == case.given[0].dtype && g.shape.len() <= case.given[0].shape.len());
         let in_place = format!("{}_", case.op);
-        if fits && ops.id(&in_place).is_ok() {
+        if fits && ops.find(&in_place).is_some() {
             all.push(Case { op: in_place, ..case });
         }
     }

@@ -289,7 +289,7 @@ impl Grouping<'_> {
         let specs: Vec<TensorSpec> = inputs.iter().map(|t| self.spec(*t).clone()).collect();
         let attrs = Attrs::new().with(PROGRAM, program.to_string().as_str());
         let ops = self.options.ops;
-        let op = ops.get(ops.id(FUSED).ok()?)?;
+        let op = ops.get(ops.find(FUSED)?)?;
         let signature = op.check(CallSpec { inputs: &specs, attrs: &attrs }).ok()?;
         let result = self.spec(self.candidates[&last].output);
         let fits = matches!(&signature.outputs[..], [OutputSpec::Fresh(spec)] if spec == result);

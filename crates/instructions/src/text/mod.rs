@@ -94,7 +94,7 @@ impl OpNames {
     /// Returns the first id of `name`, if there is one.
     pub fn find(&self, name: &str) -> Option<OpId> {
         match &self.0 {
-            Names::Registry(ops) => ops.id(name).ok(),
+            Names::Registry(ops) => ops.find(name),
             Names::Own(table) => table.ids.get(name).copied(),
         }
     }

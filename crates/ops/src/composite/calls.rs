@@ -170,12 +170,12 @@ impl Calls<'_> {
 
     /// Returns a tensor without dimensions.
     pub(crate) fn number(&mut self, number: f64, dtype: DType) -> Result<Symbol> {
-        self.emitter.constant(&[number], &[], dtype)
+        self.emitter.number(number, dtype)
     }
 
     /// Returns a tensor of these numbers.
     pub(crate) fn constant(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
-        self.emitter.constant(numbers, &[numbers.len()], dtype)
+        self.emitter.list(numbers, dtype)
     }
 
     /// Computes a function of operands in their common float type, 16-bit floats in f32.

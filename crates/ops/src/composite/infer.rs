@@ -100,7 +100,17 @@ impl Emitter for Inference<'_> {
         Ok(made)
     }
 
-    fn constant(&mut self, _: &[f64], shape: &[usize], dtype: DType) -> Result<Symbol> {
+    fn number(&mut self, _: f64, dtype: DType) -> Result<Symbol> {
+        self.fresh(dtype, &[])
+    }
+
+    fn list(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
+        self.fresh(dtype, &[numbers.len()])
+    }
+}
+
+impl Inference<'_> {
+    fn fresh(&mut self, dtype: DType, shape: &[usize]) -> Result<Symbol> {
         let spec = TensorSpec::contiguous(dtype, shape)?;
         self.tensors.push(Inferred { spec, of: None, is_bound: false });
         Ok(Symbol(self.tensors.len() - 1))

@@ -35,6 +35,7 @@ mod reduce;
 mod softmax;
 mod sort;
 
+use std::fmt;
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
@@ -72,11 +73,43 @@ pub trait Emitter {
     /// The op refuses its operands or arguments, or the call cannot be made.
     fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Vec<Symbol>>;
 
-    /// Returns a tensor with these elements, rounded to the dtype.
+    /// Returns a tensor without dimensions of this number, rounded to the dtype.
     ///
     /// # Errors
     /// There is no memory for it.
-    fn constant(&mut self, elements: &[f64], shape: &[usize], dtype: DType) -> Result<Symbol>;
+    fn number(&mut self, number: f64, dtype: DType) -> Result<Symbol> {
+        let attrs = Attrs::new().with("shape", Vec::<i64>::new()).with("value", number);
+        Ok(self.call("full", &[], attrs.with("dtype", dtype))?[0])
+    }
+
+    /// Returns a list of these numbers, rounded to the dtype.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    fn list(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
+        self.list_by_calls(numbers, dtype)
+    }
+
+    /// Makes a list by calls, one for each run of equal numbers: what [`Emitter::list`] does where
+    /// there is no memory to write to.
+    ///
+    /// # Errors
+    /// As [`Emitter::call`].
+    fn list_by_calls(&mut self, numbers: &[f64], dtype: DType) -> Result<Symbol> {
+        let mut parts = Vec::new();
+        for run in numbers.chunk_by(|a, b| a.to_bits() == b.to_bits()) {
+            let attrs = Attrs::new().with("shape", vec![run.len() as i64]).with("value", run[0]);
+            parts.extend(self.call("full", &[], attrs.with("dtype", dtype))?);
+        }
+        match parts[..] {
+            [whole] => Ok(whole),
+            [] => {
+                let attrs = Attrs::new().with("shape", vec![0]).with("value", 0.0);
+                Ok(self.call("full", &[], attrs.with("dtype", dtype))?[0])
+            }
+            _ => Ok(self.call("cat", &parts, Attrs::new().with("dim", 0))?[0]),
+        }
+    }
 }
 
 /// The definition of a composite op as a constant.
@@ -178,6 +211,12 @@ impl Composite {
             _ => return error,
         };
         Error::Op { op: self.name.to_owned(), message }
+    }
+}
+
+impl fmt::Debug for Composite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Composite").field(&self.name).finish()
     }
 }
 

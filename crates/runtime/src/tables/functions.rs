@@ -202,7 +202,7 @@ pub struct FunctionTable {
 
 impl FunctionTable {
     pub fn new(ops: &OpRegistry) -> FunctionTable {
-        FunctionTable { chunks: [const { OnceLock::new() }; CHUNKS], op: ops.id(CLOSURE).ok() }
+        FunctionTable { chunks: [const { OnceLock::new() }; CHUNKS], op: ops.find(CLOSURE) }
     }
 
     /// Stores a function until its call runs or is completed otherwise.

@@ -8,11 +8,13 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Priority, TensorRef};
+use millstream_ops::composite;
 use millstream_ops::random::{OFFSET, SEED};
-use millstream_runtime::scope::origin;
-use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId};
+use millstream_runtime::scope::origin::{self, with_origin};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId, TensorSpec};
 
 use crate::handle::generator::Generator;
+use crate::lowering::{self, InnerCalls};
 
 use super::recorder::{RecordedTensor, Recorder};
 use super::scalars::uses;
@@ -214,7 +216,13 @@ impl<'a> RecordedCall<'a> {
     /// a result is known only by running the op.
     pub fn on(self, stream: StreamId) -> Result<Vec<RecordedTensor>> {
         let RecordedCall { recorder, name, inputs, out, attrs, priority, origin } = self;
-        let op = recorder.builder.ops().id(name).map_err(|e| e.at(&origin))?;
+        let ops = recorder.builder.ops();
+        if let Some(op) = composite::find(name).filter(|_| ops.find(name).is_none()) {
+            let mut calling = Calling { recorder, stream, priority, origin: &origin };
+            let made = lowering::composite(&mut calling, op, inputs, &attrs, out);
+            return made.map_err(|e| e.at(&origin));
+        }
+        let op = ops.id(name).map_err(|e| e.at(&origin))?;
         let refs: SmallVec<[TensorRef; 4]> = inputs.iter().map(|t| t.0).collect();
         let targets: Option<SmallVec<[TensorRef; 2]>> =
             out.map(|targets| targets.iter().map(|t| t.0).collect());
@@ -242,6 +250,41 @@ impl<'a> RecordedCall<'a> {
             }
         };
         outputs.into_iter().map(result).collect()
+    }
+}
+
+/// The call of a composite op on a stream.
+struct Calling<'a> {
+    recorder: &'a mut Recorder,
+    stream: StreamId,
+    priority: Priority,
+    origin: &'a Origin,
+}
+
+impl InnerCalls for Calling<'_> {
+    type Tensor = RecordedTensor;
+
+    fn spec(&self, tensor: &RecordedTensor) -> Result<TensorSpec> {
+        self.recorder.spec(tensor).cloned()
+    }
+
+    fn call(
+        &mut self,
+        op: &str,
+        inputs: &[&RecordedTensor],
+        attrs: Attrs,
+    ) -> Result<Vec<RecordedTensor>> {
+        let inputs: Vec<RecordedTensor> = inputs.iter().map(|x| **x).collect();
+        let call = self.recorder.call(op, &inputs).attrs(attrs).priority(self.priority.0);
+        call.origin(self.origin.clone()).on(self.stream)
+    }
+
+    fn is_same(&self, a: &RecordedTensor, b: &RecordedTensor) -> bool {
+        a == b
+    }
+
+    fn release(&mut self, tensor: RecordedTensor) -> Result<()> {
+        with_origin(self.origin, || self.recorder.release(tensor))
     }
 }
 

@@ -144,7 +144,7 @@ impl CallBuilder<'_> {
             inputs.iter().map(|t| machine.owns(t)).collect::<Result<_>>().map_err(at)?;
         let mut emission = machine.shared.lock().map_err(at)?;
         let Emission { builder, router, .. } = &mut *emission;
-        let mut call = builder.prepare(op, &refs, &Arc::new(attrs)).map_err(at)?;
+        let mut call = builder.prepare(op, &refs, &Arc::new(attrs.into_owned())).map_err(at)?;
         call.priority = priority;
         let specs = refs.iter().map(|tensor| Ok(builder.describe(*tensor)?.0.clone()));
         call.number = router.store_call(&call, specs.collect::<Result<_>>().map_err(at)?);

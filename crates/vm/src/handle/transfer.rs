@@ -71,8 +71,7 @@ impl Submitter for MachineSubmitter<'_> {
         out: Option<&Tensor>,
         stream: &Stream,
     ) -> Result<Vec<Tensor>> {
-        let mut call =
-            self.machine.call(op, inputs).attrs(attrs.clone()).origin(self.origin.clone());
+        let mut call = self.machine.call(op, inputs).attrs(attrs).origin(self.origin.clone());
         if let Some(out) = out {
             call = call.out(&[out]);
         }

@@ -18,6 +18,7 @@
 //!
 //! Long because its items have examples.
 
+mod composite;
 mod offline;
 
 use millstream_comm::Communicator;
@@ -25,6 +26,7 @@ use millstream_ep::Capabilities;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Attrs, DeviceId, Error, Result, StreamKey, StreamType, TensorSpec};
 
+pub use composite::{InnerCalls, composite};
 pub use offline::{OfflineSubmitter, OfflineTensors};
 
 /// Reads of at most this many bytes go through a staging buffer in pinned memory.

@@ -97,7 +97,7 @@ pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> 
         && check_devices(op, inputs).is_ok()
         && !request::is_any()
         && let (machine, stream) = (lead.machine(), lead.made_on())
-        && let Ok(id) = machine.op(op)
+        && let Some(id) = machine.shared.tables.ops.find(op)
     {
         let (attrs, priority) = (&attrs, Priority::default());
         let call = OpCall { machine, name: op, inputs, out: None, attrs, stream, priority };

@@ -13,7 +13,7 @@ impl Import<'_> {
     /// Appends a call, or the calls of a composite. The results are new tensors, views, or tensors
     /// changed in place.
     pub(crate) fn call(&mut self, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<Vec<Val>> {
-        match composite::find(op).filter(|_| self.ops().id(op).is_err()) {
+        match composite::find(op).filter(|_| self.ops().find(op).is_none()) {
             Some(composite) => self.expand(composite, inputs, &attrs),
             None => self.emit(op, inputs, attrs, None, None),
         }
@@ -43,19 +43,18 @@ impl Import<'_> {
 
     /// Returns the schema of an op or of a composite.
     pub(crate) fn schema(&self, op: &str) -> Lowered<Arc<dyn Op>> {
-        let unknown = match self.ops().id(op) {
-            Ok(id) => match self.ops().get(id) {
-                Some(schema) => return Ok(schema.clone()),
-                None => return Err(unsupported(format!("the op '{op}' is not registered"))),
-            },
-            Err(unknown) => unknown,
-        };
-        match (composite::find(op), unknown) {
-            (Some(composite), _) => Ok(Arc::new(*composite)),
-            (None, Error::Unknown { help, .. }) => {
+        if let Some(id) = self.ops().find(op) {
+            let known = self.ops().get(id).cloned();
+            return known.ok_or_else(|| unsupported(format!("the op '{op}' is not registered")));
+        }
+        if let Some(composite) = composite::find(op) {
+            return Ok(Arc::new(*composite));
+        }
+        match self.ops().id(op) {
+            Err(Error::Unknown { help, .. }) => {
                 Err(Refusal::Unsupported { message: format!("there is no op '{op}'"), help })
             }
-            (None, other) => Err(Refusal::Wrong(other.to_string())),
+            other => Err(Refusal::Wrong(format!("{other:?}"))),
         }
     }
 

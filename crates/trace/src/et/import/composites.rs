@@ -40,16 +40,20 @@ impl Emitter for Expansion<'_, '_> {
         Ok(made.into_iter().map(|val| Symbol(val.0)).collect())
     }
 
-    fn constant(&mut self, elements: &[f64], shape: &[usize], dtype: DType) -> Result<Symbol> {
-        let number = |&v: &f64| match dtype.is_float() {
-            true => Number::Float(v),
-            false => Number::Int(v as i128),
-        };
-        let numbers = elements.iter().map(number);
-        let made = match shape {
-            [] => self.0.number(number(&elements[0]), dtype),
-            _ => self.0.numbers(numbers, dtype),
-        };
-        Ok(Symbol(made.map_err(error)?.0))
+    fn number(&mut self, value: f64, dtype: DType) -> Result<Symbol> {
+        Ok(Symbol(self.0.number(number(value, dtype), dtype).map_err(error)?.0))
+    }
+
+    fn list(&mut self, values: &[f64], dtype: DType) -> Result<Symbol> {
+        let numbers = values.iter().map(|&value| number(value, dtype));
+        Ok(Symbol(self.0.numbers(numbers, dtype).map_err(error)?.0))
+    }
+}
+
+/// Returns a number as the dtype has it.
+fn number(value: f64, dtype: DType) -> Number {
+    match dtype.is_float() {
+        true => Number::Float(value),
+        false => Number::Int(value as i128),
     }
 }

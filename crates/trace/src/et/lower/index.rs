@@ -26,7 +26,7 @@ pub(super) fn index(
         "_unique2" | "_unique" | "unique_consecutive" | "unique_dim" | "unique_dim_consecutive" => {
             return distinct(import, name, given, results).map(Some);
         }
-        "linear" if import.ops().id("linear").is_err() => linear(import, given)?,
+        "linear" if import.ops().find("linear").is_none() => linear(import, given)?,
         _ => return Ok(None),
     };
     Ok(Some(vec![Some(made)]))

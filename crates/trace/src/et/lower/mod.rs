@@ -98,8 +98,8 @@ const UNDECLARED_WRITES: &[&str] =
 
 /// Returns whether Millstream has an op of this name.
 pub(crate) fn knows(ops: &OpRegistry, name: &str) -> bool {
-    let Some(bare) = name.strip_prefix("aten::") else { return ops.id(name).is_ok() };
-    ops.id(bare.split('.').next().unwrap_or(bare)).is_ok()
+    let Some(bare) = name.strip_prefix("aten::") else { return ops.find(name).is_some() };
+    ops.find(bare.split('.').next().unwrap_or(bare)).is_some()
 }
 
 /// Lowers a call of a PyTorch op, and returns its results.
@@ -278,7 +278,7 @@ fn one(
     }
     let renamed = RENAMED.iter().find(|(n, _)| *n == base).map(|(_, op)| *op);
     let op = renamed.unwrap_or(base);
-    if import.ops().id(op).is_ok() {
+    if import.ops().find(op).is_some() {
         return same(import, op, given, results);
     }
     if let Some(view) = base.strip_suffix("_copy")
@@ -287,7 +287,7 @@ fn one(
         return Ok(made);
     }
     if let Some(view) = base.strip_suffix("_scatter")
-        && import.ops().id(view).is_ok()
+        && import.ops().find(view).is_some()
     {
         return scattered_view(import, view, given, results);
     }
@@ -336,7 +336,7 @@ fn several(
 /// Returns whether the op of this name, or the one that has another name here, exists.
 fn knows_plain(ops: &OpRegistry, plain: &str) -> bool {
     let renamed = RENAMED.iter().find(|(n, _)| *n == plain).map(|(_, op)| *op);
-    ops.id(renamed.unwrap_or(plain)).is_ok()
+    ops.find(renamed.unwrap_or(plain)).is_some()
 }
 
 /// Copies the result of an op to the operand that PyTorch's op in place changes.

@@ -46,7 +46,7 @@ pub(super) fn with_outs(
     let op = RENAMED.iter().find(|(n, _)| *n == base).map_or(base, |(_, op)| *op);
     let special = SPECIAL.contains(&base) || RANDOM.contains(&base) || has_whole_factors(&plain);
     let special = special || import.has_recorded_results();
-    let made = if special || import.ops().id(op).is_err() {
+    let made = if special || import.ops().find(op).is_none() {
         let dtype = targets.first().map(|target| import.spec(*target).dtype);
         match base {
             "arange" => arange(import, &plain, dtype)?,

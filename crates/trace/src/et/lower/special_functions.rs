@@ -17,7 +17,7 @@ pub(super) fn special_function(
 ) -> Lowered<Option<Made>> {
     let names = match name {
         "special_zeta" => ["self", "other"],
-        _ if name.contains("_polynomial_") && import.ops().id(name).is_ok() => ["x", "n"],
+        _ if name.contains("_polynomial_") && import.ops().find(name).is_some() => ["x", "n"],
         _ => return Ok(None),
     };
     let tensors = names.iter().filter(|name| matches!(given.get(name), Some((_, Arg::Tensor(_)))));

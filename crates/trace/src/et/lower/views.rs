@@ -16,7 +16,7 @@ pub(super) fn copied_view(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Option<Made>> {
-    if import.ops().id(view).is_err() {
+    if import.ops().find(view).is_none() {
         return Ok(None);
     }
     let converted = args::convert(import, view, given, &[], results)?;

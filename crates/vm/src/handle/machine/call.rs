@@ -39,13 +39,14 @@ pub struct CallBuilder<'a> {
     pub(crate) name: &'a str,
     pub(crate) inputs: Inputs<'a>,
     pub(crate) out: Option<SmallVec<[&'a Tensor; 2]>>,
-    pub(crate) attrs: Attrs,
+    pub(crate) attrs: Cow<'a, Attrs>,
     pub(crate) priority: Priority,
     pub(crate) section: Option<&'a Section>,
     pub(crate) origin: Origin,
 }
 
 impl<'a> CallBuilder<'a> {
+    #[inline]
     pub(crate) fn new(
         machine: &'a Machine,
         name: &'a str,
@@ -54,6 +55,7 @@ impl<'a> CallBuilder<'a> {
         origin: Origin,
     ) -> CallBuilder<'a> {
         let (out, priority, section) = (None, Priority::default(), None);
+        let attrs = Cow::Owned(attrs);
         CallBuilder { machine, name, inputs, out, attrs, priority, section, origin }
     }
 
@@ -72,11 +74,11 @@ impl<'a> CallBuilder<'a> {
         name: impl Into<Cow<'static, str>>,
         value: impl Into<AttrValue>,
     ) -> CallBuilder<'a> {
-        self.attrs.set(name, value);
+        self.attrs.to_mut().set(name, value);
         self
     }
 
-    /// Sets all named arguments.
+    /// Sets all named arguments: owned, or borrowed for calls that are made again and again.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -84,11 +86,12 @@ impl<'a> CallBuilder<'a> {
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
     /// let attrs = Attrs::new().with("dim", vec![0i64]).with("keepdim", true);
-    /// assert_eq!(machine.call("sum", &[&x]).attrs(attrs).run()?[0].shape(), [1, 2]);
+    /// assert_eq!(machine.call("sum", &[&x]).attrs(&attrs).run()?[0].shape(), [1, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    pub fn attrs(mut self, attrs: Attrs) -> CallBuilder<'a> {
-        self.attrs = attrs;
+    #[inline]
+    pub fn attrs(mut self, attrs: impl Into<Cow<'a, Attrs>>) -> CallBuilder<'a> {
+        self.attrs = attrs.into();
         self
     }
 
@@ -104,6 +107,7 @@ impl<'a> CallBuilder<'a> {
     /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
+    #[inline]
     pub fn out(mut self, targets: &[&'a Tensor]) -> CallBuilder<'a> {
         self.out = Some(targets.iter().copied().collect());
         self
@@ -123,6 +127,7 @@ impl<'a> CallBuilder<'a> {
     /// urgent.synchronize()?;
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
+    #[inline]
     pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
         self.priority = Priority(priority);
         self
@@ -140,6 +145,7 @@ impl<'a> CallBuilder<'a> {
     /// assert_eq!(x.to_vec::<f32>()?, [-1.0, -2.0, -3.0, -4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
+    #[inline]
     pub fn within(mut self, section: &'a Section) -> CallBuilder<'a> {
         self.section = Some(section);
         self
@@ -158,6 +164,7 @@ impl<'a> CallBuilder<'a> {
     /// assert!(error.to_string().contains("mm"));
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
+    #[inline]
     pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
         self.origin = origin;
         self
@@ -243,6 +250,7 @@ impl<'a> CallBuilder<'a> {
     /// # Errors
     /// The op refuses its operands or arguments, a tensor was released, the memory is used up. For
     /// an output whose size is read: the failure of the call that makes it.
+    #[inline]
     pub fn on(self, stream: &Stream) -> Result<Vec<Tensor>> {
         self.make(stream).map(SmallVec::into_vec)
     }
@@ -261,6 +269,7 @@ impl<'a> CallBuilder<'a> {
     ///
     /// # Errors
     /// As [`CallBuilder::on`], or the op has no results.
+    #[inline]
     pub fn one(self, stream: &Stream) -> Result<Tensor> {
         self.make_one(stream)
     }
@@ -268,7 +277,7 @@ impl<'a> CallBuilder<'a> {
     /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
     pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
         if !request::is_any()
-            && let Ok(op) = self.machine.op(self.name)
+            && let Some(op) = self.machine.shared.tables.ops.find(self.name)
         {
             return self.described(stream).emit(op, self.section, &self.origin)?.first(self.name);
         }
@@ -278,9 +287,8 @@ impl<'a> CallBuilder<'a> {
     /// Makes the call, or the calls of a composite op.
     #[inline]
     pub(super) fn make(&self, stream: &Stream) -> Result<Results> {
-        let op = match self.machine.op(self.name) {
-            Ok(op) => op,
-            Err(unknown) => return self.expand(unknown, stream),
+        let Some(op) = self.machine.shared.tables.ops.find(self.name) else {
+            return self.expand(stream);
         };
         let verb = Verb::Op(self.described(stream));
         let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
@@ -296,8 +304,8 @@ impl<'a> CallBuilder<'a> {
     /// Returns the call as layers see it.
     #[inline]
     pub(crate) fn described<'c>(&'c self, stream: &'c Stream) -> OpCall<'c> {
-        let CallBuilder { machine, name, inputs, out, attrs, priority, .. } = self;
-        let (out, priority) = (out.as_deref(), *priority);
+        let CallBuilder { machine, name, inputs, out, priority, .. } = self;
+        let (out, attrs, priority) = (out.as_deref(), &*self.attrs, *priority);
         OpCall { machine, name, inputs, out, attrs, stream, priority }
     }
 }
@@ -313,6 +321,7 @@ impl Machine {
     /// assert_eq!(y.shape(), [2, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
+    #[inline]
     #[track_caller]
     pub fn call<'a>(&'a self, name: &'a str, inputs: &[&'a Tensor]) -> CallBuilder<'a> {
         CallBuilder::new(self, name, SmallVec::from_slice(inputs), Attrs::new(), origin::caller())

@@ -1,73 +1,55 @@
-//! The calls of composite ops: each inner call is made as the program's own.
+//! The machine as the caller of a composite's inner calls.
 
-use millstream_ops::composite::{self, Emitter, Symbol};
+use millstream_ops::composite;
 use millstream_types::{Attrs, DType, Element, Error, Result, TensorSpec};
+use smallvec::SmallVec;
 
 use crate::handle::request::Results;
 use crate::handle::{Stream, Tensor};
+use crate::lowering::{self, InnerCalls};
 
 use super::call::CallBuilder;
 
-/// The calls of one composite. A symbol is a position in the list of tensors.
-struct Expansion<'a, 'b> {
+/// The call of a composite op on a stream.
+struct Calling<'a, 'b> {
     call: &'a CallBuilder<'b>,
     stream: &'a Stream,
-    tensors: Vec<Tensor>,
 }
 
 impl CallBuilder<'_> {
-    /// Makes the calls of the composite op of this name. `unknown` is the error if there is none.
+    /// Makes the calls of the composite op of this name.
     #[cold]
-    pub(super) fn expand(&self, unknown: Error, stream: &Stream) -> Result<Results> {
+    pub(super) fn expand(&self, stream: &Stream) -> Result<Results> {
         let at = |e: Error| e.without_place().clone().at(&self.origin);
-        let composite = composite::find(self.name).ok_or_else(|| at(unknown))?;
+        let Some(op) = composite::find(self.name) else {
+            return self.machine.op(self.name).map(|_| Results::new()).map_err(at);
+        };
         self.machine.own_stream(stream).map_err(at)?;
-        let tensors: Vec<Tensor> = self.inputs.iter().map(|&tensor| tensor.clone()).collect();
-        let inputs: Vec<Symbol> = (0..tensors.len()).map(Symbol).collect();
-        let mut expansion = Expansion { call: self, stream, tensors };
-        let made = composite.expand(&mut expansion, &inputs, &self.attrs).map_err(at)?;
-        let results: Results = made.iter().map(|x| expansion.tensors[x.0].clone()).collect();
-        let Some(out) = &self.out else { return Ok(results) };
-        if results.len() != out.len() {
-            let message = format!("expected {} target(s), got {}", results.len(), out.len());
-            return Err(at(Error::Op { op: self.name.to_owned(), message }));
-        }
-        for (target, result) in out.iter().zip(&results) {
-            expansion.inner("copy_", &[target, result], Attrs::new())?;
-        }
-        Ok(out.iter().map(|&target| target.clone()).collect())
+        let owned = |tensors: &[&Tensor]| tensors.iter().map(|&tensor| tensor.clone()).collect();
+        let inputs: Vec<Tensor> = owned(&self.inputs);
+        let out: Option<Vec<Tensor>> = self.out.as_deref().map(owned);
+        let mut calling = Calling { call: self, stream };
+        let made = lowering::composite(&mut calling, op, &inputs, &self.attrs, out.as_deref());
+        made.map(SmallVec::from_vec).map_err(at)
     }
 }
 
-impl Expansion<'_, '_> {
-    /// Makes one call, with the stream, section, priority and origin of the composite.
-    fn inner(&self, op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Results> {
+impl InnerCalls for Calling<'_, '_> {
+    type Tensor = Tensor;
+
+    fn spec(&self, tensor: &Tensor) -> Result<TensorSpec> {
+        Ok(tensor.spec().clone())
+    }
+
+    fn call(&mut self, op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tensor>> {
         let CallBuilder { machine, priority, section, origin, .. } = self.call;
         let inputs = inputs.iter().copied().collect();
         let mut call = CallBuilder::new(machine, op, inputs, attrs, origin.clone());
         (call.priority, call.section) = (*priority, *section);
-        call.make(self.stream)
-    }
-}
-
-impl Emitter for Expansion<'_, '_> {
-    fn spec(&self, tensor: Symbol) -> &TensorSpec {
-        self.tensors[tensor.0].spec()
+        call.make(self.stream).map(SmallVec::into_vec)
     }
 
-    fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Result<Vec<Symbol>> {
-        let inputs: Vec<&Tensor> = inputs.iter().map(|x| &self.tensors[x.0]).collect();
-        let made = self.inner(op, &inputs, attrs)?;
-        let first = self.tensors.len();
-        self.tensors.extend(made);
-        Ok((first..self.tensors.len()).map(Symbol).collect())
-    }
-
-    fn constant(&mut self, elements: &[f64], shape: &[usize], dtype: DType) -> Result<Symbol> {
-        if let (&[number], []) = (elements, shape) {
-            let attrs = Attrs::new().with("shape", Vec::<i64>::new()).with("value", number);
-            return Ok(self.call("full", &[], attrs.with("dtype", dtype))?[0]);
-        }
+    fn upload(&mut self, elements: &[f64], dtype: DType) -> Result<Option<Tensor>> {
         let mut bytes = Vec::new();
         let exact = match dtype {
             DType::F32 => {
@@ -85,13 +67,22 @@ impl Emitter for Expansion<'_, '_> {
                 DType::F64
             }
         };
-        let spec = TensorSpec::contiguous(exact, shape)?;
+        let spec = TensorSpec::contiguous(exact, &[elements.len()])?;
         let origin = self.call.origin.clone();
-        self.tensors.push(self.call.machine.upload_at(self.stream, spec, bytes, origin)?);
-        let made = Symbol(self.tensors.len() - 1);
+        let made = self.call.machine.upload_at(self.stream, spec, bytes, origin)?;
         if exact == dtype {
-            return Ok(made);
+            return Ok(Some(made));
         }
-        Ok(self.call("cast", &[made], Attrs::new().with("dtype", dtype))?[0])
+        let cast = self.call("cast", &[&made], Attrs::new().with("dtype", dtype))?;
+        Ok(cast.into_iter().next())
+    }
+
+    fn is_same(&self, a: &Tensor, b: &Tensor) -> bool {
+        a.is_same(b)
+    }
+
+    fn release(&mut self, _: Tensor) -> Result<()> {
+        // Its handle was the last one.
+        Ok(())
     }
 }
