@@ -97,3 +97,8 @@ fn the_page_on_simulation_quotes_what_its_commands_print() {
 fn the_tutorial_quotes_what_its_commands_print() {
     assert_eq!(quotes("tutorial.md", folder_with_examples().path()), 6);
 }
+
+#[test]
+fn the_readme_quotes_what_its_commands_print() {
+    assert_eq!(quotes("../README.md", folder_with_examples().path()), 2);
+}
