@@ -13,15 +13,22 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// The scripts, in the order in which they use each other.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 16] = [
     include_str!("data.js"),
+    include_str!("canvas.js"),
+    include_str!("details.js"),
+    include_str!("families.js"),
     include_str!("chooser.js"),
     include_str!("memory.js"),
+    include_str!("sums.js"),
     include_str!("tiles.js"),
+    include_str!("arrows.js"),
     include_str!("timeline.js"),
-    include_str!("details.js"),
-    include_str!("tables.js"),
+    include_str!("overview.js"),
     include_str!("steps.js"),
+    include_str!("holders.js"),
+    include_str!("tables.js"),
+    include_str!("pointer.js"),
     include_str!("main.js"),
 ];
 

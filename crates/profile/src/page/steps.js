@@ -116,7 +116,8 @@ class Steps {
       const until = profile.isHere(last) ? profile.numbering.global(last) : 'after this range';
       const use = last === NONE ? 'never used' : last <= at ? 'no later use' : `used until ${until}`;
       const size = formatBytes(profile.storageSize[storage]);
-      const cells = [storageName(profile, storage), size, use];
+      const name = `${storageName(profile, storage)} ${storageSpec(profile, storage)}`;
+      const cells = [name, size, use];
       return element('tr', cells.map((text) => element('td', text)));
     });
     const sums = profile.arenas.map((arena, k) => `${arena} ${formatBytes(taken[k])}`).join(', ');

@@ -1,0 +1,261 @@
+// The table of memory: the holders of an arena's memory over time, stacked, and those of a moment.
+
+const STACK = 170;
+// So many holders are drawn by themselves, those that hold the most for the longest.
+const MOST_HOLDERS = 150;
+
+class Holders {
+  constructor(profile, view, panel) {
+    Object.assign(this, { profile, view, panel });
+    const peaks = profile.levels.map(({ peak }) => peak);
+    this.arenas = [...peaks.keys()].filter((arena) => peaks[arena] > 0);
+    this.arena = this.arenas.toSorted((a, b) => peaks[b] - peaks[a])[0] ?? -1;
+    this.stack = [];
+  }
+
+  // Shows the memory of the chosen arena. The moment is that of the cursor, or the peak.
+  show() {
+    const { profile, view, arena } = this;
+    if (arena < 0) {
+      const text = 'The recording does not say which memory its tensors had.';
+      return this.panel.replaceChildren(element('p', text, { class: 'why' }));
+    }
+    const choices = this.arenas.map((own) => element('option', profile.arenas[own], {
+      value: String(own), ...(own === arena ? { selected: '' } : {}),
+    }));
+    const choice = element('select', choices, { 'aria-label': 'Arena' });
+    choice.addEventListener('change', () => {
+      this.arena = Number(choice.value);
+      this.show();
+    });
+    this.state = element('span');
+    this.canvas = element('canvas', [], { class: 'stack', 'aria-label': 'Holders over time' });
+    this.tip = element('div', [], { class: 'tip', role: 'status', hidden: '' });
+    this.list = element('div');
+    const box = element('div', [this.canvas, this.tip], { class: 'stack-box' });
+    const line = element('p', ['Memory of ', this.arenas.length > 1 ? choice
+      : profile.arenas[arena], ', ', this.state]);
+    this.panel.replaceChildren(line, box, this.list);
+    this.canvas.addEventListener('pointermove', (event) => this.showTip(event));
+    this.canvas.addEventListener('pointerleave', () => { this.tip.hidden = true; });
+    this.canvas.addEventListener('click', (event) => {
+      view.showMemory(arena, this.timeline.time(event.offsetX));
+    });
+    this.showMoment();
+    return this.paint();
+  }
+
+  get timeline() { return this.view.timeline; }
+
+  // The holders at the cursor or at the peak.
+  showMoment() {
+    const { profile, view, arena } = this;
+    const { at, bytes, extent, peak } = profile.levels[arena];
+    const isPeak = view.cursor < 0;
+    const time = isPeak ? at[bytes.indexOf(peak)] : view.cursor;
+    const k = levelAt(at, time);
+    const [taken, upto] = k < 0 ? [0, 0] : [bytes[k], extent[k]];
+    const free = upto > taken ? `, ${formatShare(upto - taken, upto)} of it free between` : '';
+    this.state.textContent = `${isPeak ? 'at its peak, ' : ''}after ${formatTime(time)}: `
+      + `${formatBytes(taken)} taken, up to ${formatBytes(upto)}${free}`;
+    const rows = holdersAt(profile, arena, time).map((storage) => this.row(storage));
+    const header = ['', 'holder', 'tensor', 'bytes', 'share', 'from', 'for', 'allocated at'];
+    const count = `${formatCount(rows.length)} holders, the largest first`;
+    this.list.replaceChildren(element('h3', count),
+      ...makeTable(header, rows.map(([cells, go]) => {
+        cells[4] = formatShare(cells[4], taken);
+        return [cells, go];
+      })));
+  }
+
+  row(storage) {
+    const { profile } = this;
+    const made = profile.storageAllocated[storage];
+    const [begin, end] = [profile.heldBegin[storage], profile.heldEnd[storage]];
+    const size = profile.storageSize[storage];
+    const go = profile.isHere(made) ? () => this.view.select(made) : null;
+    const isGiven = made === NONE;
+    return [[
+      this.swatch(storage), storageName(profile, storage), storageSpec(profile, storage),
+      formatBytes(size), size, isGiven ? 'before the run' : formatTime(begin),
+      isGiven ? '' : formatTime(end - begin), this.place(storage),
+    ], go];
+  }
+
+  place(storage) {
+    const place = this.profile.places[this.profile.storagePlace[storage]];
+    return place ? shortPlace(place) : '';
+  }
+
+  // The maker's family, which is the colour; -1 for what was there before the run. A holder is a
+  // storage, or by a negative number the smaller ones of a maker.
+  family(holder) {
+    const { profile } = this;
+    const maker = holder < 0 ? -2 - holder : profile.storageMaker[holder];
+    return profile.nameFamily[maker] ?? -1;
+  }
+
+  name(holder) {
+    if (holder >= 0) return storageName(this.profile, holder);
+    return `${this.profile.names[-2 - holder] ?? 'given'}, smaller ones`;
+  }
+
+  swatch(storage) {
+    const family = this.family(storage);
+    if (family >= 0) return this.view.families.swatch(family);
+    return element('span', [], { class: 'swatch', style: 'background: var(--given)' });
+  }
+
+  // Follows the timeline: the same times, from the same left edge.
+  paint() {
+    const { canvas, timeline, profile, arena } = this;
+    if (arena < 0 || !canvas?.isConnected || !timeline.style) return;
+    const width = timeline.canvas.clientWidth;
+    canvas.style.width = `${width}px`;
+    const context = sized(canvas, width, STACK);
+    const { left } = timeline;
+    context.font = FONT;
+    context.textBaseline = 'middle';
+    this.layers(Math.max(1, Math.ceil(width - left)));
+    const level = profile.levels[arena];
+    context.fillStyle = timeline.color('--panel');
+    context.fillRect(left, 0, width - left, STACK);
+    const y = (bytes) => STACK - (bytes / (level.peak || 1)) * (STACK - 4);
+    this.stack = this.layersOf.map(({ holder, first, last, from, to }) => ({
+      holder, x: left + first, right: left + last, top: y(to), bottom: y(from),
+    }));
+    const given = timeline.color('--given');
+    const labels = new Map();
+    for (const layer of this.stack) {
+      const high = layer.bottom - layer.top;
+      context.fillStyle = timeline.fills[this.family(layer.holder)] ?? given;
+      const gap = high > 3 ? 1 : 0;
+      context.fillRect(layer.x, layer.top + gap, layer.right - layer.x, Math.max(high - gap, 0.5));
+      const wide = layer.right - layer.x;
+      const best = labels.get(layer.holder);
+      if (high >= 11 && wide > 40 && !(best && best.right - best.x >= wide)) {
+        labels.set(layer.holder, layer);
+      }
+    }
+    for (const { holder, x, right, top, bottom } of labels.values()) {
+      const ink = timeline.color(this.family(holder) < 0 ? '--text' : '--on-family');
+      writeText(context, this.name(holder), [x + 4, right - 2], (top + bottom) / 2 + 0.5, ink);
+    }
+    this.paintEdge(context, left);
+  }
+
+  // The scale at the left, and the cursor.
+  paintEdge(context, left) {
+    const { timeline, view, profile } = this;
+    const { peak } = profile.levels[this.arena];
+    context.fillStyle = timeline.color('--back');
+    context.fillRect(0, 0, left - 1, STACK);
+    context.fillStyle = timeline.color('--faint');
+    context.textAlign = 'right';
+    for (const share of [1, 0.5, 0]) {
+      const y = STACK - 4 - share * (STACK - 14);
+      context.fillText(formatBytes(Math.round(peak * share)), left - 6, y);
+    }
+    context.textAlign = 'left';
+    if (view.cursor < 0) return;
+    const x = Math.round(timeline.x(view.cursor));
+    context.fillStyle = timeline.color('--accent');
+    if (x >= left) context.fillRect(x, 0, 1, STACK);
+  }
+
+  // The holders that are drawn by themselves: those of some height that hold the most for the
+  // longest.
+  ownLayers() {
+    const { profile, timeline: { from, to }, arena } = this;
+    const { heldBegin: begin, heldEnd: end, storageSize: size } = profile;
+    const high = heldWithin(profile, arena, [from, to]).filter((k) => size[k] >= this.pixel);
+    const weights = Float64Array.from(high, (k) => {
+      return size[k] * (Math.min(end[k], to) - Math.max(begin[k], from));
+    });
+    const least = weights.toSorted().at(-MOST_HOLDERS) ?? 0;
+    return high.filter((_, k) => weights[k] >= least).slice(0, 2 * MOST_HOLDERS);
+  }
+
+  // Stacks the holders of each column of the screen, at the moment of the column at which most is
+  // taken: below, the sum of the smaller ones of each op; above, the others by their begin.
+  // Neighbouring columns with the same stack are one layer.
+  layers(columns) {
+    const { profile, timeline, arena } = this;
+    const { heldBegin: begin, heldEnd: end, storageSize: size } = profile;
+    const { at, bytes, peak } = profile.levels[arena];
+    const { from, scale } = timeline;
+    this.pixel = peak / STACK;
+    const own = this.ownLayers();
+    const isOwn = new Set(own);
+    const smaller = new Smaller(profile, arena, (k) => !isOwn.has(k));
+    const open = new Map();
+    this.layersOf = [];
+    columnPeaks(at, bytes, from, scale, columns).forEach((k, column) => {
+      const moment = k < 0 ? -1 : Math.max(at[k], from + column * scale);
+      if (moment < 0 || moment > profile.total) return;
+      let height = 0;
+      const stack = (holder, high) => {
+        const before = open.get(holder);
+        const isSame = before && before.last === column && before.from === height
+          && before.to === height + high;
+        if (isSame) before.last = column + 1;
+        else {
+          const layer = { holder, first: column, last: column + 1, from: height, to: height + high };
+          open.set(holder, layer);
+          this.layersOf.push(layer);
+        }
+        height += high;
+      };
+      for (const [maker, sum] of smaller.at(moment)) stack(-1 - maker, sum);
+      for (const storage of own) {
+        if (begin[storage] <= moment && moment < end[storage]) stack(storage, size[storage]);
+      }
+    });
+  }
+
+  showTip({ offsetX: x, offsetY: y }) {
+    const { profile, tip } = this;
+    const layer = this.stack.find((one) => x >= one.x && x < one.right && y >= one.top
+      && y < one.bottom);
+    if (layer === undefined) {
+      tip.hidden = true;
+      return;
+    }
+    const { holder } = layer;
+    const own = holder >= 0;
+    const bytes = (layer.bottom - layer.top) * this.pixel * STACK / (STACK - 4);
+    const text = [
+      own ? `${this.name(holder)} ${storageSpec(profile, holder)}` : this.name(holder),
+      formatBytes(own ? profile.storageSize[holder] : Math.round(bytes)),
+      own && this.place(holder) && `allocated at ${this.place(holder)}`,
+    ].filter(Boolean).join('\n');
+    placeTip(tip, text, [x, y], this.canvas.parentElement);
+  }
+}
+
+// The storages that are not drawn by themselves: their bytes by maker at moments that only grow. The
+// number of a maker is that of its name and 1; 0 has no maker.
+class Smaller {
+  constructor(profile, arena, isSmaller) {
+    Object.assign(this, { profile, isSmaller, ...heldOf(profile, arena), begun: 0, ended: 0 });
+    this.sums = new Map();
+  }
+
+  at(moment) {
+    const { profile: { heldBegin, heldEnd }, begins, ends } = this;
+    while (this.begun < begins.length && heldBegin[begins[this.begun]] <= moment) {
+      this.add(begins[this.begun++], 1);
+    }
+    while (this.ended < ends.length && heldEnd[ends[this.ended]] <= moment) {
+      this.add(ends[this.ended++], -1);
+    }
+    return [...this.sums].filter(([, sum]) => sum > 0).sort(([a], [b]) => a - b);
+  }
+
+  add(storage, sign) {
+    if (!this.isSmaller(storage)) return;
+    const { storageMaker, storageSize } = this.profile;
+    const maker = storageMaker[storage] === NONE ? 0 : storageMaker[storage] + 1;
+    this.sums.set(maker, (this.sums.get(maker) ?? 0) + sign * storageSize[storage]);
+  }
+}
