@@ -70,7 +70,7 @@ impl Family {
     /// assert_eq!(Family::of("addmm"), Family::Products);
     /// assert_eq!(Family::of("aten::relu_"), Family::Elementwise);
     /// assert_eq!(Family::of("Memcpy DtoH (Device -> Pageable)"), Family::Movement);
-    /// assert_eq!(Family::of("sm80_xmma_fprop_implicit_gemm_tf32f32_nhwckrsc"), Family::Convolution);
+    /// assert_eq!(Family::of("sm80_xmma_fprop_implicit_gemm_tf32f32"), Family::Convolution);
     /// ```
     pub fn of(name: &str) -> Family {
         let op = name.rsplit_once("::").map_or(name, |(_, op)| op);
@@ -82,6 +82,10 @@ impl Family {
     fn of_kernel(name: &str) -> Family {
         if name.ends_with("mm") {
             return Family::Products;
+        }
+        // The host's calls of CUDA are no work of a device.
+        if name.starts_with("cuda") {
+            return Family::Other;
         }
         let found = PARTS.iter().find(|(_, parts)| parts.iter().any(|part| name.contains(part)));
         found.map_or(Family::Other, |&(family, _)| family)
@@ -127,8 +131,6 @@ static OPS: LazyLock<HashMap<&'static str, Family>> = LazyLock::new(|| {
 /// Parts of the names of other programs' kernels, the most telling first: a convolution is often
 /// computed as a product, and a loss as an elementwise kernel.
 const PARTS: &[(Family, &[&str])] = &[
-    // The host's calls of CUDA are no work of a device.
-    (Family::Other, &["cuda", "cudnn_infer_params"]),
     (Family::Collectives, &["nccl", "c10d::", "allreduce", "all_reduce", "allgather", "alltoall"]),
     (Family::Attention, &["flash", "fmha", "attention", "embedding", "_embs", "lookup"]),
     (
@@ -183,6 +185,7 @@ mod tests {
             ("bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512>", Family::Normalisation),
             ("aten::empty_strided", Family::Creation),
             ("cudaLaunchKernel", Family::Other),
+            ("_scatter_gather_elementwise_kernel<128, _cuda_scatter_gather>", Family::Movement),
             ("DeviceScanKernel<AgentScanPolicy<128>>", Family::Reductions),
             ("SyncRead", Family::Movement),
             ("a function of somebody", Family::Other),

@@ -170,3 +170,79 @@ fn memory_over_time(columns: &mut Columns, profile: &Profile) {
     columns.f64("levelBytes", levels.iter().map(|level| number(level.bytes)));
     columns.f64("levelExtent", levels.iter().map(|level| number(level.extent)));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Instruction, Storage, Tensor};
+
+    /// Returns the numbers of a column of 32 bits.
+    fn column(columns: &Columns, name: &str) -> Vec<u32> {
+        let place = &columns.places[name];
+        let bytes = &columns.bytes[place.at..place.at + 4 * place.count];
+        let (all, _) = bytes.as_chunks::<4>();
+        all.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
+    }
+
+    #[test]
+    fn a_storage_is_called_by_the_op_that_wrote_it_first() {
+        // Storage 0 is given, 1 is made by `relu`, 2 is a workspace of `matmul`.
+        let storage = |tensor, allocated| Storage { tensor, allocated, ..Storage::default() };
+        let tensor = |storage| Tensor { storage, ..Tensor::default() };
+        let one = |name, role, place, operands| Instruction {
+            name,
+            role,
+            place,
+            operands,
+            stream: NONE,
+            ..Instruction::default()
+        };
+        let writes = |tensor| Operand { tensor, reads: false, writes: true };
+        let profile = Profile {
+            names: ["AllocateTensor", "relu", "matmul"].map(str::to_owned).to_vec(),
+            places: ["line 1", "line 2"].map(str::to_owned).to_vec(),
+            tensors: vec![tensor(0), tensor(1)],
+            storages: vec![storage(0, NONE), storage(1, 0), storage(NONE, 3)],
+            instructions: vec![
+                one(0, Role::Allocate, 0, [0, 1]),
+                one(1, Role::Work, 1, [1, 2]),
+                // Later writes, also of what was given, change no name.
+                one(2, Role::Work, 1, [2, 4]),
+                one(2, Role::Work, 1, [4, 4]),
+            ],
+            operands: vec![writes(1), writes(1), writes(0), writes(1)],
+            ..Profile::default()
+        };
+        let mut columns = Columns::default();
+        makers(&mut columns, &profile);
+        assert_eq!(column(&columns, "storageMaker"), [NONE, 1, 2]);
+        assert_eq!(column(&columns, "storagePlace"), [NONE, 0, 1]);
+    }
+
+    #[test]
+    fn an_overview_has_the_share_and_the_family_of_each_step() {
+        use crate::model::{Stream, Times};
+        let one = |name, role, start, end| Instruction {
+            name,
+            role,
+            times: Some(Times { ready: start, start, end }),
+            ..Instruction::default()
+        };
+        let profile = Profile {
+            names: ["relu", "matmul", "wait"].map(str::to_owned).to_vec(),
+            streams: vec![Stream::default()],
+            instructions: vec![
+                one(0, Role::Work, 0, 4),
+                one(1, Role::Work, 4, 10),
+                // A wait is no work.
+                one(2, Role::Wait, 10, 20),
+            ],
+            total: 10_000,
+            ..Profile::default()
+        };
+        let families: Vec<Family> = profile.names.iter().map(|name| Family::of(name)).collect();
+        let [busy, most] = overview(&profile, &families);
+        assert_eq!((busy.len(), &busy[..3]), (BUCKETS, &[255, 0, 0][..]));
+        assert_eq!(most[0], Family::Products as u8);
+    }
+}

@@ -23,7 +23,8 @@ function writeText(context, text, [from, to], y, color) {
   const fits = Math.floor((to - from) / LETTER);
   if (fits < 2) return;
   context.fillStyle = color;
-  context.fillText(text.length > fits ? `${text.slice(0, Math.max(1, fits - 1))}…` : text, from, y);
+  const isLong = text.length > fits;
+  context.fillText(isLong ? `${text.slice(0, Math.max(1, fits - 1))}…` : text, from, y);
 }
 
 // The end of a name that is too long for the column of names.

@@ -3,7 +3,6 @@
 
 // A run of so many parts is read at once.
 const AT_ONCE = 4;
-const STRIP = 14;
 
 const rangeOfAddress = () => {
   const found = /^#range=([\d.]+),([\d.]+)$/.exec(window.location.hash);
@@ -37,7 +36,7 @@ class Chooser {
     const text = `The run has ${formatCount(all)} instructions. Drag over the part to look at.`;
     const form = element('form', [
       'From ', this.inputs[0], ' ms to ', this.inputs[1], ' ms: ', this.count, ' ',
-      element('button', 'Show', { type: 'submit' }), ' ',
+      element('button', 'Show', { type: 'submit', class: 'main' }), ' ',
     ]);
     const whole = element('button', 'Show the whole run', { type: 'button' });
     form.append(whole);
@@ -114,6 +113,8 @@ class Chooser {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
     const width = canvas.clientWidth;
+    const room = (window.innerHeight * 0.6) / strips.length;
+    const STRIP = Math.round(Math.min(40, Math.max(14, room)));
     const height = strips.length * STRIP + AXIS;
     const context = sized(canvas, width, height);
     const colors = this.families.titles.map((_, family) => color(`--family-${family}`));

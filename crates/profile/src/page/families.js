@@ -5,7 +5,7 @@
 class Families {
   constructor(profile) {
     this.profile = profile;
-    this.titles = [...profile.families, 'the program’s threads'];
+    this.titles = [...profile.families, "the program's threads"];
     this.program = profile.families.length;
     // Where devices work, threads only submit.
     const hasDevices = profile.streams.some(({ thread }) => !thread);

@@ -125,23 +125,33 @@ class Holders {
       holder, x: left + first, right: left + last, top: y(to), bottom: y(from),
     }));
     const given = timeline.color('--given');
-    const labels = new Map();
-    for (const layer of this.stack) {
-      const high = layer.bottom - layer.top;
-      context.fillStyle = timeline.fills[this.family(layer.holder)] ?? given;
-      const gap = high > 3 ? 1 : 0;
-      context.fillRect(layer.x, layer.top + gap, layer.right - layer.x, Math.max(high - gap, 0.5));
-      const wide = layer.right - layer.x;
-      const best = labels.get(layer.holder);
-      if (high >= 11 && wide > 40 && !(best && best.right - best.x >= wide)) {
-        labels.set(layer.holder, layer);
-      }
+    for (const { holder, x, right, top, bottom } of this.stack) {
+      const gap = bottom - top > 3 ? 1 : 0;
+      context.fillStyle = timeline.fills[this.family(holder)] ?? given;
+      context.fillRect(x, top + gap, right - x, Math.max(bottom - top - gap, 0.5));
     }
-    for (const { holder, x, right, top, bottom } of labels.values()) {
+    for (const [holder, { x, right, y: middle }] of this.labels()) {
       const ink = timeline.color(this.family(holder) < 0 ? '--text' : '--on-family');
-      writeText(context, this.name(holder), [x + 4, right - 2], (top + bottom) / 2 + 0.5, ink);
+      writeText(context, this.name(holder), [x + 4, right - 2], middle + 0.5, ink);
     }
     this.paintEdge(context, left);
+  }
+
+  // Where each holder has room for its name: its longest part that is high enough.
+  labels() {
+    const open = new Map();
+    const best = new Map();
+    for (const { holder, x, right, top, bottom } of this.stack) {
+      if (bottom - top < 11) continue;
+      let part = open.get(holder);
+      if (part?.right === x) part.right = right; else part = { x, right };
+      if (x <= part.x + 30) part.y = (top + bottom) / 2;
+      open.set(holder, part);
+      const longest = best.get(holder);
+      const wide = part.right - part.x;
+      if (wide > 40 && !(longest && longest.right - longest.x > wide)) best.set(holder, part);
+    }
+    return best;
   }
 
   // The scale at the left, and the cursor.
@@ -200,7 +210,8 @@ class Holders {
           && before.to === height + high;
         if (isSame) before.last = column + 1;
         else {
-          const layer = { holder, first: column, last: column + 1, from: height, to: height + high };
+          const [first, last] = [column, column + 1];
+          const layer = { holder, first, last, from: height, to: height + high };
           open.set(holder, layer);
           this.layersOf.push(layer);
         }
@@ -233,8 +244,8 @@ class Holders {
   }
 }
 
-// The storages that are not drawn by themselves: their bytes by maker at moments that only grow. The
-// number of a maker is that of its name and 1; 0 has no maker.
+// The storages that are not drawn by themselves: their bytes by maker, at one moment after another.
+// The number of a maker is that of its name and 1; 0 has no maker.
 class Smaller {
   constructor(profile, arena, isSmaller) {
     Object.assign(this, { profile, isSmaller, ...heldOf(profile, arena), begun: 0, ended: 0 });

@@ -29,9 +29,10 @@ class View {
     this.timeline.show(k, zooms);
   }
 
+  // Leaves the selected instruction, and then the range.
   unselect() {
-    [this.selected, this.arrows, this.cursor] = [-1, [], -1];
-    this.selectRange(null);
+    this.cursor = -1;
+    this.selectRange(this.selected >= 0 ? this.range : null);
   }
 
   // Shows the sums of a range, or of the run.

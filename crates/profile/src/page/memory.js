@@ -23,8 +23,8 @@ function levelAt(at, time) {
   return k < at.length && at[k] === time ? k : k - 1;
 }
 
-// For each column of the screen, the position of the highest value that holds in it: no peak is lost
-// between two columns. `scale` is the time of a column.
+// For each column of the screen, the position of the highest value that holds in it: no peak is
+// lost between two columns. `scale` is the time of a column.
 function columnPeaks(at, values, from, scale, count) {
   const peaks = new Int32Array(count);
   let k = levelAt(at, from);
@@ -44,7 +44,8 @@ function columnPeaks(at, values, from, scale, count) {
 function heldOf(profile, arena) {
   const { storageArena, heldBegin, heldEnd } = profile;
   profile.heldBy ??= profile.arenas.map((_, own) => {
-    const all = [...storageArena.keys()].filter((k) => storageArena[k] === own && heldBegin[k] >= 0);
+    const isHeld = (k) => storageArena[k] === own && heldBegin[k] >= 0;
+    const all = [...storageArena.keys()].filter(isHeld);
     return {
       begins: all.toSorted((a, b) => heldBegin[a] - heldBegin[b] || a - b),
       ends: all.toSorted((a, b) => heldEnd[a] - heldEnd[b] || a - b),

@@ -1,5 +1,5 @@
-// The panel of a range, or of the whole run if nothing is selected: its time by op, by stream and by
-// cause.
+// The panel of a range, or of the whole run if nothing is selected: its time by op, by stream and
+// by cause.
 
 // So many rows of each are shown.
 const TOP = 10;
@@ -31,8 +31,9 @@ class Overview {
   list(title, rows, tab = '') {
     if (!rows.length) return [];
     const shown = rows.slice(0, TOP).map(({ mark = '', text, time, share, bar, go }) => {
+      const label = [mark, element('span', text)];
       const cells = [
-        element('span', [mark, element('span', text)], { class: 'label' }), element('span', formatTime(time)),
+        element('span', label, { class: 'label', title: text }), element('span', formatTime(time)),
         element('span', `${(100 * share).toFixed(1)} %`), bar ?? '',
       ];
       if (!go) return element('li', element('span', cells, { class: 'sum' }));
@@ -60,7 +61,7 @@ class Overview {
     const calls = sums.ops().filter(({ family }) => family === program);
     return [
       ...this.list('Work, by op', work.map(row(sums.work())), 'Ops'),
-      ...this.list('The program’s threads', calls.map(row(sums.span)), 'Ops'),
+      ...this.list("The program's threads", calls.map(row(sums.span)), 'Ops'),
     ];
   }
 

@@ -70,7 +70,9 @@ class Sums {
       sum.unsubmitted += cut - covered;
       sum[issued < 0 ? 'idle' : 'late'] += end - cut;
     };
+    let next = -1;
     for (const k of profile.timedOf(stream)) {
+      if (profile.start[k] > to) { next = k; break; }
       if (!this.isHere(k)) continue;
       gap(profile.start[k], k);
       const time = this.within(k);
@@ -81,7 +83,7 @@ class Sums {
       if (sum.longest < 0 || time > this.within(sum.longest)) sum.longest = k;
       covered = Math.max(covered, Math.min(profile.end[k], to));
     }
-    gap(to, -1);
+    gap(to, next);
     // Instructions of a pool overlap.
     sum.running = this.span - sum.blocked - sum.unsubmitted - sum.late - sum.idle;
     return sum;
@@ -99,7 +101,7 @@ class Sums {
         text: 'works', which: -1, time: total('running') - total('collective') - total('launches'),
       },
       { text: 'in collectives, which wait for other ranks', time: total('collective'), which: -1 },
-      { text: 'runs a list, whose steps have streams of their own', time: total('launches'), which: -1 },
+      { text: 'runs a list with streams of its own', time: total('launches'), which: -1 },
       ...this.waits().map(({ key, ...sum }) => ({ text: `waits for ${key}`, ...sum })),
       { text: 'the program has not submitted the next one', time: total('unsubmitted'), which: -1 },
       {

@@ -1,5 +1,5 @@
-// The tables below the timeline: streams, ops, waits, the critical path, places, memory, repeats. Those
-// of times are of the selected range.
+// The tables below the timeline: streams, ops, waits, the critical path, places, memory, repeats.
+// Streams, ops, waits and places are those of the selected range.
 
 const ROWS = 200;
 
@@ -34,8 +34,8 @@ class Tables {
     this.holders = new Holders(profile, view, panel);
     this.pages = {
       Streams: () => this.streams(), Ops: () => this.ops(), Waits: () => this.waits(),
-      'Critical path': () => this.path(), Places: () => this.places(), Memory: () => this.holders.show(),
-      Repeats: () => this.repeats(),
+      'Critical path': () => this.path(), Places: () => this.places(),
+      Memory: () => this.holders.show(), Repeats: () => this.repeats(),
       'Step by step': () => this.steps.show(),
     };
     this.buttons = Object.keys(this.pages).map((name) => {
@@ -95,7 +95,8 @@ class Tables {
     const header = ['', 'op', 'calls', 'time', 'share', 'mean', 'longest'];
     this.table(header, sums.map((sum) => [[
       view.families.swatch(sum.family), sum.name, formatCount(sum.count), formatTime(sum.time),
-      sum.family === program ? '' : formatShare(sum.time, all), formatTime(sum.time / sum.count), formatTime(sum.longest),
+      sum.family === program ? '' : formatShare(sum.time, all),
+      formatTime(sum.time / sum.count), formatTime(sum.longest),
     ], () => view.select(sum.which, true)]));
   }
 

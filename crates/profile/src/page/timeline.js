@@ -316,8 +316,9 @@ class Timeline {
     };
     const half = RANGE / 2;
     if (profile.ranges.length) label('ranges', layout.ranges + half, '--faint');
+    const hasRanks = profile.streams.some((stream) => stream.rank > 0);
     this.waiting.forEach((rank, k) => {
-      const who = profile.streams.some((stream) => stream.rank > 0) ? `rank ${rank}` : 'the program';
+      const who = hasRanks ? `rank ${rank}` : 'the program';
       label(`${who} waits`, layout.pauses + k * RANGE + half, '--faint');
     });
     this.rows.forEach((row, k) => {
