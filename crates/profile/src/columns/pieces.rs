@@ -111,9 +111,8 @@ fn overview(profile: &Profile, families: &[Family]) -> [Vec<u8>; 2] {
             bucket[family] += (end.min(begin + step) - start.max(begin)).max(0.0);
         }
     }
-    let share = |bucket: &[f64; _]| {
-        (bucket.iter().sum::<f64>() / step * 255.0).ceil().min(255.0) as u8
-    };
+    let share =
+        |bucket: &[f64; _]| (bucket.iter().sum::<f64>() / step * 255.0).ceil().min(255.0) as u8;
     let most = |bucket: &[f64; _]| {
         (0..bucket.len()).max_by(|&a, &b| bucket[a].total_cmp(&bucket[b])).unwrap_or(0) as u8
     };

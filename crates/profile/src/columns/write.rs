@@ -88,7 +88,10 @@ pub(super) fn operands(columns: &mut Columns, all: &[Operand]) {
     columns.u8("operandAccess", all.iter().map(access));
 }
 
-pub(super) fn waits<'a>(columns: &mut Columns, all: impl ExactSizeIterator<Item = &'a Wait> + Clone) {
+pub(super) fn waits<'a>(
+    columns: &mut Columns,
+    all: impl ExactSizeIterator<Item = &'a Wait> + Clone,
+) {
     let waits = || all.clone();
     columns.u32("waitWaiter", waits().map(|w| w.waiter));
     columns.u32("waitUntil", waits().map(|w| w.until));

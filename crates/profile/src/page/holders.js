@@ -31,7 +31,7 @@ class Holders {
     this.state = element('span');
     this.canvas = element('canvas', [], { class: 'stack', 'aria-label': 'Holders over time' });
     this.tip = element('div', [], { class: 'tip', role: 'status', hidden: '' });
-    this.list = element('div');
+    this.list = element('div', [], { class: 'holders' });
     const box = element('div', [this.canvas, this.tip], { class: 'stack-box' });
     const line = element('p', ['Memory of ', this.arenas.length > 1 ? choice
       : profile.arenas[arena], ', ', this.state]);
@@ -59,7 +59,7 @@ class Holders {
     this.state.textContent = `${isPeak ? 'at its peak, ' : ''}after ${formatTime(time)}: `
       + `${formatBytes(taken)} taken, up to ${formatBytes(upto)}${free}`;
     const rows = holdersAt(profile, arena, time).map((storage) => this.row(storage));
-    const header = ['', 'holder', 'tensor', 'bytes', 'share', 'from', 'for', 'allocated at'];
+    const header = ['', 'holder', 'allocated at', 'bytes', 'share', 'from', 'for', 'tensor'];
     const count = `${formatCount(rows.length)} holders, the largest first`;
     this.list.replaceChildren(element('h3', count),
       ...makeTable(header, rows.map(([cells, go]) => {
@@ -76,9 +76,9 @@ class Holders {
     const go = profile.isHere(made) ? () => this.view.select(made) : null;
     const isGiven = made === NONE;
     return [[
-      this.swatch(storage), storageName(profile, storage), storageSpec(profile, storage),
+      this.swatch(storage), storageName(profile, storage), this.place(storage),
       formatBytes(size), size, isGiven ? 'before the run' : formatTime(begin),
-      isGiven ? '' : formatTime(end - begin), this.place(storage),
+      isGiven ? '' : formatTime(end - begin), storageSpec(profile, storage),
     ], go];
   }
 

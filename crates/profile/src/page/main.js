@@ -98,6 +98,7 @@ class View {
     this.cursor = time;
     this.tables.holders.arena = arena;
     this.tables.open('Memory');
+    this.by('tables').scrollIntoView({ block: 'nearest' });
   }
 
   search(text) {

@@ -176,11 +176,14 @@ class Timeline {
         this.paintText(this.profile.nameOf(k), x, right, top + 1 + high / 2, text);
       }
     });
-    context.fillStyle = this.color('--bad');
     for (const k of row.failed) {
-      const x = this.x(this.profile.start[k]);
-      if (x < this.left || x > width) continue;
-      context.fillRect(x, top + 1, Math.max(this.x(this.profile.end[k]) - x - 1, 2), ROW - 2);
+      const [x, right] = [this.x(this.profile.start[k]), this.x(this.profile.end[k])];
+      if (right < this.left || x > width) continue;
+      context.fillStyle = this.color('--bad');
+      context.fillRect(x, top + 1, Math.max(right - x - 1, 2), ROW - 2);
+      if (right - x > 22) {
+        this.paintText(this.profile.nameOf(k), x, right, top + ROW / 2, this.color('--back'));
+      }
     }
   }
 
