@@ -15,8 +15,8 @@ pub const PART: usize = 1 << 16;
 const BUCKETS: usize = 1000;
 
 /// Writes a profile in pieces, with columns that follow from it, for the scripts of a page: memory
-/// and its holders, families, the critical path, what repeats, and an overview if there is more than
-/// one part.
+/// and its holders, families, the critical path, what repeats, and an overview if there is more
+/// than one part.
 /// [`read_pieces`](super::read_pieces) passes over them.
 pub fn write_for_page(profile: &Profile) -> Vec<Vec<u8>> {
     write_in_parts(profile, PART)
