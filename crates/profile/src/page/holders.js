@@ -1,8 +1,6 @@
 // The table of memory: the holders of an arena's memory over time, stacked, and those of a moment.
 
 const STACK = 170;
-// So many holders are drawn by themselves, those that hold the most for the longest.
-const MOST_HOLDERS = 150;
 
 class Holders {
   constructor(profile, view, panel) {
@@ -114,15 +112,15 @@ class Holders {
     canvas.style.width = `${width}px`;
     const context = sized(canvas, width, STACK);
     const { left } = timeline;
-    context.font = FONT;
-    context.textBaseline = 'middle';
-    this.layers(Math.max(1, Math.ceil(width - left)));
     const level = profile.levels[arena];
+    // The bytes that are a pixel high.
+    const pixel = level.peak / (STACK - 4);
+    this.layersOf = stackedLayers(profile, arena, timeline, Math.ceil(width - left), pixel);
     context.fillStyle = timeline.color('--panel');
     context.fillRect(left, 0, width - left, STACK);
     const y = (bytes) => STACK - (bytes / (level.peak || 1)) * (STACK - 4);
     this.stack = this.layersOf.map(({ holder, first, last, from, to }) => ({
-      holder, x: left + first, right: left + last, top: y(to), bottom: y(from),
+      holder, x: left + first, right: left + last, top: y(to), bottom: y(from), bytes: to - from,
     }));
     const given = timeline.color('--given');
     for (const { holder, x, right, top, bottom } of this.stack) {
@@ -173,57 +171,6 @@ class Holders {
     if (x >= left) context.fillRect(x, 0, 1, STACK);
   }
 
-  // The holders that are drawn by themselves: those of some height that hold the most for the
-  // longest.
-  ownLayers() {
-    const { profile, timeline: { from, to }, arena } = this;
-    const { heldBegin: begin, heldEnd: end, storageSize: size } = profile;
-    const high = heldWithin(profile, arena, [from, to]).filter((k) => size[k] >= this.pixel);
-    const weights = Float64Array.from(high, (k) => {
-      return size[k] * (Math.min(end[k], to) - Math.max(begin[k], from));
-    });
-    const least = weights.toSorted().at(-MOST_HOLDERS) ?? 0;
-    return high.filter((_, k) => weights[k] >= least).slice(0, 2 * MOST_HOLDERS);
-  }
-
-  // Stacks the holders of each column of the screen, at the moment of the column at which most is
-  // taken: below, the sum of the smaller ones of each op; above, the others by their begin.
-  // Neighbouring columns with the same stack are one layer.
-  layers(columns) {
-    const { profile, timeline, arena } = this;
-    const { heldBegin: begin, heldEnd: end, storageSize: size } = profile;
-    const { at, bytes, peak } = profile.levels[arena];
-    const { from, scale } = timeline;
-    this.pixel = peak / STACK;
-    const own = this.ownLayers();
-    const isOwn = new Set(own);
-    const smaller = new Smaller(profile, arena, (k) => !isOwn.has(k));
-    const open = new Map();
-    this.layersOf = [];
-    columnPeaks(at, bytes, from, scale, columns).forEach((k, column) => {
-      const moment = k < 0 ? -1 : Math.max(at[k], from + column * scale);
-      if (moment < 0 || moment > profile.total) return;
-      let height = 0;
-      const stack = (holder, high) => {
-        const before = open.get(holder);
-        const isSame = before && before.last === column && before.from === height
-          && before.to === height + high;
-        if (isSame) before.last = column + 1;
-        else {
-          const [first, last] = [column, column + 1];
-          const layer = { holder, first, last, from: height, to: height + high };
-          open.set(holder, layer);
-          this.layersOf.push(layer);
-        }
-        height += high;
-      };
-      for (const [maker, sum] of smaller.at(moment)) stack(-1 - maker, sum);
-      for (const storage of own) {
-        if (begin[storage] <= moment && moment < end[storage]) stack(storage, size[storage]);
-      }
-    });
-  }
-
   showTip({ offsetX: x, offsetY: y }) {
     const { profile, tip } = this;
     const layer = this.stack.find((one) => x >= one.x && x < one.right && y >= one.top
@@ -234,39 +181,11 @@ class Holders {
     }
     const { holder } = layer;
     const own = holder >= 0;
-    const bytes = (layer.bottom - layer.top) * this.pixel * STACK / (STACK - 4);
-    const text = [
+        const text = [
       own ? `${this.name(holder)} ${storageSpec(profile, holder)}` : this.name(holder),
-      formatBytes(own ? profile.storageSize[holder] : Math.round(bytes)),
+      formatBytes(layer.bytes),
       own && this.place(holder) && `allocated at ${this.place(holder)}`,
     ].filter(Boolean).join('\n');
     placeTip(tip, text, [x, y], this.canvas.parentElement);
-  }
-}
-
-// The storages that are not drawn by themselves: their bytes by maker, at one moment after another.
-// The number of a maker is that of its name and 1; 0 has no maker.
-class Smaller {
-  constructor(profile, arena, isSmaller) {
-    Object.assign(this, { profile, isSmaller, ...heldOf(profile, arena), begun: 0, ended: 0 });
-    this.sums = new Map();
-  }
-
-  at(moment) {
-    const { profile: { heldBegin, heldEnd }, begins, ends } = this;
-    while (this.begun < begins.length && heldBegin[begins[this.begun]] <= moment) {
-      this.add(begins[this.begun++], 1);
-    }
-    while (this.ended < ends.length && heldEnd[ends[this.ended]] <= moment) {
-      this.add(ends[this.ended++], -1);
-    }
-    return [...this.sums].filter(([, sum]) => sum > 0).sort(([a], [b]) => a - b);
-  }
-
-  add(storage, sign) {
-    if (!this.isSmaller(storage)) return;
-    const { storageMaker, storageSize } = this.profile;
-    const maker = storageMaker[storage] === NONE ? 0 : storageMaker[storage] + 1;
-    this.sums.set(maker, (this.sums.get(maker) ?? 0) + sign * storageSize[storage]);
   }
 }

@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// The scripts, in the order in which they use each other.
-const SCRIPTS: [&str; 16] = [
+const SCRIPTS: [&str; 17] = [
     include_str!("data.js"),
     include_str!("canvas.js"),
     include_str!("details.js"),
@@ -26,6 +26,7 @@ const SCRIPTS: [&str; 16] = [
     include_str!("timeline.js"),
     include_str!("overview.js"),
     include_str!("steps.js"),
+    include_str!("stack.js"),
     include_str!("holders.js"),
     include_str!("tables.js"),
     include_str!("pointer.js"),
