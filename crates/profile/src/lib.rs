@@ -14,6 +14,7 @@
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
 //! | [`repeats`] | calls that repeat, which a traced function could replay |
+//! | [`family`] | the kind of work that an instruction does, by its name |
 //! | [`lanes`] | overlapping instructions of a stream, side by side |
 //! | [`summary`] | streams, ops, waits, critical path and memory, as tables |
 //! | [`columns`] | the file's form, which all files carry |
@@ -29,6 +30,7 @@ pub mod columns;
 pub mod compare;
 mod describe;
 pub mod dot;
+pub mod family;
 pub mod file;
 mod from_list;
 mod interned;

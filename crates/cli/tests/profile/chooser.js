@@ -22,6 +22,8 @@
   const colors = new Set();
   for (let k = 0; k < data.length; k += 4) colors.add(data.slice(k, k + 4).join());
   check('the overview is painted', colors.size > 4);
+  check('the overview names its colours', by('chooser').querySelector('.legend').textContent
+    === 'other');
 
   // A drag chooses, and so do the fields.
   canvas.setPointerCapture = () => {};
@@ -56,6 +58,8 @@
   check('the numbers are those of the run', profile.numbering.global(0) === 2 * PART
     && profile.numbering.local(3 * PART + 5) === PART + 5
     && profile.numbering.local(PART) === 0xffffffff);
+
+  check('the panel says that it is a part', /chosen part/.test(by('details').textContent));
 
   // A wait within the range, and one for what lies before it.
   const waiter = (number) => profile.numbering.local(number);

@@ -16,17 +16,18 @@
   const press = (key) => document.body.dispatchEvent(new KeyboardEvent('keydown', {
     key, bubbles: true, cancelable: true,
   }));
+  const point = (type, x, y) => {
+    const box = by('canvas').getBoundingClientRect();
+    const at = { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1 };
+    by('canvas').dispatchEvent(new PointerEvent(type, at));
+  };
   const click = (x, y) => {
-    for (const type of ['pointerdown', 'pointerup']) {
-      const box = by('canvas').getBoundingClientRect();
-      const at = { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1 };
-      by('canvas').dispatchEvent(new PointerEvent(type, at));
-    }
+    for (const type of ['pointerdown', 'pointerup']) point(type, x, y);
   };
   by('canvas').setPointerCapture = () => {};
   const center = (k) => [
     timeline.x((profile.start[k] + profile.end[k]) / 2),
-    timeline.rowTop(timeline.rowIndex(k)) + timeline.high / 2,
+    timeline.rowTop(timeline.rowOf[k]) + timeline.high / 2,
   ];
   const longest = (keep) => {
     let best = -1;
@@ -52,6 +53,100 @@
   check('the canvas is painted', painted() > 8);
   check('nothing is wider than the window',
     document.documentElement.scrollWidth <= document.documentElement.clientWidth);
+
+  // The colours: families of work, each with its share.
+  const legend = by('legend').textContent;
+  check('the legend names families', /matrix products \d/.test(legend) && /waits$/.test(legend));
+  const shares = [...by('legend').querySelectorAll('b')].map((b) => parseFloat(b.textContent));
+  check('the shares are all work', Math.abs(shares.reduce((a, b) => a + b, 0) - 100) < 1);
+  const family = (name) => view.families.of(profile.name.indexOf(profile.names.indexOf(name)));
+  check('products and functions differ', family('addmm') === family('matmul')
+    && family('addmm') !== family('relu'));
+  by('legend').querySelector('button').click();
+  check('a family can be chosen', view.families.chosen >= 0 && view.families.isFaint(longest(
+    (k) => !profile.isWait(k) && view.families.of(k) !== view.families.chosen)));
+  by('legend').querySelector('button').click();
+  check('and left again', view.families.chosen === -1);
+  check('the panel has the sums of the run', /whole run/.test(by('details').textContent)
+    && /by op/.test(by('details').textContent) && /by cause/.test(by('details').textContent));
+
+  // A range, by a drag along the times: its sums are those that a plain loop finds.
+  const [left, right] = [timeline.x(profile.total * 0.4), timeline.x(profile.total * 0.8)];
+  point('pointerdown', left, 6);
+  point('pointermove', right, 6);
+  point('pointerup', right, 6);
+  const [begin, end] = view.range;
+  check('the drag selects a range', Math.abs(begin - profile.total * 0.4) < 2 * timeline.scale
+    && Math.abs(end - profile.total * 0.8) < 2 * timeline.scale);
+  check('the panel is of the range', /by stream/.test(by('details').textContent)
+    && by('details').textContent.includes(formatTime(begin)));
+  let work = 0;
+  for (let k = 0; k < profile.count; k++) {
+    if (!profile.isTimed(k) || profile.role[k] !== 0) continue;
+    work += Math.max(0, Math.min(profile.end[k], end) - Math.max(profile.start[k], begin));
+  }
+  check('the ops add up to the work', Math.abs(view.sums().work() - work) < 1);
+  const shown = profile.streams.filter((_, k) => profile.timedOf(k).length).length;
+  const causes = view.sums().causes().reduce((sum, { time }) => sum + time, 0);
+  check('the causes add up to the time of the streams',
+    Math.abs(causes - shown * (end - begin)) < shown);
+  check('what is no gap is work or a wait', view.sums().streams().every(({ running, works }) => {
+    return Math.abs(running - works) < 1;
+  }));
+  check('the tables are of the range', /^From /.test(by('table').textContent));
+  press('Enter');
+  check('Enter zooms to the range', timeline.from === begin && timeline.to === end);
+  view.select(longest((k) => profile.start[k] < end && profile.end[k] > begin));
+  press('Escape');
+  check('Escape leads back to the range', view.range !== null && view.selected === -1);
+  press('Escape');
+  check('Escape leaves the range', view.range === null
+    && /whole run/.test(by('details').textContent));
+  press('f');
+
+  // Every wait as an arrow, and rows of workers.
+  const made = [...profile.waitWaiter.keys()].filter((wait) => !profile.isElided(wait));
+  press('e');
+  await frame();
+  check('E shows the arrows of all waits', timeline.showsArrows && timeline.arrowsLeft === 0
+    && view.allArrows().length > 0 && view.allArrows().length <= made.length);
+  press('e');
+  const streams = timeline.rows.length;
+  press('l');
+  await frame();
+  const workers = new Set(profile.streams.flatMap(({ worker }, k) => {
+    return worker !== null && profile.timedOf(k).length ? [worker] : [];
+  }));
+  check('L shows a row for each worker', timeline.rows.length === workers.size
+    && timeline.rows.every(({ label }) => /^worker \d+$/.test(label)));
+  check('each instruction has a row', timeline.rowOf.every((row, k) => {
+    return row >= 0 || !profile.isTimed(k);
+  }));
+  check('what a worker runs does not overlap', timeline.rows.every(({ work: { members } }) => {
+    return members.every((k, at) => at === 0 || profile.start[k] >= profile.end[members[at - 1]]);
+  }));
+  press('l');
+  check('and for each stream again', timeline.rows.length === streams);
+  const [first, second] = timeline.rows[0].work.members;
+  const ends = profile.end[first];
+  profile.end[first] = profile.end[second];
+  check('what overlaps has a lane of its own', makeRows(profile, false).rows.length
+    === streams + 1);
+  profile.end[first] = ends;
+
+  // The tip stays within what is seen of the timeline.
+  await frame();
+  const area = by('timeline').getBoundingClientRect();
+  const low = Math.min(area.height, by('canvas').clientHeight) - 4;
+  const last = timeline.rows.map(({ work: { members } }) => center(members.at(-1)));
+  const tips = [[timeline.left + 2, low], ...last.filter(([, y]) => y < low),
+    [timeline.x(profile.total * 0.99), low]];
+  check('tips stay inside', tips.every(([x, y]) => {
+    point('pointermove', x, y);
+    const tip = by('tip').getBoundingClientRect();
+    return by('tip').hidden || (tip.left >= area.left && tip.right <= area.right + 0.5
+      && tip.top >= area.top && tip.bottom <= area.bottom + 0.5);
+  }) && !by('tip').hidden);
 
   // A click on an instruction that waited.
   const waiting = longest((k) => profile.waitsOfUser.of(k).some((w) => !profile.isElided(w)));
@@ -128,7 +223,27 @@
   await frame();
   const parts = timeline.layout();
   click(timeline.x(profile.total / 2), parts.memory + 20);
-  check('a click on the curve shows the holders', /Holders/.test(by('details').textContent));
+  await frame();
+  check('a click on the curve shows the holders', view.tables.shown === 'Memory'
+    && /holders, the largest first/.test(by('table').textContent));
+  const { holders } = view.tables;
+  const held = holdersAt(profile, 0, view.cursor);
+  check('the table has each holder', by('table').querySelectorAll('tbody tr').length
+    === Math.min(held.length, 200));
+  const named = held.filter((k) => /^[a-z_]\w* \(%\d+\)$/.test(storageName(profile, k)));
+  check('numbers have the name of their op', named.length > 0
+    && held.every((k) => !/^%/.test(storageName(profile, k))));
+  check('each made one has the place that allocated it', held.every((k) => {
+    return profile.storageAllocated[k] === 0xffffffff || /node \d+/.test(holders.place(k));
+  }));
+  const column = Math.round(timeline.x(view.cursor) - timeline.left);
+  const stack = holders.layersOf.filter(({ first, last }) => first <= column && column < last);
+  const { at, bytes } = profile.levels[0];
+  const most = columnPeaks(at, bytes, timeline.from, timeline.scale, column + 1)[column];
+  check('the stack is all that is taken', Math.max(...stack.map(({ to }) => to)) === bytes[most]);
+  check('the stack has no gap', stack.every(({ from }) => {
+    return from === 0 || stack.some(({ to }) => to === from);
+  }));
 
   // The theme.
   const color = () => getComputedStyle(document.body).backgroundColor;

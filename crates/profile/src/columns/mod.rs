@@ -15,6 +15,7 @@
 //! [`PART`] instructions with their operands and waits. Pieces behind one another are the columns
 //! of the whole profile, and positions are those in the whole.
 
+mod pieces;
 mod read;
 mod write;
 
@@ -25,8 +26,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Pause, Range, Source, Stream, Tensor};
 use crate::repeats::Repeat;
 
+pub use pieces::{PART, write_for_page};
 pub use read::{ReadError, read, read_pieces};
-pub use write::{PART, write, write_for_page};
+pub use write::write;
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -56,6 +58,9 @@ struct Header {
     /// What repeats, for the scripts of a page.
     #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
     repeats: Option<Vec<Repeat>>,
+    /// The titles of the families of work, for the scripts of a page.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", skip_deserializing)]
+    families: Vec<&'static str>,
     columns: BTreeMap<String, Place>,
 }
 
@@ -85,7 +90,7 @@ struct Place {
 
 #[cfg(test)]
 mod tests {
-    use super::write::write_in_parts;
+    use super::pieces::write_in_parts;
     use super::{read, read_pieces, write};
     use crate::model::{
         Instruction, NONE, Operand, Profile, Role, Storage, Stream, Tensor, Times, Wait,

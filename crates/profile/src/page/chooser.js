@@ -3,7 +3,6 @@
 
 // A run of so many parts is read at once.
 const AT_ONCE = 4;
-const STRIP = 14;
 
 const rangeOfAddress = () => {
   const found = /^#range=([\d.]+),([\d.]+)$/.exec(window.location.hash);
@@ -12,11 +11,15 @@ const rangeOfAddress = () => {
 
 class Chooser {
   constructor({ header, columns }, panel) {
-    Object.assign(this, { header, panel, overview: columns.overview });
-    const steps = this.overview.length / header.streams.length;
-    this.strips = header.streams.map(({ name }, stream) => ({
-      name, busy: this.overview.subarray(stream * steps, (stream + 1) * steps),
-    })).filter(({ busy }) => busy.some((share) => share > 0));
+    Object.assign(this, { header, panel });
+    const { overview, overviewFamily } = columns;
+    const steps = overview.length / header.streams.length;
+    this.families = new Families({ ...header, ...columns });
+    this.strips = header.streams.map(({ name }, stream) => {
+      const own = (column) => column.subarray(stream * steps, (stream + 1) * steps);
+      const isProgram = this.families.isProgram[stream];
+      return { name, busy: own(overview), families: own(overviewFamily), isProgram };
+    }).filter(({ busy }) => busy.some((share) => share > 0));
     const { begin } = header.parts[0];
     this.range = [begin, header.parts[Math.min(1, header.parts.length - 1)].end];
   }
@@ -33,11 +36,11 @@ class Chooser {
     const text = `The run has ${formatCount(all)} instructions. Drag over the part to look at.`;
     const form = element('form', [
       'From ', this.inputs[0], ' ms to ', this.inputs[1], ' ms: ', this.count, ' ',
-      element('button', 'Show', { type: 'submit' }), ' ',
+      element('button', 'Show', { type: 'submit', class: 'main' }), ' ',
     ]);
     const whole = element('button', 'Show the whole run', { type: 'button' });
     form.append(whole);
-    this.panel.replaceChildren(element('p', text), this.canvas, form);
+    this.panel.replaceChildren(element('p', text), this.legend(), this.canvas, form);
     this.panel.hidden = false;
     this.inputs.forEach((input, end) => input.addEventListener('input', () => {
       if (Number.isFinite(input.valueAsNumber)) this.range[end] = input.valueAsNumber * 1e6;
@@ -58,6 +61,20 @@ class Chooser {
       });
       whole.addEventListener('click', () => done([0, header.total]));
     });
+  }
+
+  // The families that take most of some step.
+  legend() {
+    const found = new Set();
+    for (const { busy, families, isProgram } of this.strips) {
+      busy.forEach((share, at) => {
+        if (share) found.add(isProgram ? this.families.program : families[at]);
+      });
+    }
+    const items = [...found].sort((a, b) => a - b).map((family) => element('span', [
+      this.families.swatch(family), this.families.titles[family],
+    ]));
+    return element('div', items, { class: 'legend' });
   }
 
   get left() { return Math.min(170, this.canvas.clientWidth * 0.28); }
@@ -95,24 +112,21 @@ class Chooser {
     this.count.textContent = `reads ${formatCount(count)} instructions`;
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
-    const ratio = window.devicePixelRatio || 1;
-    const [width, height] = [canvas.clientWidth, strips.length * STRIP + AXIS];
-    canvas.style.height = `${height}px`;
-    [canvas.width, canvas.height] = [width * ratio, height * ratio];
-    const context = canvas.getContext('2d');
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.font = '11px system-ui, "DejaVu Sans", sans-serif';
-    context.textBaseline = 'middle';
-    const room = Math.floor((left - 10) / 6.2);
-    strips.forEach(({ name, busy }, k) => {
+    const width = canvas.clientWidth;
+    const room = (window.innerHeight * 0.6) / strips.length;
+    const STRIP = Math.round(Math.min(40, Math.max(14, room)));
+    const height = strips.length * STRIP + AXIS;
+    const context = sized(canvas, width, height);
+    const colors = this.families.titles.map((_, family) => color(`--family-${family}`));
+    strips.forEach(({ name, busy, families, isProgram }, k) => {
       const top = AXIS + k * STRIP;
       context.fillStyle = color('--text');
-      context.fillText(name.length > room ? `…${name.slice(1 - room)}` : name, 6, top + STRIP / 2);
-      context.fillStyle = color('--accent');
+      context.fillText(fittedName(name, left - 10), 6, top + STRIP / 2);
       const step = (width - left) / busy.length;
       busy.forEach((share, at) => {
         if (!share) return;
-        context.globalAlpha = 0.15 + 0.85 * (share / 255);
+        context.fillStyle = colors[isProgram ? this.families.program : families[at]];
+        context.globalAlpha = 0.25 + 0.75 * (share / 255);
         context.fillRect(left + at * step, top + 1, Math.max(step, 1), STRIP - 2);
       });
       context.globalAlpha = 1;
@@ -122,8 +136,8 @@ class Chooser {
     for (const share of [0, 0.25, 0.5, 0.75]) {
       context.fillText(formatTime(share * header.total), x(share * header.total) + 2, AXIS / 2);
     }
-    context.fillStyle = `${color('--wait')}44`;
-    context.strokeStyle = color('--wait');
+    context.fillStyle = `${color('--accent')}22`;
+    context.strokeStyle = color('--accent');
     const wide = Math.max(x(range[1]) - x(range[0]), 2);
     context.fillRect(x(range[0]), AXIS - 6, wide, height);
     context.strokeRect(x(range[0]), AXIS - 6, wide, height - AXIS + 5);

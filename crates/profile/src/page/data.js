@@ -167,9 +167,18 @@ function link(profile) {
   profile.nameOf = (k) => profile.names[profile.name[k]] ?? '?';
   profile.placeOf = (k) => profile.places[profile.place[k]] ?? '';
   profile.streamOf = (k) => profile.streams[profile.stream[k]]?.name ?? 'the program';
+  profile.isWait = (k) => profile.role[k] === ROLE.wait || profile.role[k] === ROLE.fence;
   profile.isTimed = (k) => profile.start[k] >= 0 && profile.stream[k] !== NONE
     && profile.start[k] <= profile.to && profile.end[k] >= profile.from;
   profile.isHere = (k) => k < profile.count && Number.isInteger(k);
+  profile.byBegin = (a, b) => profile.start[a] - profile.start[b] || a - b;
+  const timed = [];
+  // The instructions of a stream that the timeline shows, by their begin.
+  profile.timedOf = (stream) => {
+    timed[stream] ??= [...profile.byStream.of(stream)].filter(profile.isTimed)
+      .sort(profile.byBegin);
+    return timed[stream];
+  };
   // A record stands for the work before it on its stream.
   profile.workBefore = (k) => {
     if (profile.role[k] !== ROLE.record) return k;
@@ -201,3 +210,4 @@ function formatBytes(bytes) {
 const shortPlace = (place) => place.slice(place.lastIndexOf('/') + 1);
 const formatCount = (count) => count.toLocaleString('en');
 const formatShare = (part, whole) => `${(100 * part / (whole || 1)).toFixed(1)} %`;
+const counted = (count, noun) => `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;

@@ -1,4 +1,4 @@
-// The panel beside the timeline: one instruction, or the memory at a moment.
+// The panel beside the timeline: one instruction.
 
 function element(tag, content = [], attributes = {}) {
   const made = document.createElement(tag);
@@ -30,11 +30,8 @@ class Details {
     return `${profile.nameOf(k)} on ${profile.streamOf(k)} (${profile.seq[k]})`;
   }
 
-  clear() {
-    const hint = 'Click an instruction to see what it waited for and who waited for it, or the '
-      + 'memory curve to see who holds it.';
-    this.panel.replaceChildren(element('p', hint, { class: 'why' }));
-  }
+  // Nothing is selected, or a range.
+  overview() { this.panel.replaceChildren(...new Overview(this.profile, this.view).parts()); }
 
   instruction(k) {
     const { profile } = this;
@@ -70,7 +67,8 @@ class Details {
     for (let at = profile.operandsFrom[k]; at < profile.operandsTo[k]; at++) {
       const access = ['', 'reads', 'writes', 'reads and writes'][profile.operandAccess[at]];
       const tensor = profile.tensors[profile.operandTensor[at]];
-      const item = element('li', `${access} ${tensor.name} ${tensor.spec}`);
+      const name = tensorName(profile, profile.operandTensor[at]);
+      const item = element('li', `${access} ${name} ${tensor.spec}`);
       item.append(element('span', this.placement(tensor.storage), { class: 'why' }));
       rows.push(item);
     }
@@ -97,7 +95,7 @@ class Details {
     const own = [...new Set([...profile.waitsOf.of(k), ...profile.waitsOfUser.of(k)])];
     const made = own.filter((wait) => !profile.isElided(wait));
     const elided = own.filter((wait) => profile.isElided(wait));
-    const later = [...profile.waitsUntil.of(k), ...this.waitsOfRecord(k)];
+    const later = [...profile.waitsUntil.of(k), ...waitsOfRecord(profile, k)];
     const parts = [];
     const list = (title, items) => {
       if (items.length) parts.push(element('h3', `${title} (${items.length})`));
@@ -113,22 +111,9 @@ class Details {
     return parts;
   }
 
-  // The waits for records right behind an instruction.
-  waitsOfRecord(k) {
-    const { profile } = this;
-    if (profile.stream[k] === NONE) return [];
-    const own = profile.byStream.of(profile.stream[k]);
-    const waits = [];
-    for (let at = lowerBound(own, k) + 1; at < own.length; at++) {
-      if (profile.role[own[at]] !== ROLE.record) break;
-      waits.push(...profile.waitsUntil.of(own[at]));
-    }
-    return waits;
-  }
-
   reason(wait) {
     const { profile } = this;
-    const names = [...profile.tensorsOfWait(wait)].map((t) => profile.tensors[t].name);
+    const names = [...profile.tensorsOfWait(wait)].map((t) => tensorName(profile, t));
     const how = profile.waitResolution[wait] === 0 ? 'the device waits' : 'the worker waits';
     const why = names.length ? `for ${names.join(', ')}` : 'as the program asked';
     return element('span', `${why}; ${how}`, { class: 'why' });
@@ -156,7 +141,7 @@ class Details {
   elidedWait(wait) {
     const { profile } = this;
     const item = element('li', this.awaited(wait));
-    const names = [...profile.tensorsOfWait(wait)].map((t) => profile.tensors[t].name).join(', ');
+    const names = [...profile.tensorsOfWait(wait)].map((t) => tensorName(profile, t)).join(', ');
     const covered = profile.waitCoveredBy[wait];
     const why = element('span', [], { class: 'why' });
     switch (profile.waitResolution[wait]) {
@@ -174,33 +159,5 @@ class Details {
     }
     item.append(why);
     return item;
-  }
-
-  // Who holds an arena's memory at a moment.
-  memory(arena, time) {
-    const { profile } = this;
-    const { bytes, extent } = levelAt(profile, arena, time);
-    const holders = holdersAt(profile, arena, time);
-    const free = extent > 0 ? formatShare(extent - bytes, extent) : '0 %';
-    const rows = holders.slice(0, 40).map((storage) => {
-      const made = profile.storageAllocated[storage];
-      const item = element('li', `${formatBytes(profile.storageSize[storage])}: `);
-      const name = storageName(profile, storage);
-      item.append(profile.isHere(made) ? this.link(made, name) : name);
-      const before = `from before the ${made === NONE ? 'run' : 'range'}`;
-      const place = profile.isHere(made) ? profile.placeOf(made) : before;
-      item.append(element('span', place, { class: 'why' }));
-      return item;
-    });
-    const parts = [
-      element('h2', `Memory of ${profile.arenas[arena]}`),
-      facts([
-        ['at', formatTime(time)], ['taken', formatBytes(bytes)],
-        ['up to', formatBytes(extent)], ['free between', free],
-      ]),
-      element('h3', `Holders (${holders.length})`), element('ul', rows),
-    ];
-    if (holders.length > rows.length) parts.push(`and ${holders.length - rows.length} more`);
-    this.panel.replaceChildren(...parts);
   }
 }

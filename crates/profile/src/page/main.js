@@ -8,11 +8,14 @@ class View {
     this.hits = [];
     this.hit = -1;
     this.cursor = -1;
+    // The selected range of the time, if there is one.
     this.range = null;
     this.showsPath = false;
     const by = (id) => document.getElementById(id);
     this.by = by;
+    this.families = new Families(profile);
     this.timeline = new Timeline(profile, this, by('canvas'));
+    this.pointer = new Pointer(this, by('canvas'), by('tip'));
     this.details = new Details(profile, this, by('details'));
     this.tables = new Tables(profile, this, by('tabs'), by('table'));
   }
@@ -20,33 +23,59 @@ class View {
   select(k, zooms = false) {
     if (k < 0 || k >= this.profile.count) return;
     this.selected = k;
-    this.arrows = this.arrowsOf(k);
+    this.arrows = arrowsOf(this.profile, k);
     this.details.instruction(k);
     if (this.tables.shown === 'Step by step') this.tables.steps.show();
     this.timeline.show(k, zooms);
   }
 
+  // Leaves the selected instruction, and then the range.
   unselect() {
-    [this.selected, this.arrows, this.range, this.cursor] = [-1, [], null, -1];
-    this.details.clear();
+    this.cursor = -1;
+    this.selectRange(this.selected >= 0 ? this.range : null);
+  }
+
+  // Shows the sums of a range, or of the run.
+  selectRange(range) {
+    [this.selected, this.arrows, this.range] = [-1, [], range];
+    this.details.overview();
+    this.tables.refresh();
     this.timeline.draw();
   }
 
-  // The arrows of an instruction: its waits, and the waits for it.
-  arrowsOf(k) {
+  // The sums of the selected range, or of all that was read.
+  sums() {
     const { profile } = this;
-    const arrows = [];
-    const own = new Set([...profile.waitsOf.of(k), ...profile.waitsOfUser.of(k)]);
-    const later = [...profile.waitsUntil.of(k), ...this.details.waitsOfRecord(k)];
-    for (const wait of [...own, ...later]) {
-      const [until, waiter] = [profile.waitUntil[wait], profile.waitWaiter[wait]];
-      if (until === NONE || waiter === NONE) continue;
-      const kind = profile.isElided(wait) ? 'elided' : 'wait';
-      if (kind === 'elided' && !own.has(wait)) continue;
-      const from = profile.workBefore(until);
-      if (profile.isTimed(from) && profile.isTimed(waiter)) arrows.push([from, waiter, kind]);
+    const [from, to] = this.range ?? [profile.from, profile.from + profile.span];
+    if (this.madeSums?.from !== from || this.madeSums.to !== to) {
+      this.madeSums = new Sums(profile, this.families, [from, to]);
     }
-    return arrows.slice(0, 200);
+    return this.madeSums;
+  }
+
+  allArrows() { return this.madeArrows ??= allArrows(this.profile); }
+
+  toggleArrows() {
+    const { timeline } = this;
+    timeline.showsArrows = !timeline.showsArrows;
+    this.by('arrows').setAttribute('aria-pressed', String(timeline.showsArrows));
+    timeline.draw();
+  }
+
+  toggleWorkers() {
+    const { timeline } = this;
+    if (!timeline.hasWorkers) return;
+    timeline.showRows(!timeline.byWorker);
+    this.by('workers').setAttribute('aria-pressed', String(timeline.byWorker));
+    timeline.draw();
+  }
+
+  // The timeline has been painted: what follows it is, too.
+  painted() {
+    if (this.tables.shown === 'Memory') this.tables.holders.paint();
+    const left = this.timeline.arrowsLeft;
+    this.by('arrows').title = left ? `All waits as arrows (E): the longest, without ${
+      formatCount(left)}` : 'All waits as arrows (E)';
   }
 
   step(to) {
@@ -64,10 +93,12 @@ class View {
     if (at >= 0 && at < own.length) this.select(own[at]);
   }
 
+  // Shows who holds an arena's memory at a moment.
   showMemory(arena, time) {
     this.cursor = time;
-    this.details.memory(arena, time);
-    this.timeline.draw();
+    this.tables.holders.arena = arena;
+    this.tables.open('Memory');
+    this.by('tables').scrollIntoView({ block: 'nearest' });
   }
 
   search(text) {
@@ -98,7 +129,7 @@ class View {
 
   showHits() {
     const { hits, hit } = this;
-    const count = hits.length === 1 ? '1 hit' : `${formatCount(hits.length)} hits`;
+    const count = counted(hits.length, 'hit');
     const text = hit < 0 ? count : `${formatCount(hit + 1)} of ${formatCount(hits.length)}`;
     this.by('hits').textContent = this.by('search').value.trim() ? text : '';
   }
@@ -130,8 +161,8 @@ class View {
       '[': () => this.neighbour(-1), ']': () => this.neighbour(1),
       ',': () => this.step(this.selected - 1), '.': () => this.step(this.selected + 1),
       '/': () => this.by('search').focus(), n: () => this.goToHit(1), N: () => this.goToHit(-1),
-      t: () => this.toggleTheme(), '?': () => this.by('keys').showModal(),
-      Escape: () => this.unselect(),
+      e: () => this.toggleArrows(), l: () => this.toggleWorkers(), t: () => this.toggleTheme(),
+      '?': () => this.by('keys').showModal(), Escape: () => this.unselect(),
     };
   }
 
@@ -139,13 +170,14 @@ class View {
     const { by, timeline } = this;
     const keys = this.keys();
     document.addEventListener('keydown', (event) => {
-      const field = event.target.closest('input, dialog');
+      const field = event.target.closest('input, select, dialog');
       if (field || event.ctrlKey || event.metaKey || event.altKey) {
         if (event.key === 'Escape') event.target.blur();
         return;
       }
-      if (event.key === 'Enter' && !event.target.closest('button, tr') && this.selected >= 0) {
-        timeline.show(this.selected, true);
+      if (event.key === 'Enter' && !event.target.closest('button, tr')) {
+        if (this.range) timeline.setRange(...this.range);
+        else if (this.selected >= 0) timeline.show(this.selected, true);
       } else if (keys[event.key]) {
         keys[event.key]();
         event.preventDefault();
@@ -161,69 +193,12 @@ class View {
     by('zoom-in').addEventListener('click', () => timeline.zoom(0.5));
     by('zoom-out').addEventListener('click', () => timeline.zoom(2));
     by('fit').addEventListener('click', () => timeline.fit());
+    by('arrows').addEventListener('click', () => this.toggleArrows());
+    by('workers').addEventListener('click', () => this.toggleWorkers());
+    by('workers').hidden = !timeline.hasWorkers;
     by('theme').addEventListener('click', () => this.toggleTheme());
     by('help').addEventListener('click', () => by('keys').showModal());
     window.addEventListener('resize', () => timeline.draw());
-    this.listenToCanvas(by('canvas'));
-  }
-
-  listenToCanvas(canvas) {
-    const { timeline } = this;
-    let drag = null;
-    canvas.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-        timeline.move(event.deltaX / canvas.clientWidth);
-      } else {
-        timeline.zoom(Math.exp(event.deltaY / 400), event.offsetX);
-      }
-    }, { passive: false });
-    canvas.addEventListener('pointerdown', (event) => {
-      const { from, to } = timeline;
-      drag = { x: event.offsetX, from, to, moved: false, measures: event.shiftKey };
-      canvas.setPointerCapture?.(event.pointerId);
-    });
-    canvas.addEventListener('pointermove', (event) => {
-      if (!drag) return this.showTip(event);
-      const by = (event.offsetX - drag.x) * timeline.scale;
-      drag.moved ||= Math.abs(event.offsetX - drag.x) > 3;
-      if (!drag.moved) return undefined;
-      if (drag.measures) {
-        const ends = [timeline.time(drag.x), timeline.time(event.offsetX)];
-        this.range = ends.sort((a, b) => a - b);
-        return timeline.draw();
-      }
-      return timeline.setRange(drag.from - by, drag.to - by);
-    });
-    canvas.addEventListener('pointerup', (event) => {
-      const clicked = drag && !drag.moved;
-      drag = null;
-      if (!clicked) return;
-      const { instruction, arena, time } = timeline.hit(event.offsetX, event.offsetY);
-      if (instruction >= 0) this.select(instruction);
-      else if (arena >= 0) this.showMemory(arena, time);
-      else this.unselect();
-    });
-    canvas.addEventListener('pointerleave', () => { this.by('tip').hidden = true; });
-  }
-
-  showTip(event) {
-    const tip = this.by('tip');
-    const { instruction: k, arena, time } = this.timeline.hit(event.offsetX, event.offsetY);
-    const { profile } = this;
-    let text = '';
-    if (k >= 0) {
-      const takes = formatTime(profile.end[k] - profile.start[k]);
-      text = `${profile.nameOf(k)}, ${takes}\n${profile.placeOf(k)}`;
-    } else if (arena >= 0) {
-      const { bytes } = levelAt(profile, arena, time);
-      text = `${formatBytes(bytes)} after ${formatTime(time)}`;
-    }
-    tip.hidden = !text;
-    tip.textContent = text;
-    const left = Math.min(event.offsetX + 12, this.by('canvas').clientWidth - tip.offsetWidth - 4);
-    tip.style.left = `${Math.max(0, left)}px`;
-    tip.style.top = `${event.offsetY + 14}px`;
   }
 }
 
@@ -238,9 +213,8 @@ function describeRun(profile) {
   return [
     `${profile.source.toLowerCase()}: ${formatTime(profile.total)}`,
     ...(profile.isWhole ? [] : [`here ${range}`]),
-    `${formatCount(profile.count)} instructions`,
-    `${formatCount(waits[0])} waits, ${formatCount(waits[1])} not needed`,
-    ...profile.remarks,
+    counted(profile.count, 'instruction'),
+    `${counted(waits[0], 'wait')}, ${formatCount(waits[1])} not needed`,
   ].join(' · ');
 }
 
@@ -270,7 +244,8 @@ async function open() {
   by('facts').textContent = describeRun(profile);
   const view = new View(profile);
   view.listen();
-  view.details.clear();
+  view.families.legend(by('legend'), view.sums(), () => view.timeline.draw());
+  view.details.overview();
   view.tables.open('Ops');
   view.timeline.draw();
   window.millstream = { profile, view };

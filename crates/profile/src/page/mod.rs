@@ -13,15 +13,23 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// The scripts, in the order in which they use each other.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 17] = [
     include_str!("data.js"),
+    include_str!("canvas.js"),
+    include_str!("details.js"),
+    include_str!("families.js"),
     include_str!("chooser.js"),
     include_str!("memory.js"),
+    include_str!("sums.js"),
     include_str!("tiles.js"),
+    include_str!("arrows.js"),
     include_str!("timeline.js"),
-    include_str!("details.js"),
-    include_str!("tables.js"),
+    include_str!("overview.js"),
     include_str!("steps.js"),
+    include_str!("stack.js"),
+    include_str!("holders.js"),
+    include_str!("tables.js"),
+    include_str!("pointer.js"),
     include_str!("main.js"),
 ];
 
@@ -55,4 +63,39 @@ pub fn read(bytes: &[u8]) -> Result<Profile, String> {
     let (data, _) = rest.split_once(DATA[1]).ok_or("the page ends within its profile")?;
     let pieces: Result<Vec<_>, _> = data.lines().map(|line| STANDARD.decode(line)).collect();
     columns::read_pieces(pieces.map_err(|e| format!("the page's profile: {e}"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::Family;
+
+    #[test]
+    fn every_family_has_a_colour_in_both_themes() {
+        let (light, dark) = STYLE.split_once("[data-theme=\"dark\"]").unwrap();
+        // One more for the threads of the program.
+        for family in 0..=Family::ALL.len() {
+            for theme in [light, dark] {
+                let color = format!("--family-{family}: #");
+                assert_eq!(theme.matches(&color).count(), 1, "{color}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_script_of_the_folder_is_in_the_page_and_needs_no_other_page() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/page");
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let scripts = names.filter(|path| path.extension().is_some_and(|ending| ending == "js"));
+        let page = write(&Profile::default());
+        let mut count = 0;
+        for script in scripts {
+            let text = std::fs::read_to_string(&script).unwrap();
+            assert!(page.contains(&text), "{}", script.display());
+            assert!(!text.contains("</script"), "{} ends its element", script.display());
+            count += 1;
+        }
+        assert_eq!(count, SCRIPTS.len());
+        assert!(!page.contains("{{"), "the page has a place that nothing fills");
+    }
 }

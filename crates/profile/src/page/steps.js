@@ -58,7 +58,8 @@ class Steps {
     const rows = [];
     const last = Math.min(this.profile.count - 1, at + AROUND);
     for (let k = Math.max(0, at - AROUND); k <= last; k++) {
-      const row = element('tr', [element('td', String(numbering.global(k))), element('td', this.line(k))]);
+      const cells = [String(numbering.global(k)), this.line(k)];
+      const row = element('tr', cells.map((text) => element('td', text)));
       row.dataset.to = '';
       if (k === at) row.className = 'current';
       row.addEventListener('click', () => this.view.step(k));
@@ -91,7 +92,10 @@ class Steps {
         return !profile.isElided(wait) && profile.waitWaiter[wait] <= at;
       });
       const by = waits.map((wait) => profile.streamOf(profile.waitWaiter[wait]));
-      const cells = [`${profile.numbering.global(k)}`, profile.streamOf(k), by.length ? by.join(', ') : 'nobody yet'];
+      const cells = [
+        String(profile.numbering.global(k)), profile.streamOf(k),
+        by.length ? by.join(', ') : 'nobody yet',
+      ];
       rows.push(element('tr', cells.map((text) => element('td', text))));
     }
     if (!rows.length) return '';
@@ -114,9 +118,11 @@ class Steps {
     const rows = newest.map((storage) => {
       const last = profile.storageLastUse[storage];
       const until = profile.isHere(last) ? profile.numbering.global(last) : 'after this range';
-      const use = last === NONE ? 'never used' : last <= at ? 'no later use' : `used until ${until}`;
+      const later = last <= at ? 'no later use' : `used until ${until}`;
+      const use = last === NONE ? 'never used' : later;
       const size = formatBytes(profile.storageSize[storage]);
-      const cells = [storageName(profile, storage), size, use];
+      const name = `${storageName(profile, storage)} ${storageSpec(profile, storage)}`;
+      const cells = [name, size, use];
       return element('tr', cells.map((text) => element('td', text)));
     });
     const sums = profile.arenas.map((arena, k) => `${arena} ${formatBytes(taken[k])}`).join(', ');

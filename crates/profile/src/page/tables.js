@@ -1,15 +1,41 @@
 // The tables below the timeline: streams, ops, waits, the critical path, places, memory, repeats.
+// Streams, ops, waits and places are those of the selected range.
 
 const ROWS = 200;
+
+// The first rows of a table. Each row is its cells and, if it leads somewhere, a function.
+function makeTable(header, all, count = all.length) {
+  const rows = all.slice(0, ROWS);
+  const isNumber = (text) => /^[-+]?[\d,.]+( %| [nµm]?s| [KMGT]?i?B)?$/.test(text);
+  const numbers = header.map((_, k) => rows.length > 0 && rows.every(([cells]) => {
+    return typeof cells[k] !== 'string' || cells[k] === '' || isNumber(cells[k]);
+  }) && rows.some(([cells]) => typeof cells[k] === 'string' && cells[k] !== ''));
+  const classOf = (k) => (numbers[k] ? { class: 'number' } : {});
+  const head = element('tr', header.map((text, k) => element('th', text, classOf(k))));
+  const body = rows.map(([cells, go]) => {
+    const row = element('tr', cells.map((cell, k) => element('td', cell, classOf(k))));
+    if (go) {
+      row.dataset.to = '';
+      row.tabIndex = 0;
+      row.addEventListener('click', go);
+      row.addEventListener('keydown', (event) => { if (event.key === 'Enter') go(); });
+    }
+    return row;
+  });
+  const table = element('table', [element('thead', head), element('tbody', body)]);
+  const left = formatCount(count - rows.length);
+  return count > rows.length ? [table, element('p', `and ${left} more`)] : [table];
+}
 
 class Tables {
   constructor(profile, view, tabs, panel) {
     Object.assign(this, { profile, view, panel, shown: '' });
     this.steps = new Steps(profile, view, panel);
+    this.holders = new Holders(profile, view, panel);
     this.pages = {
       Streams: () => this.streams(), Ops: () => this.ops(), Waits: () => this.waits(),
-      'Critical path': () => this.path(), Places: () => this.places(), Memory: () => this.memory(),
-      Repeats: () => this.repeats(),
+      'Critical path': () => this.path(), Places: () => this.places(),
+      Memory: () => this.holders.show(), Repeats: () => this.repeats(),
       'Step by step': () => this.steps.show(),
     };
     this.buttons = Object.keys(this.pages).map((name) => {
@@ -26,104 +52,78 @@ class Tables {
     for (const button of this.buttons) {
       button.setAttribute('aria-selected', String(button.textContent === name));
     }
-    this.pages[name]();
+    this.refresh();
     this.view.timeline.draw();
   }
 
-  // Shows the first rows of a table. Each row is its cells and, if it leads somewhere, a function.
-  table(header, all, before = [], count = all.length) {
-    const rows = all.slice(0, ROWS);
-    const isNumber = (text) => /^[-+]?[\d,.]+( %| [nµm]?s| [KMGT]?i?B)?$/.test(text);
-    const numbers = header.map((_, k) => rows.length > 0 && rows.every(([cells]) => {
-      return typeof cells[k] !== 'string' || cells[k] === '' || isNumber(cells[k]);
-    }) && rows.some(([cells]) => typeof cells[k] === 'string' && cells[k] !== ''));
-    const classOf = (k) => (numbers[k] ? { class: 'number' } : {});
-    const head = element('tr', header.map((text, k) => element('th', text, classOf(k))));
-    const body = rows.map(([cells, go]) => {
-      const row = element('tr', cells.map((cell, k) => element('td', cell, classOf(k))));
-      if (go) {
-        row.dataset.to = '';
-        row.tabIndex = 0;
-        row.addEventListener('click', go);
-        row.addEventListener('keydown', (event) => { if (event.key === 'Enter') go(); });
-      }
-      return row;
-    });
-    const table = element('table', [element('thead', head), element('tbody', body)]);
-    const left = formatCount(count - rows.length);
-    const more = count > rows.length ? [element('p', `and ${left} more`)] : [];
-    this.panel.replaceChildren(...before, table, ...more);
-  }
+  refresh() { this.pages[this.shown](); }
 
-  // Sums the time of the instructions that a function keeps, by a key.
-  sums(keep, key) {
-    const { profile } = this;
-    const all = new Map();
-    for (let k = 0; k < profile.count; k++) {
-      if (!profile.isTimed(k) || !keep(k)) continue;
-      const time = profile.end[k] - profile.start[k];
-      const sum = all.get(key(k)) ?? { count: 0, time: 0, longest: -1, which: k };
-      sum.count++;
-      sum.time += time;
-      if (time > sum.longest) { sum.longest = time; sum.which = k; }
-      all.set(key(k), sum);
-    }
-    return [...all].sort(([, a], [, b]) => b.time - a.time);
+  // Shows a table of the selected range, or of the run.
+  table(header, rows, before = []) {
+    const { range } = this.view;
+    const text = range && `From ${formatTime(range[0])} to ${formatTime(range[1])}:`;
+    const note = range ? [element('p', text, { class: 'why' })] : [];
+    this.panel.replaceChildren(...note, ...before, ...makeTable(header, rows));
   }
-
-  isWork(k) { return this.profile.role[k] === ROLE.work; }
 
   streams() {
-    const { profile } = this;
-    const isWait = (k) => [ROLE.wait, ROLE.fence].includes(profile.role[k]);
-    const busy = new Map(this.sums((k) => !isWait(k), (k) => profile.stream[k]));
-    const blocked = new Map(this.sums(isWait, (k) => profile.stream[k]));
-    const rows = profile.streams.map((stream, k) => {
-      const [works, waits] = [busy.get(k), blocked.get(k)];
-      const count = (works?.count ?? 0) + (waits?.count ?? 0);
+    const { profile, view } = this;
+    const sums = view.sums();
+    const own = sums.streams().filter(({ count }) => count > 0);
+    const rows = own.map((sum) => {
+      const { name, by_device: byDevice, worker } = profile.streams[sum.stream];
       const bar = element('span', [], {
-        class: 'bar', style: `width:${100 * (works?.time ?? 0) / profile.span}px`,
+        class: 'bar', style: `width:${Math.min(100, 100 * sum.works / sums.span)}px`,
       });
       return [[
-        stream.name, formatCount(count), formatTime(works?.time ?? 0),
-        formatShare(works?.time ?? 0, profile.span), bar, formatTime(waits?.time ?? 0),
-        stream.by_device ? "the device's clock" : '',
-      ], count > 0 ? () => this.view.select((works ?? waits).which) : null];
+        name, formatCount(sum.count), formatTime(sum.works), formatShare(sum.works, sums.span), bar,
+        formatTime(sum.blocked), formatTime(sum.unsubmitted), formatTime(sum.late),
+        worker === null ? '' : `worker ${worker}`, byDevice ? "the device's clock" : '',
+      ], () => view.select(sum.longest)];
     });
-    const used = rows.filter(([cells]) => cells[1] !== '0');
-    this.table(['stream', 'instructions', 'busy', 'share', '', 'blocked', 'measured by'], used);
+    this.table([
+      'stream', 'instructions', 'busy', 'share', '', 'blocked', 'not submitted', 'not begun',
+      'runs on', 'measured by',
+    ], rows);
   }
 
   ops() {
-    const { profile } = this;
-    const sums = this.sums((k) => this.isWork(k), (k) => profile.name[k]);
-    const all = sums.reduce((sum, [, { time }]) => sum + time, 0);
-    this.table(['op', 'calls', 'time', 'share', 'mean', 'longest'], sums.map(([name, sum]) => [[
-      profile.names[name], formatCount(sum.count), formatTime(sum.time),
-      formatShare(sum.time, all), formatTime(sum.time / sum.count), formatTime(sum.longest),
-    ], () => this.view.select(sum.which, true)]));
+    const { view } = this;
+    const sums = view.sums().ops();
+    const all = view.sums().work();
+    const { program } = view.families;
+    const header = ['', 'op', 'calls', 'time', 'share', 'mean', 'longest'];
+    this.table(header, sums.map((sum) => [[
+      view.families.swatch(sum.family), sum.name, formatCount(sum.count), formatTime(sum.time),
+      sum.family === program ? '' : formatShare(sum.time, all),
+      formatTime(sum.time / sum.count), formatTime(sum.longest),
+    ], () => view.select(sum.which, true)]));
   }
 
   places() {
-    const { profile } = this;
-    const sums = this.sums((k) => this.isWork(k), (k) => profile.place[k]);
-    this.table(['place', 'instructions', 'time', 'longest is'], sums.map(([place, sum]) => [[
-      shortPlace(profile.places[place] ?? 'not known'), formatCount(sum.count), formatTime(sum.time),
-      profile.nameOf(sum.which),
-    ], () => this.view.select(sum.which, true)]));
+    const { profile, view } = this;
+    const isWork = (k) => profile.role[k] === ROLE.work;
+    const sums = view.sums().by(isWork, (k) => profile.place[k]);
+    this.table(['place', 'instructions', 'time', 'longest is'], sums.map((sum) => [[
+      shortPlace(profile.places[sum.key] ?? 'not known'), formatCount(sum.count),
+      formatTime(sum.time), profile.nameOf(sum.which),
+    ], () => view.select(sum.which, true)]));
   }
 
   waits() {
     const { profile } = this;
+    const sums = this.view.sums();
     const all = new Map();
     let elided = 0;
     for (let wait = 0; wait < profile.waitWaiter.length; wait++) {
-      if (profile.isElided(wait)) { elided++; continue; }
       const [waiter, until] = [profile.waitWaiter[wait], profile.waitUntil[wait]];
+      // The program's own waits have no time here, and count for the whole alone.
+      if (this.view.range && (waiter === NONE || !sums.isHere(waiter))) continue;
+      if (profile.isElided(wait)) { elided++; continue; }
       if (waiter === NONE || until === NONE || profile.stream[waiter] === NONE) continue;
       const user = profile.waitUser[wait] === NONE ? waiter : profile.waitUser[wait];
       const source = profile.workBefore(until);
-      const blocked = Math.max(0, profile.end[waiter] - profile.start[waiter]);
+      const blocked = sums.within(waiter);
       const key = [
         `${profile.nameOf(source)} on ${profile.streamOf(source)}`,
         `${profile.nameOf(user)} on ${profile.streamOf(user)}`, shortPlace(profile.placeOf(user)),
@@ -158,7 +158,7 @@ class Tables {
       ], () => this.view.select(instruction)];
     });
     const header = ['critical path', 'stream', 'place', 'begins', 'takes', 'share'];
-    this.table(header, rows, [], profile.pathKind.length);
+    this.panel.replaceChildren(...makeTable(header, rows, profile.pathKind.length));
   }
 
   repeats() {
@@ -175,22 +175,7 @@ class Tables {
       + 'behind a dot lies within one of the round before. Give arguments that differ to the '
       + 'function.';
     const header = ['repeats from', 'to', 'calls', 'rounds', 'share', 'other arguments at'];
-    this.table(header, rows, [element('p', rows.length ? advice : 'Nothing repeats.')]);
-  }
-
-  memory() {
-    const { profile } = this;
-    const rows = profile.arenas.flatMap((arena, k) => {
-      const { at, bytes, extent, peak } = profile.levels[k];
-      const when = bytes.indexOf(peak);
-      if (when < 0 || peak === 0) return [];
-      const free = extent[when] - bytes[when];
-      return [[[
-        arena, formatBytes(peak), formatTime(at[when]), formatBytes(extent[when]),
-        formatShare(free, extent[when]), formatCount(holdersAt(profile, k, at[when]).length),
-      ], () => this.view.showMemory(k, at[when])]];
-    });
-    const header = ['arena', 'peak', 'after', 'up to', 'free between', 'holders'];
-    this.table(header, rows, [element('p', 'A click on the memory curve shows who holds it.')]);
+    const note = element('p', rows.length ? advice : 'Nothing repeats.');
+    this.panel.replaceChildren(note, ...makeTable(header, rows));
   }
 }

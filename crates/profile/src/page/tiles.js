@@ -6,10 +6,10 @@
 
 const FACTOR = 4;
 
-class Row {
-  // `members` are instructions of one lane, by their begin.
-  constructor(profile, stream, lane, members) {
-    Object.assign(this, { profile, stream, lane, members });
+class Levels {
+  // `members` are instructions by their begin.
+  constructor(profile, members) {
+    Object.assign(this, { profile, members });
     const base = { resolution: 0 };
     base.start = Float64Array.from(members, (k) => profile.start[k]);
     base.end = Float64Array.from(members, (k) => profile.end[k]);
@@ -75,18 +75,66 @@ function joined(finer, resolution) {
   };
 }
 
-// The rows of all streams with instructions.
-function makeRows(profile) {
-  const rows = [];
-  profile.streams.forEach((_, stream) => {
-    const lanes = [];
-    for (const k of profile.byStream.of(stream)) {
-      if (profile.isTimed(k)) (lanes[profile.lane[k]] ??= []).push(k);
+// A row: work, which does not overlap, and the waits.
+class Row {
+  constructor(profile, { label, detail }, lane, work, waits) {
+    Object.assign(this, { label, detail, lane });
+    this.work = new Levels(profile, work);
+    this.waits = new Levels(profile, waits);
+    this.failed = work.filter((k) => profile.outcome[k] !== 0);
+  }
+
+  // The instruction at a moment: work before waits, and what is there before what is near.
+  at(time, slack) {
+    for (const most of [0, slack]) {
+      for (const levels of [this.work, this.waits]) {
+        const found = levels.at(time, most);
+        if (found >= 0) return found;
+      }
     }
-    lanes.forEach((members, lane) => {
-      members.sort((a, b) => profile.start[a] - profile.start[b] || a - b);
-      rows.push(new Row(profile, stream, lane, members));
-    });
+    return -1;
+  }
+}
+
+// The streams of each group of rows: a stream, or those of a worker, which runs one at a time.
+function groupsOf(profile, byWorker) {
+  const groups = new Map();
+  profile.streams.forEach(({ name, device, worker }, stream) => {
+    const isShared = byWorker && worker !== null;
+    const key = isShared ? worker : `stream ${stream}`;
+    const label = isShared ? `worker ${worker}` : name;
+    const group = groups.get(key) ?? { label, detail: '', streams: [] };
+    group.streams.push(stream);
+    if (isShared) group.detail += `${group.detail && ', '}${name.replace(`${device} `, '')}`;
+    groups.set(key, group);
   });
-  return rows;
+  return [...groups.values()];
+}
+
+// The rows of all streams with instructions, or of all workers, and the row of each instruction.
+function makeRows(profile, byWorker) {
+  const rows = [];
+  const rowOf = new Int32Array(profile.count).fill(-1);
+  for (const group of groupsOf(profile, byWorker)) {
+    const { streams } = group;
+    const all = streams.length === 1 ? profile.timedOf(streams[0])
+      : streams.flatMap((stream) => profile.timedOf(stream)).sort(profile.byBegin);
+    const waits = all.filter((k) => profile.isWait(k));
+    const lanes = [];
+    const ends = [];
+    for (const k of all) {
+      if (profile.isWait(k)) continue;
+      const free = ends.findIndex((end) => end <= profile.start[k]);
+      const lane = free < 0 ? ends.length : free;
+      (lanes[lane] ??= []).push(k);
+      ends[lane] = profile.end[k];
+    }
+    if (!lanes.length && waits.length) lanes.push([]);
+    lanes.forEach((members, lane) => {
+      for (const k of members) rowOf[k] = rows.length;
+      if (lane === 0) for (const k of waits) rowOf[k] = rows.length;
+      rows.push(new Row(profile, group, lane, members, lane === 0 ? waits : []));
+    });
+  }
+  return { rows, rowOf };
 }

@@ -8,34 +8,37 @@ class Timeline {
   constructor(profile, view, canvas) {
     Object.assign(this, { profile, view, canvas });
     this.context = canvas.getContext('2d');
-    this.rows = makeRows(profile);
+    this.color = (name) => this.style.getPropertyValue(name).trim();
     this.from = profile.from;
     this.to = profile.from + profile.span;
-    this.rowOf = profile.streams.map(() => []);
-    this.rows.forEach((row, k) => { this.rowOf[row.stream][row.lane] = k; });
-    this.hues = profile.names.map((name) => {
-      let hash = 7;
-      for (const letter of name) hash = (hash * 31 + letter.codePointAt(0)) % 3600;
-      return (hash * 137) % 360;
-    });
-    this.hasProgram = profile.ranges.length + profile.pauses.length > 0;
+    this.hasWorkers = profile.streams.some(({ worker }) => worker !== null);
+    this.showRows(false);
     this.rangeDepth = depths(profile.ranges);
+    // The programs that wait: a row each.
+    this.waiting = [...new Set(profile.pauses.map(({ rank }) => rank))].sort((a, b) => a - b);
+    this.showsArrows = false;
     this.pending = false;
+  }
+
+  // Shows a row for each stream, or one for each worker.
+  showRows(byWorker) {
+    this.byWorker = byWorker && this.hasWorkers;
+    Object.assign(this, makeRows(this.profile, this.byWorker));
   }
 
   // The height of each part, from the top. Few rows are high, so that they use the window.
   layout() {
-    const room = this.canvas.parentElement.clientHeight - AXIS;
+    const room = window.innerHeight * 0.5 - AXIS;
     const lines = this.rows.length + this.profile.arenas.length * 2.5 + 3;
     this.high = Math.round(Math.min(44, Math.max(22, room / lines - GAP)));
     const ROW = this.high;
     const MEMORY = ROW * 2 + 20;
     const deepest = Math.max(-1, ...this.rangeDepth);
-    const ranges = (deepest + 1 + (this.profile.pauses.length ? 1 : 0)) * RANGE;
-    const rows = AXIS + ranges + GAP;
+    const pauses = AXIS + (deepest + 1) * RANGE;
+    const rows = pauses + this.waiting.length * RANGE + GAP;
     const memory = rows + this.rows.length * (ROW + GAP) + GAP;
     const height = memory + this.profile.arenas.length * (MEMORY + GAP);
-    return { ranges: AXIS, rows, memory, height, each: MEMORY };
+    return { ranges: AXIS, pauses, rows, memory, height, each: MEMORY };
   }
 
   get left() { return Math.min(170, this.canvas.clientWidth * 0.28); }
@@ -86,24 +89,16 @@ class Timeline {
     requestAnimationFrame(() => { this.pending = false; this.paint(); });
   }
 
-  color(name) { return this.style.getPropertyValue(name).trim(); }
-
   paint() {
     const { canvas, context } = this;
     const layout = this.layout();
     this.parts = layout;
-    const ratio = window.devicePixelRatio || 1;
     const [width, height] = [canvas.clientWidth, Math.max(layout.height, 60)];
-    canvas.style.height = `${height}px`;
-    if (canvas.width !== width * ratio || canvas.height !== height * ratio) {
-      [canvas.width, canvas.height] = [width * ratio, height * ratio];
-    }
+    sized(canvas, width, height);
     this.style = getComputedStyle(document.documentElement);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.fills = this.view.families.titles.map((_, family) => this.color(`--family-${family}`));
     context.fillStyle = this.color('--back');
     context.fillRect(0, 0, width, height);
-    context.font = '11px system-ui, "DejaVu Sans", sans-serif';
-    context.textBaseline = 'middle';
     this.paintAxis(width, height);
     context.save();
     context.beginPath();
@@ -114,10 +109,12 @@ class Timeline {
     this.paintMemory(layout, width);
     this.paintPath();
     this.paintHits();
+    this.arrowsLeft = this.showsArrows ? paintArrows(this, this.view.allArrows(), true) : 0;
     this.paintSelection();
     this.paintCursor(height);
     context.restore();
     this.paintLabels(layout);
+    this.view.painted();
   }
 
   paintAxis(width, height) {
@@ -151,108 +148,91 @@ class Timeline {
       const top = layout.ranges + this.rangeDepth[k] * high;
       box(range.begin, range.end, top, `${this.color('--accent')}33`, range.name);
     });
-    const top = layout.rows - GAP - high;
     profile.pauses.forEach((pause) => {
-      box(pause.begin, pause.end, top, `${this.color('--wait')}55`, pause.reason);
+      const top = layout.pauses + this.waiting.indexOf(pause.rank) * high;
+      box(pause.begin, pause.end, top, `${this.color('--wait')}88`, pause.reason);
     });
   }
 
-  fill(k) {
-    const { profile } = this;
-    if (profile.outcome[k] !== 0) return this.color('--bad');
-    if (profile.role[k] === ROLE.wait || profile.role[k] === ROLE.fence) {
-      return this.color('--wait');
-    }
-    const dark = document.documentElement.dataset.theme === 'dark';
-    return `hsl(${this.hues[profile.name[k]]} 55% ${dark ? 42 : 70}%)`;
-  }
-
+  // Waits are thin and pale, below the work; failures stand above it.
   paintRow(row, top, width) {
     const ROW = this.high;
     const { context } = this;
-    const level = row.level(this.scale);
-    const { start, end, busy, longest } = level;
     context.fillStyle = this.color('--panel');
     context.fillRect(this.left, top, width - this.left, ROW);
-    let k = Math.max(0, lowerBound(start, this.from) - 1);
-    for (; k < start.length && start[k] <= this.to; k++) {
-      if (end[k] < this.from) continue;
-      const [x, right] = [this.x(start[k]), this.x(end[k])];
-      const length = end[k] - start[k];
-      context.fillStyle = this.fill(longest[k]);
-      const isWait = this.profile.role[longest[k]] === ROLE.wait;
-      context.globalAlpha = length > 0 ? Math.max(0.35, Math.min(1, busy[k] / length)) : 1;
-      const [inset, high] = isWait ? [ROW / 3, ROW / 3] : [1, ROW - 2];
-      context.fillRect(x, top + inset, Math.max(right - x - (right - x > 4 ? 1 : 0), 1), high);
+    context.fillStyle = this.color('--wait');
+    this.eachBlock(row.waits, (x, right) => {
+      context.fillRect(x, top + ROW / 2 - 2, Math.max(right - x, 1), 4);
+    });
+    const { families } = this.view;
+    const text = this.color('--on-family');
+    this.eachBlock(row.work, (x, right, k) => {
+      context.fillStyle = this.fills[families.of(k)];
+      if (families.isFaint(k)) context.globalAlpha *= 0.15;
+      const high = this.profile.role[k] === ROLE.launch ? ROW / 3 : ROW - 2;
+      context.fillRect(x, top + 1, Math.max(right - x - (right - x > 4 ? 1 : 0), 1), high);
       context.globalAlpha = 1;
-      if (right - x > 22 && !isWait) {
-        const name = this.profile.nameOf(longest[k]);
-        const dark = document.documentElement.dataset.theme === 'dark';
-        this.paintText(name, x, right, top + ROW / 2, dark ? '#fff' : '#111');
+      if (right - x > 22 && high > 8) {
+        this.paintText(this.profile.nameOf(k), x, right, top + 1 + high / 2, text);
+      }
+    });
+    for (const k of row.failed) {
+      const [x, right] = [this.x(this.profile.start[k]), this.x(this.profile.end[k])];
+      if (right < this.left || x > width) continue;
+      context.fillStyle = this.color('--bad');
+      context.fillRect(x, top + 1, Math.max(right - x - 1, 2), ROW - 2);
+      if (right - x > 22) {
+        this.paintText(this.profile.nameOf(k), x, right, top + ROW / 2, this.color('--back'));
       }
     }
   }
 
-  // Writes as much of a text as fits.
-  paintText(text, from, to, y, color) {
+  // Calls a function for each block in view, with its ends and its longest instruction.
+  eachBlock(levels, paint) {
     const { context } = this;
-    const x = Math.max(from, this.left) + 4;
-    const room = Math.min(to, this.canvas.clientWidth) - x - 2;
-    if (room < 14) return;
-    const fits = Math.floor(room / 6.2);
-    context.fillStyle = color;
-    const part = text.length > fits ? `${text.slice(0, Math.max(1, fits - 1))}…` : text;
-    context.fillText(part, x, y);
+    const { start, end, busy, longest } = levels.level(this.scale);
+    for (let k = Math.max(0, lowerBound(start, this.from) - 1); k < start.length; k++) {
+      if (start[k] > this.to) break;
+      if (end[k] < this.from) continue;
+      const length = end[k] - start[k];
+      context.globalAlpha = length > 0 ? Math.max(0.35, Math.min(1, busy[k] / length)) : 1;
+      paint(this.x(start[k]), this.x(end[k]), longest[k]);
+      context.globalAlpha = 1;
+    }
   }
 
+  // Writes as much of a text as fits into a block.
+  paintText(text, from, to, y, color) {
+    const ends = [Math.max(from, this.left) + 4, Math.min(to, this.canvas.clientWidth) - 2];
+    writeText(this.context, text, ends, y, color);
+  }
+
+  // The bytes that are taken, and as a line the end of the highest taken byte: what lies between is
+  // fragmentation.
   paintMemory(layout, width) {
-    const MEMORY = layout.each;
-    const { context, profile } = this;
-    profile.levels.forEach((level, arena) => {
-      const top = layout.memory + arena * (MEMORY + GAP);
-      const bottom = top + MEMORY;
-      context.fillStyle = this.color('--panel');
-      context.fillRect(this.left, top, width - this.left, MEMORY);
-      const y = (bytes) => bottom - (bytes / (level.peak || 1)) * (MEMORY - 4);
-      context.fillStyle = `${this.color('--memory')}66`;
-      context.strokeStyle = this.color('--memory');
-      context.beginPath();
-      context.moveTo(this.left, bottom);
-      // The highest level of each pixel.
-      let k = Math.max(0, lowerBound(level.at, this.from) - 1);
-      let before = k < level.at.length && level.at[k] <= this.from ? level.bytes[k] : 0;
-      for (let x = this.left; x <= width; x++) {
-        const upto = this.time(x + 1);
-        let most = before;
-        while (k < level.at.length && level.at[k] < upto) {
-          most = Math.max(most, level.bytes[k]);
-          before = level.bytes[k];
-          k++;
-        }
-        context.lineTo(x, y(most));
-      }
-      context.lineTo(width, bottom);
-      context.fill();
-    });
-    this.paintExtents(layout, width);
-  }
-
-  // The end of the highest taken byte: what lies between it and the curve is fragmentation.
-  paintExtents(layout, width) {
-    const { context, profile } = this;
-    context.strokeStyle = this.color('--memory');
-    context.lineWidth = 1;
-    profile.levels.forEach((level, arena) => {
+    const { context, profile, left } = this;
+    const columns = Math.ceil(width - left);
+    const last = Math.min(width, this.x(profile.total));
+    profile.levels.forEach(({ at, bytes, extent, top: most }, arena) => {
       const top = layout.memory + arena * (layout.each + GAP);
-      const y = (extent) => {
-        const share = Math.min(1, extent / (level.peak || 1));
-        return top + layout.each - share * (layout.each - 4);
+      const bottom = top + layout.each;
+      context.fillStyle = this.color('--panel');
+      context.fillRect(left, top, width - left, layout.each);
+      const trace = (values) => {
+        context.beginPath();
+        columnPeaks(at, values, this.from, this.scale, columns).forEach((k, column) => {
+          const share = k < 0 ? 0 : values[k] / (most || 1);
+          context.lineTo(Math.min(left + column, last), bottom - share * (layout.each - 4));
+        });
       };
-      context.beginPath();
-      for (let x = this.left; x <= width; x += 2) {
-        const { extent } = levelAt(profile, arena, this.time(x));
-        if (x === this.left) context.moveTo(x, y(extent)); else context.lineTo(x, y(extent));
-      }
+      context.fillStyle = `${this.color('--memory')}66`;
+      trace(bytes);
+      context.lineTo(last, bottom);
+      context.lineTo(left, bottom);
+      context.fill();
+      context.strokeStyle = this.color('--memory');
+      context.lineWidth = 1;
+      trace(extent);
       context.stroke();
     });
   }
@@ -269,15 +249,11 @@ class Timeline {
       if (pathStart[k] > this.to) break;
       const [x, right] = [this.x(pathStart[k]), this.x(pathEnd[k])];
       if (pathKind[k] !== 0 || right < shown + 0.5) continue;
-      const row = this.rowIndex(pathInstruction[k]);
+      const row = this.rowOf[pathInstruction[k]];
       if (row < 0) continue;
       context.fillRect(x, this.rowTop(row) + ROW - 2, Math.max(right - x, 1), 3);
       shown = right;
     }
-  }
-
-  rowIndex(k) {
-    return this.rowOf[this.profile.stream[k]]?.[this.profile.lane[k]] ?? -1;
   }
 
   paintHits() {
@@ -288,7 +264,7 @@ class Timeline {
     const last = new Map();
     for (const k of view.hits) {
       if (profile.end[k] < this.from || profile.start[k] > this.to) continue;
-      const row = this.rowIndex(k);
+      const row = this.rowOf[k];
       const x = Math.round(this.x(profile.start[k]));
       if (row < 0 || last.get(row) === x) continue;
       last.set(row, x);
@@ -302,8 +278,8 @@ class Timeline {
     const { context, profile, view } = this;
     const k = view.selected;
     if (k < 0 || !profile.isTimed(k)) return;
-    for (const [from, to, kind] of view.arrows) this.paintArrow(from, to, kind);
-    const row = this.rowIndex(k);
+    paintArrows(this, view.arrows);
+    const row = this.rowOf[k];
     if (row < 0) return;
     const x = this.x(profile.start[k]);
     context.strokeStyle = this.color('--text');
@@ -312,43 +288,19 @@ class Timeline {
     context.strokeRect(x, this.rowTop(row) + 1, wide, ROW - 2);
   }
 
-  // An arrow from the end of one instruction to the begin of another.
-  paintArrow(from, to, kind) {
-    const ROW = this.high;
-    const { context, profile } = this;
-    const rows = [this.rowIndex(from), this.rowIndex(to)];
-    if (rows[0] < 0 || rows[1] < 0) return;
-    const ends = profile.role[to] === ROLE.wait ? profile.end[to] : profile.start[to];
-    const [x, y] = [this.x(profile.end[from]), this.rowTop(rows[0]) + ROW / 2];
-    const [right, down] = [this.x(ends), this.rowTop(rows[1]) + ROW / 2];
-    const bend = Math.max(18, Math.abs(right - x) / 3);
-    context.strokeStyle = this.color(kind === 'elided' ? '--elided' : '--wait');
-    context.fillStyle = context.strokeStyle;
-    context.lineWidth = 1.6;
-    context.setLineDash(kind === 'elided' ? [4, 3] : []);
-    context.beginPath();
-    context.moveTo(x, y);
-    context.bezierCurveTo(x + bend, y, right - bend, down, right, down);
-    context.stroke();
-    context.setLineDash([]);
-    context.beginPath();
-    context.moveTo(right, down);
-    context.lineTo(right - 7, down - 4);
-    context.lineTo(right - 7, down + 4);
-    context.fill();
-  }
-
   paintCursor(height) {
     const { context, view } = this;
     if (view.range) {
-      const [from, to] = view.range;
-      context.fillStyle = `${this.color('--accent')}22`;
-      context.fillRect(this.x(from), AXIS, this.x(to) - this.x(from), height - AXIS);
-      context.fillStyle = this.color('--text');
-      const middle = (this.x(from) + this.x(to)) / 2;
-      context.textAlign = 'center';
-      context.fillText(formatTime(Math.abs(to - from)), middle, AXIS + 8);
-      context.textAlign = 'left';
+      const [x, right] = view.range.map((time) => this.x(time));
+      context.fillStyle = this.color('--back');
+      context.globalAlpha = 0.6;
+      context.fillRect(this.left, AXIS, x - this.left, height);
+      context.fillRect(right, AXIS, this.canvas.clientWidth - right, height);
+      context.globalAlpha = 1;
+      context.fillStyle = this.color('--accent');
+      for (const edge of [x, right]) context.fillRect(Math.round(edge) - 1, 0, 1, height);
+      context.fillStyle = `${this.color('--accent')}33`;
+      context.fillRect(x, 0, right - x, AXIS - 4);
     }
     if (view.cursor >= 0) {
       context.fillStyle = this.color('--accent');
@@ -361,24 +313,30 @@ class Timeline {
     const { context, profile, left } = this;
     context.fillStyle = this.color('--back');
     context.fillRect(0, 0, left - 1, layout.height);
-    const room = Math.floor((left - 10) / 6.2);
     const label = (text, y, color = '--text') => {
       context.fillStyle = this.color(color);
-      const fits = text.length > room ? `…${text.slice(1 - room)}` : text;
-      context.fillText(fits, 6, y);
+      context.fillText(fittedName(text, left - 10), 6, y);
     };
     const half = RANGE / 2;
     if (profile.ranges.length) label('ranges', layout.ranges + half, '--faint');
-    if (profile.pauses.length) label('the program waits', layout.rows - GAP - half, '--faint');
+    const hasRanks = profile.streams.some((stream) => stream.rank > 0);
+    this.waiting.forEach((rank, k) => {
+      const who = hasRanks ? `rank ${rank}` : 'the program';
+      label(`${who} waits`, layout.pauses + k * RANGE + half, '--faint');
+    });
     this.rows.forEach((row, k) => {
-      const { name } = profile.streams[row.stream];
-      const text = row.lane === 0 ? name : `lane ${row.lane + 1}`;
-      label(text, this.rowTop(k) + ROW / 2, row.lane === 0 ? '--text' : '--faint');
+      const text = row.lane === 0 ? row.label : `lane ${row.lane + 1}`;
+      const hasDetail = row.lane === 0 && row.detail && ROW >= 32;
+      const y = this.rowTop(k) + ROW / 2 - (hasDetail ? 7 : 0);
+      label(text, y, row.lane === 0 ? '--text' : '--faint');
+      if (hasDetail) label(row.detail, y + 14, '--faint');
     });
     profile.arenas.forEach((arena, k) => {
       const top = layout.memory + k * (layout.each + GAP);
       label(`memory of ${arena}`, top + 12);
-      label(`peak ${formatBytes(profile.levels[k].peak)}`, top + 28, '--faint');
+      const { peak, top: most } = profile.levels[k];
+      label(`peak ${formatBytes(peak)}`, top + 28, '--faint');
+      if (most > peak) label(`up to ${formatBytes(most)}`, top + 44, '--faint');
     });
   }
 
