@@ -4,6 +4,7 @@
 //! Exit status 0: all are proven. 1: one is not. 2: bad input.
 
 mod json;
+mod race;
 mod ranks;
 mod subject;
 
