@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use millstream_instructions::planner::rounded;
 use millstream_instructions::{
     Body, Class, InstructionList, Operand as Used, Placement, Resolution as Resolved, Via,
 };
@@ -140,7 +141,8 @@ impl Building {
             allocated => allocated,
         };
         let (released, last_use) = (NONE, NONE);
-        let storage = Storage { tensor, allocated, released, last_use, ..storage };
+        let size = rounded(storage.size).unwrap_or(storage.size);
+        let storage = Storage { tensor, allocated, released, last_use, size, ..storage };
         self.profile.storages.push(storage);
         self.living.push(1);
     }
@@ -330,7 +332,7 @@ impl Building {
 
 fn storage(of: &Placement) -> Storage {
     let Placement { arena, offset, size, generation } = *of;
-    let arena = arena.index() as u32;
+    let (arena, size) = (arena.index() as u32, rounded(size).unwrap_or(size));
     Storage { arena, offset, size, generation, tensor: NONE, ..Storage::default() }
 }
 

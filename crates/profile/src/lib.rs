@@ -14,6 +14,7 @@
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
 //! | [`repeats`] | calls that repeat, which a traced function could replay |
+//! | `spread` | the median of a time that was measured several times |
 //! | [`lanes`] | overlapping instructions of a stream, side by side |
 //! | [`summary`] | streams, ops, waits, critical path and memory, as tables |
 //! | [`columns`] | the file's form, which all files carry |
@@ -41,6 +42,7 @@ pub mod order;
 pub mod page;
 pub mod perfetto;
 pub mod repeats;
+mod spread;
 pub mod summary;
 
 pub use from_list::{ListTimes, of_list};
@@ -48,3 +50,4 @@ pub use interned::Interned;
 pub use measured::{add_ranges, measured};
 pub use merged::merged;
 pub use model::{Outcome, Profile, Source, Times};
+pub use spread::Spread;

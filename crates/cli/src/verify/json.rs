@@ -50,14 +50,17 @@ pub(super) fn line(found: &Found) -> String {
 
 fn violation(subject: &Subject, violation: &Violation) -> Value {
     let sites = violation.sites().into_iter().map(|(site, what)| {
-        json!({
+        let mut value = json!({
             "index": site.index,
             "line": subject.known_line(site.index),
             "text": site.line,
             "origin": subject.origin(site.index),
-            "stack": subject.stack(site.index),
             "what": what,
-        })
+        });
+        if let Some(stack) = subject.stack(site.index) {
+            value["stack"] = json!(stack);
+        }
+        value
     });
     let missing = violation.missing().map(|m| {
         json!({

@@ -203,7 +203,7 @@ fn streams_and_tensors_have_the_programs_names() {
     assert!(graph.contains(&format!("{name} (")), "{graph}");
     let summary = succeeds(folder.path(), &["profile", "run.pftrace", "--summary"]);
     assert!(summary.contains(&format!("{name} (")), "{summary}");
-    let ran = succeeds(folder.path(), &program);
+    let ran = succeeds(folder.path(), &[&program[..], &["-v"]].concat());
     assert!(ran.contains(&format!("│ {name} (")), "{ran}");
     // The list with its remarks runs.
     succeeds(folder.path(), &["run", "list.txt", "--inputs", trace.to_str().unwrap()]);
