@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use millstream_terminal::table::bytes;
 use serde_json::{Value, json};
 
 fn examples() -> PathBuf {

@@ -16,7 +16,7 @@ use millstream_trace::{Entry, ListRank, TraceError};
 use millstream_verify::Violation;
 
 use super::race::Race;
-use crate::profile::Timeline;
+use crate::profile::{Timeline, single_profile};
 
 /// The most levels of directories that are searched.
 const MAX_DEPTH: usize = 64;
@@ -128,7 +128,8 @@ pub(super) fn expand(
     let one = |path| File { path, ranks: None, rank: (0, 1), is_timeline: false };
     for path in paths {
         if timeline.trace().is_some() {
-            files.push(File { is_timeline: true, ..one(path.clone()) });
+            let file = single_profile(path).map_err(|e| TraceError::of_file("verify", e))?;
+            files.push(File { is_timeline: true, ..one(file) });
             continue;
         }
         let entries = millstream_trace::expand([path])?;
