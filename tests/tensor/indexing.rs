@@ -52,3 +52,27 @@ fn wrong_indices_are_refused() {
         assert!(error.contains("indexing.rs"), "{error}");
     }
 }
+
+/// A range past the end is a mistake, unless PyTorch's rule is asked for.
+#[test]
+fn ranges_past_the_end_are_refused() {
+    let m = inline();
+    let x = Tensor::arange(0..6, &m).unwrap().reshape((2, 3)).unwrap();
+    let refused = |index: Index<'_>| x.i((.., index)).unwrap_err().to_string();
+    for (index, range, outside) in [
+        (Index::from(3000..), "3000..", 3000),
+        (Index::from(..4), "..4", 4),
+        (Index::from(..-4), "..-4", -4),
+    ] {
+        let message = refused(index);
+        let expected = format!(
+            "{range} of dimension 1: {outside} is outside of its 3 elements; Index::Clamped"
+        );
+        assert!(message.contains(&expected), "{message}");
+        assert!(message.contains("indexing.rs:"), "{message}");
+    }
+    assert_eq!(x.i((.., 3..)).unwrap().shape(), [2, 0]);
+    assert_eq!(x.i((.., -3..)).unwrap().shape(), [2, 3]);
+    assert_eq!(x.i((.., Index::Clamped(Some(3000), None))).unwrap().shape(), [2, 0]);
+    assert_eq!(x.i(Index::Clamped(Some(-9), Some(1))).unwrap().shape(), [1, 3]);
+}

@@ -18,7 +18,7 @@ use millstream_terminal::table::{align_right, new_table};
 use millstream_trace::{Assignment, LoadOptions, input_files};
 
 use crate::BAD_INPUT;
-use crate::profile::{Forms, Timeline, some_rows};
+use crate::profile::{Forms, Timeline, single_profile, some_rows};
 
 /// The most rows of each table of gains.
 const ROWS: usize = 8;
@@ -28,9 +28,10 @@ const ROWS: usize = 8;
 #[command(after_help = "Examples:\n  \
     millstream what-if run.pftrace\n  \
     millstream what-if run.pftrace --without-wait 1\n  \
+    millstream what-if run.pftrace --move 213=3\n  \
     millstream what-if run.pftrace --compute-streams 4 --op matmul=x0.5 --html predicted.html")]
 pub(crate) struct Arguments {
-    /// A file that --profile or --html has written, or another program's timeline
+    /// A file that --profile or --html has written, another program's timeline, or a folder with one
     #[arg(value_name = "PROFILE")]
     path: PathBuf,
     #[command(flatten)]
@@ -41,6 +42,10 @@ pub(crate) struct Arguments {
     /// Give ops the streams that FILE assigns to them (docs/run-trace.md)
     #[arg(long, value_name = "FILE")]
     assign: Option<PathBuf>,
+    /// Move calls to a stream: those at a node or line, as in 213=3, or of an op, as in
+    /// matmul=side; may be repeated
+    #[arg(long = "move", value_name = "PLACE=STREAM")]
+    moves: Vec<String>,
     /// Number of worker threads that the host's streams share
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
@@ -82,12 +87,20 @@ impl Arguments {
             .assign
             .as_deref()
             .map(|path| Assignment::read(path, &LoadOptions::default()).map_err(|e| e.to_string()));
+        let mut assignment = assignment.transpose()?;
+        for text in &self.moves {
+            let made = Assignment::of_move(text).map_err(|e| e.to_string())?;
+            assignment = Some(match assignment {
+                None => made,
+                Some(earlier) => earlier.then(made),
+            });
+        }
         Ok(Changes {
             ops: self.op.clone(),
             without_waits: self.without_wait.clone(),
             launch: self.launch,
             compute_streams: self.compute_streams,
-            assignment: assignment.transpose()?,
+            assignment,
             threads: self.threads,
             model: kernels,
         })
@@ -106,17 +119,18 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
+    let path = single_profile(&arguments.path)?;
     let outputs = Outputs::new(arguments.outputs.files())?;
     let read = [&arguments.assign, &arguments.model, &arguments.measured_on];
     let read = read.into_iter().flatten().map(PathBuf::as_path).chain(arguments.timeline.trace());
-    let read = std::iter::once(arguments.path.as_path()).chain(read);
+    let read = std::iter::once(path.as_path()).chain(read);
     outputs.refuse(read.flat_map(input_files))?;
     outputs.prepare()?;
     let changes = arguments.changes()?;
-    let at = arguments.path.display();
-    let profile = match arguments.timeline.read(&arguments.path)? {
+    let at = path.display();
+    let profile = match arguments.timeline.read(&path)? {
         Some(timeline) => timeline.profile,
-        None => file::read(&arguments.path)?,
+        None => file::read(&path)?,
     };
     let named = |message: String| format!("{at}: {message}");
     let unchanged = what_if(&profile, &Changes::default()).map_err(named)?;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use millstream_terminal::table::bytes;
 use serde_json::{Value, json};
 
 fn examples() -> PathBuf {
@@ -287,7 +288,7 @@ fn wrong_results_and_runtime_failures_are_status_1() {
         let report: Value = serde_json::from_str(&report).unwrap();
         assert_eq!(report["ok"], false, "{name}");
         let shown = text(&output.stdout);
-        let shown = shown.split("instruction").next().unwrap();
+        let shown = steady(shown);
         let shown: Vec<&str> =
             shown.lines().filter(|l| l.len() > 6 && !l.contains(['┌', '╞', '└'])).collect();
         let shown = shown.join("\n");
@@ -296,20 +297,32 @@ fn wrong_results_and_runtime_failures_are_status_1() {
     insta::assert_snapshot!("status_1", messages);
 }
 
-/// Removes everything that varies from run to run.
+/// Removes everything that varies from run to run: times.
 fn steady(shown: &str) -> String {
-    let line = |line: &str| match line.rsplit_once("; ") {
-        Some((head, time)) if time.contains(" ms, and ") => format!("{head}; … ms\n"),
-        _ => format!("{line}\n"),
+    let line = |line: &str| {
+        let head = [".json: ok, ", " compared, ", "NOT OK, ", "outputs read in "]
+            .into_iter()
+            .find_map(|before| Some(line.find(before)? + before.len()));
+        head.map_or_else(|| format!("{line}\n"), |head| format!("{}…\n", &line[..head]))
     };
     shown.lines().map(line).collect()
 }
 
 #[test]
-fn one_trace_is_shown_in_tables() {
+fn a_trace_is_shown_in_a_line_and_tables_with_verbose() {
+    let output = millstream(&examples(), &["run", "release.json", "--repeat", "3"]);
+    let shown = text(&output.stdout);
+    let (first, rest) = shown.split_once('\n').unwrap();
+    assert!(first.starts_with("release.json: ran; 1 of 2 compared, "), "{shown}");
+    assert!(first.contains("s (median of 3, ") && first.ends_with("s)"), "{shown}");
+    assert_eq!(rest, "zero = 0.0 0.0 0.0 0.0 0.0 0.0 0.0 0.0 …\n");
+    let output = millstream(&examples(), &["run", "release.json", "add.json"]);
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert!(lines.len() == 2 && lines[1].starts_with("add.json: ok, "), "{lines:?}");
+
     for (columns, name) in [("60", "narrow"), ("100", "wide")] {
         let output = Command::new(env!("CARGO_BIN_EXE_millstream"))
-            .args(["run", "release.json", "--driver", "inline"])
+            .args(["run", "release.json", "--driver", "inline", "--verbose"])
             .current_dir(examples())
             .env("COLUMNS", columns)
             .output()
@@ -324,6 +337,33 @@ fn one_trace_is_shown_in_tables() {
     }
 }
 
+/// The peak of memory is the same number wherever it is shown.
+#[test]
+fn run_summary_and_page_have_one_peak_of_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    for (trace, more) in [
+        ("release.json", &[][..]),
+        ("release.json", &["--compute-streams", "3", "--repeat", "3"]),
+        ("views.json", &["--replay"]),
+        ("executable.json", &[]),
+        ("../pytorch/transformer_encoder_train", &["--compute-streams", "4"]),
+    ] {
+        let path = examples().join(trace).display().to_string();
+        let arguments = ["run", &path, "--report", "-", "--summary", "--html", "run.html"];
+        let output = millstream(folder.path(), &[&arguments[..], more].concat());
+        let (report, shown) = (text(&output.stdout), text(&output.stderr));
+        let report: Value = serde_json::from_str(report).unwrap();
+        let peak = report["peak_bytes"].as_u64().unwrap();
+        let expected = format!("memory of cpu:0: at most {} after", bytes(peak));
+        assert!(shown.contains(&expected), "{trace}: not '{expected}':\n{shown}");
+        let page = fs::read(folder.path().join("run.html")).unwrap();
+        let profile = millstream_profile::page::read(&page).unwrap();
+        let held = millstream_profile::memory::held(&profile, 0);
+        let levels = millstream_profile::memory::curve(&profile, &held);
+        assert_eq!(levels.iter().map(|level| level.bytes).max(), Some(peak), "{trace}");
+    }
+}
+
 #[test]
 fn the_report_has_its_fields_and_no_others() {
     for arguments in [&["--device", "cpu"][..], &["--device", "sim", "--compute-streams", "3"]] {
@@ -331,7 +371,8 @@ fn the_report_has_its_fields_and_no_others() {
         all.extend(arguments);
         let output = millstream(&examples(), &all);
         assert_eq!(status(&output), 0, "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains("verdict"), "the tables go to standard error");
+        let line = text(&output.stderr);
+        assert!(line.starts_with("write-after-reads.json: ok, "), "it goes to standard error");
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let fields =
             |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };

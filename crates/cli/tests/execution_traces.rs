@@ -51,7 +51,7 @@ fn refused(arguments: &[&str], change: impl FnOnce(&Path)) -> String {
 
 #[test]
 fn the_first_command_of_the_readme_shows_every_output() {
-    let output = millstream(&example(), &["run", "."]);
+    let output = millstream(&example(), &["run", ".", "-v"]);
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{shown}{}", text(&output.stderr));
     for part in ["et.json.gz: ok", "out/loss", "max abs", "tolerance"] {

@@ -74,7 +74,7 @@ fn emitted_lists_are_parts_of_their_program_and_run_again() {
         // The lists of a folder of ranks are verified once.
         assert_eq!(out.matches("rank1.txt").count(), 1, "{out}");
     }
-    let again = ["run", "lists", "--inputs", "program.json", "--emit", "again"];
+    let again = ["run", "lists", "-v", "--inputs", "program.json", "--emit", "again"];
     let output = millstream(folder.path(), &again);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("rank1/z"), "{}", text(&output.stdout));

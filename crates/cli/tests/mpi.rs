@@ -56,7 +56,7 @@ fn each_process_runs_its_ranks_program() {
     let path = program(folder.path(), ["sum", "sum"], ["[3, 20]", "[3, 20]"]);
     let report = folder.path().join("report.jsonl").display().to_string();
     for launcher in launchers() {
-        let output = run(launcher, "2", &[&path, "--report", &report]);
+        let output = run(launcher, "2", &[&path, "-v", "--report", &report]);
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "{launcher:?}: {out}{err}");
         assert!(out.contains("rank0/x") && !out.contains("rank1/x"), "the first prints: {out}");
@@ -65,7 +65,7 @@ fn each_process_runs_its_ranks_program() {
         let output = run(launcher, "2", &[&path, &path]);
         assert_eq!(output.status.code(), Some(0), "{launcher:?}: {}", text(&output.stderr));
         // A single process is one rank; the ranks of a folder are its threads.
-        let output = run(launcher, "1", &[&path]);
+        let output = run(launcher, "1", &[&path, "-v"]);
         assert_eq!(output.status.code(), Some(0), "{launcher:?}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains("rank1/x"));
     }

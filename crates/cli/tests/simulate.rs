@@ -81,8 +81,11 @@ fn bad_input_is_refused() {
     assert!(refused(&["simulate", trace, "--model", "none.json"]).contains("none.json"));
     assert!(refused(&["simulate", trace, "--device", "gpu"]).contains("unknown device kind"));
     let several = examples().join("traces");
-    let several = refused(&["simulate", several.to_str().unwrap()]);
-    assert!(several.contains("traces; expected one"), "{several}");
+    let log = ["--seed", "1", "--log", "log.txt"];
+    let several = refused(&[&["simulate", several.to_str().unwrap()][..], &log].concat());
+    assert!(several.contains("--log is for one program, and "), "{several}");
+    let nothing = refused(&["simulate", "."]);
+    assert!(nothing.contains(". holds no trace to simulate"), "{nothing}");
     let nowhere = ["simulate", trace, "--seed", "1", "--log", "/proc/log"];
     assert!(refused(&nowhere).contains("cannot write"));
 }
@@ -101,4 +104,21 @@ fn a_certificate_is_the_same_over_drivers_threads_and_repeats() {
     assert_eq!(certificate(&["--driver", "inline"]), first);
     assert_eq!(certificate(&["--threads", "1", "--repeat", "3"]), first);
     assert_ne!(certificate(&["--device", "sim"]), first);
+}
+
+#[test]
+fn a_folder_stands_for_all_its_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["add.json", "diamond.json"] {
+        std::fs::copy(examples().join("traces").join(name), folder.path().join(name)).unwrap();
+    }
+    let simulate = |more: &[&str]| {
+        millstream(folder.path(), &[&["simulate", ".", "--seeds", "2"], more].concat())
+    };
+    let (shown, _) = ends(&simulate(&[]), 0);
+    for name in ["./add.json: 2 seeds", "./diamond.json: 2 seeds"] {
+        assert!(shown.contains(name), "{shown}");
+    }
+    let (_, error) = ends(&simulate(&["--model", "desktop.json"]), 2);
+    assert!(error.contains("--model is for one program, and . holds 2"), "{error}");
 }

@@ -214,6 +214,75 @@ fn a_wait_between_workers_takes_the_handoff_of_the_computer() {
     assert_eq!(what_if(&one, &threads(2)).unwrap().total, 20 + 7 + 5);
 }
 
+/// Calls of 10 on a pool of two workers, all submitted at the start.
+fn on_a_pool(count: u64) -> Profile {
+    let mut made = small();
+    made.streams.truncate(1);
+    (made.streams[0].pool, made.host_workers) = (true, 2);
+    let call = &made.instructions[0];
+    let calls = (0..count).map(|k| {
+        let start = k / 2 * 10;
+        let times = Some(Times { ready: start, start, end: start + 10 });
+        Instruction { seq: k + 1, issued: Some(0), operands: [2, 3], times, ..call.clone() }
+    });
+    made.instructions = calls.collect();
+    made.waits.clear();
+    made.total = count.div_ceil(2) * 10;
+    made
+}
+
+#[test]
+fn calls_of_a_pool_wait_for_a_free_worker() {
+    let recorded = on_a_pool(8);
+    assert_eq!(what_if(&recorded, &Changes::default()).unwrap().total, 40);
+    let threads = |n| Changes { threads: Some(n), ..Changes::default() };
+    assert_eq!(what_if(&recorded, &threads(1)).unwrap().total, 80);
+    assert_eq!(what_if(&recorded, &threads(4)).unwrap().total, 20);
+}
+
+/// Two streams, of which the second one waits for each call of the first one.
+fn with_waits(count: u64) -> Profile {
+    let mut made = small();
+    let all = std::mem::take(&mut made.instructions);
+    made.waits.clear();
+    for k in 0..count {
+        let at = 2 * k as u32 + k as u32;
+        let times = |from: u64, to: u64| {
+            let [start, end] = [from, to].map(|at| 20 * k + at);
+            Some(Times { ready: start, start, end })
+        };
+        let seq = k + 1;
+        made.instructions.extend([
+            Instruction { seq, times: times(0, 10), ..all[0].clone() },
+            Instruction { seq: 2 * k + 1, stream: 1, times: times(0, 10), ..all[2].clone() },
+            Instruction { seq: 2 * k + 2, stream: 1, times: times(10, 20), ..all[1].clone() },
+        ]);
+        made.waits.push(Wait {
+            waiter: at + 1,
+            until: at,
+            user: at + 2,
+            ..small().waits[0].clone()
+        });
+    }
+    made.total = 20 * count;
+    made
+}
+
+/// What took minutes when the time grew with the square of the calls.
+#[test]
+fn large_profiles_take_time_by_their_size() {
+    let begun = std::time::Instant::now();
+    let pool = on_a_pool(50_000);
+    assert_eq!(what_if(&pool, &Changes::default()).unwrap().total, pool.total);
+    let waits = with_waits(50_000);
+    let without = Changes { without_waits: vec![1], ..Changes::default() };
+    assert!(what_if(&waits, &without).unwrap().total < waits.total);
+    let one = Changes { compute_streams: Some(1), ..Changes::default() };
+    what_if(&waits, &one).unwrap();
+    let took = begun.elapsed();
+    assert!(took.as_secs() < 20, "{took:?}");
+}
+
 #[test]
 fn an_assignment_moves_calls() {
     let folder = tempfile::tempdir().unwrap();

@@ -185,8 +185,11 @@ pub fn write(
 ) -> io::Result<()> {
     let rows = show.rows.unwrap_or(usize::MAX);
     writeln!(out, "A: {}\nB: {}", names[0], names[1])?;
-    if comparison.total.iter().any(|total| *total > 0) {
-        let [a, b] = comparison.total;
+    let [a, b] = comparison.total;
+    if (a == 0) != (b == 0) {
+        let which = if a == 0 { "A" } else { "B" };
+        writeln!(out, "times are not compared: {which} has none")?;
+    } else if a > 0 {
         writeln!(out, "time: {} to {} ({})", time(a), time(b), percent(comparison.total))?;
         let header = ["op", "calls A", "calls B", "time A", "time B", "change", ""];
         let mut table = new_table(show.terminal, &header);

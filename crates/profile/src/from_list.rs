@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use millstream_instructions::planner::rounded;
 use millstream_instructions::{
     Body, Class, InstructionList, Operand as Used, Placement, Resolution as Resolved, Via,
 };
@@ -51,8 +52,25 @@ struct Track {
     open: Vec<u32>,
     /// The needs that were resolved by a wait, which follows: the tensors.
     needed: Vec<(Point, Vec<u32>)>,
-    /// For each other stream, the sequence numbers that its waits were for, with the waiters.
+    /// For each other stream, the sequence numbers that its waits were for, with the waiters: those
+    /// that exceed all before them.
     waited: HashMap<usize, Vec<(u64, u32)>>,
+}
+
+impl Track {
+    fn wait(&mut self, source: usize, until: u64, waiter: u32) {
+        let waits = self.waited.entry(source).or_default();
+        if waits.last().is_none_or(|(last, _)| *last < until) {
+            waits.push((until, waiter));
+        }
+    }
+
+    /// Returns the first wait for a sequence number of a stream, or a later one.
+    fn first_wait(&self, source: usize, seq: u64) -> Option<u32> {
+        let waits = self.waited.get(&source)?;
+        let first = waits.partition_point(|(until, _)| *until < seq);
+        waits.get(first).map(|(_, waiter)| *waiter)
+    }
 }
 
 struct Building {
@@ -123,7 +141,8 @@ impl Building {
             allocated => allocated,
         };
         let (released, last_use) = (NONE, NONE);
-        let storage = Storage { tensor, allocated, released, last_use, ..storage };
+        let size = rounded(storage.size).unwrap_or(storage.size);
+        let storage = Storage { tensor, allocated, released, last_use, size, ..storage };
         self.profile.storages.push(storage);
         self.living.push(1);
     }
@@ -238,7 +257,7 @@ impl Building {
             let until_at = self.at(until);
             let wait = Wait { waiter, until: until_at, resolution, tensors, ..no_wait() };
             self.profile.waits.push(wait);
-            self.tracks[stream].waited.entry(source).or_default().push((until.seq, own));
+            self.tracks[stream].wait(source, until.seq, own);
         } else if !matches!(role, Role::Record) {
             for wait in std::mem::take(&mut self.tracks[stream].open) {
                 let wait = &mut self.profile.waits[wait as usize];
@@ -283,23 +302,15 @@ impl Building {
     /// other stream.
     fn covering(&self, stream: usize, needs: Point) -> u32 {
         let (source, seq) = (needs.stream.index(), needs.seq);
-        let covers = |track: &Track, below: Option<u64>| {
-            let waits = track.waited.get(&source)?;
-            let &(_, waiter) = waits.iter().find(|(until, _)| *until >= seq)?;
-            let at = self.profile.instructions[waiter as usize].seq;
-            below.is_none_or(|below| at <= below).then_some(waiter)
-        };
         let Some(own) = self.tracks.get(stream) else { return NONE };
-        if let Some(direct) = covers(own, None) {
+        if let Some(direct) = own.first_wait(source, seq) {
             return direct;
         }
-        let by_way = own.waited.iter().find_map(|(other, waits)| {
-            let passes = |&(until, waiter): &(u64, u32)| {
-                covers(&self.tracks[*other], Some(until)).map(|_| waiter)
-            };
-            waits.iter().find_map(passes)
+        let by_way = own.waited.keys().filter_map(|&other| {
+            let first = self.tracks[other].first_wait(source, seq)?;
+            own.first_wait(other, self.profile.instructions[first as usize].seq)
         });
-        by_way.unwrap_or(NONE)
+        by_way.min().unwrap_or(NONE)
     }
 
     fn release(&mut self, tensor: TensorId, by: u32) {
@@ -321,7 +332,7 @@ impl Building {
 
 fn storage(of: &Placement) -> Storage {
     let Placement { arena, offset, size, generation } = *of;
-    let arena = arena.index() as u32;
+    let (arena, size) = (arena.index() as u32, rounded(size).unwrap_or(size));
     Storage { arena, offset, size, generation, tensor: NONE, ..Storage::default() }
 }
 

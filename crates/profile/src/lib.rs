@@ -15,6 +15,7 @@
 //! | [`memory`] | who holds memory, and when |
 //! | [`repeats`] | calls that repeat, which a traced function could replay |
 //! | [`family`] | the kind of work that an instruction does, by its name |
+//! | `spread` | the median of a time that was measured several times |
 //! | [`lanes`] | overlapping instructions of a stream, side by side |
 //! | [`summary`] | streams, ops, waits, critical path and memory, as tables |
 //! | [`columns`] | the file's form, which all files carry |
@@ -43,6 +44,7 @@ pub mod order;
 pub mod page;
 pub mod perfetto;
 pub mod repeats;
+mod spread;
 pub mod summary;
 
 pub use from_list::{ListTimes, of_list};
@@ -50,3 +52,4 @@ pub use interned::Interned;
 pub use measured::{add_ranges, measured};
 pub use merged::merged;
 pub use model::{Outcome, Profile, Source, Times};
+pub use spread::Spread;

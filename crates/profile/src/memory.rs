@@ -4,19 +4,23 @@ use std::collections::BTreeMap;
 
 use crate::model::{NONE, Profile, Storage};
 
-/// The time during which a storage's bytes are taken.
+/// The time during which a storage counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The storage.
     pub storage: u32,
     /// When it was allocated: when the host submitted the allocation.
     pub begin: u64,
-    /// When its last use had completed and it was released. The end of the run for a storage that
-    /// is never released.
+    /// When it was released: when the host submitted the release. The end of the run for a storage
+    /// that is never released.
     pub end: u64,
 }
 
-/// Returns the times during which the storages of an arena are taken, in the order of their begin.
+/// Returns the times during which the storages of an arena are held, in the order of their begin.
+///
+/// A program holds memory from the submission of its allocation to that of its release, in program
+/// order. So the highest level is the peak that a run reports, however long its instructions take.
+/// Predictions have no times of submission: there a storage is held from its first use to its last.
 pub fn held(profile: &Profile, arena: u32) -> Vec<Held> {
     let mut last_use: Vec<u64> = vec![0; profile.storages.len()];
     let mut first_use: Vec<u64> = vec![u64::MAX; profile.storages.len()];
@@ -27,28 +31,25 @@ pub fn held(profile: &Profile, arena: u32) -> Vec<Held> {
             first_use[storage] = first_use[storage].min(times.start);
         }
     }
-    let submitted = |instruction: u32| {
-        let instruction = profile.instructions.get(instruction as usize)?;
-        instruction.issued.or_else(|| instruction.times.map(|t| t.start))
-    };
+    let submitted = |k: u32| profile.instructions.get(k as usize).and_then(|i| i.issued);
+    let times = |k: u32| profile.instructions.get(k as usize).and_then(|i| i.times);
     let one = |(k, storage): (usize, &Storage)| {
+        let Storage { allocated, released, .. } = *storage;
         let is_workspace = storage.tensor == NONE;
-        let (begin, end) = if is_workspace {
-            let times = profile.instructions.get(storage.allocated as usize)?.times?;
-            (times.start, times.end)
-        } else {
-            // A prediction has no time of submission: the first use stands for the allocation.
-            let begin = match storage.allocated {
-                NONE => 0,
-                allocated => submitted(allocated).unwrap_or(first_use[k]),
-            };
-            let end = match storage.released {
-                NONE => profile.total,
-                released => submitted(released).unwrap_or(0).max(last_use[k]),
-            };
-            (begin, end)
+        let begin = match (allocated, submitted(allocated)) {
+            (NONE, _) => 0,
+            (_, Some(at)) => at,
+            (_, None) if is_workspace => times(allocated)?.start,
+            (_, None) => times(allocated).map_or(first_use[k], |times| times.start),
         };
-        (begin != u64::MAX).then_some(Held { storage: k as u32, begin, end: end.max(begin) })
+        let end = match (released, submitted(released)) {
+            (NONE, _) => profile.total,
+            (_, Some(at)) => at,
+            (_, None) if is_workspace => times(released)?.end,
+            (_, None) => times(released).map_or(0, |times| times.start).max(last_use[k]),
+        };
+        let end = end.max(begin.saturating_add(1));
+        (begin != u64::MAX).then_some(Held { storage: k as u32, begin, end })
     };
     let storages = profile.storages.iter().enumerate().filter(|(_, s)| s.arena == arena);
     let mut held: Vec<Held> = storages.filter_map(one).collect();
@@ -77,39 +78,82 @@ impl Level {
     }
 }
 
-/// Returns the memory of an arena over time: one level for each moment at which it changes.
-pub fn curve(profile: &Profile, held: &[Held]) -> Vec<Level> {
-    let mut changes: Vec<(u64, bool, u32)> = Vec::with_capacity(held.len() * 2);
-    for one in held {
-        changes.push((one.begin, true, one.storage));
-        changes.push((one.end, false, one.storage));
+/// A storage begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Change {
+    at: u64,
+    /// Orders the changes of one moment: the position of the instruction, from 1. Without times of
+    /// submission, what ends at a moment makes room for what begins there.
+    position: u32,
+    ends: bool,
+    storage: u32,
+}
+
+/// Returns the changes of an arena's memory, in order.
+fn changes(profile: &Profile, held: &[Held]) -> Vec<Change> {
+    let position = |k: u32| {
+        let instruction = profile.instructions.get(k as usize);
+        instruction.filter(|i| i.issued.is_some()).map(|_| k + 1)
+    };
+    let mut changes = Vec::with_capacity(held.len() * 2);
+    for &Held { storage, begin, end } in held {
+        let of = &profile.storages[storage as usize];
+        let first = match of.allocated {
+            NONE => 0,
+            allocated => position(allocated).unwrap_or(NONE),
+        };
+        let (end, last) = match of.released {
+            NONE => (end, NONE),
+            // A workspace ends with its instruction.
+            released if released == of.allocated && first != NONE => (begin, first),
+            released => (end, position(released).unwrap_or(0)),
+        };
+        changes.push(Change { at: begin, position: first, ends: false, storage });
+        changes.push(Change { at: end, position: last, ends: true, storage });
     }
-    // What ends at a moment makes room for what begins there.
     changes.sort_unstable();
-    let mut ends: BTreeMap<u64, u32> = BTreeMap::new();
+    changes
+}
+
+/// Returns the memory of an arena over time: the highest level of each moment at which it changes,
+/// and the one after it.
+pub fn curve(profile: &Profile, held: &[Held]) -> Vec<Level> {
+    let changes = changes(profile, held);
+    let mut taken: BTreeMap<u64, u32> = BTreeMap::new();
     let (mut levels, mut bytes) = (Vec::new(), 0);
-    for (k, &(at, begins, storage)) in changes.iter().enumerate() {
+    let mut highest: Option<Level> = None;
+    for (k, &Change { at, ends, storage, .. }) in changes.iter().enumerate() {
         let Storage { offset, size, .. } = profile.storages[storage as usize];
         let end = offset.checked_add(size);
-        if begins {
+        if !ends {
             bytes += size;
             if let Some(end) = end {
-                *ends.entry(end).or_default() += 1;
+                *taken.entry(end).or_default() += 1;
             }
         } else {
             bytes -= size;
             if let Some(end) = end
-                && let Some(count) = ends.get_mut(&end)
+                && let Some(count) = taken.get_mut(&end)
             {
                 *count -= 1;
                 if *count == 0 {
-                    ends.remove(&end);
+                    taken.remove(&end);
                 }
             }
         }
-        if changes.get(k + 1).is_none_or(|(next, ..)| *next > at) {
-            let extent = ends.last_key_value().map_or(0, |(end, _)| *end).max(bytes);
-            levels.push(Level { at, bytes, extent });
+        let extent = taken.last_key_value().map_or(0, |(end, _)| *end).max(bytes);
+        let level = Level { at, bytes, extent };
+        let most = *highest.get_or_insert(level);
+        highest = Some(if level.bytes > most.bytes { level } else { most });
+        let next = changes.get(k + 1).map_or(u64::MAX, |next| next.at);
+        if next == at {
+            continue;
+        }
+        let most = highest.take().unwrap_or(level);
+        // What a moment ends at is its level, unless it was higher for an instruction.
+        levels.push(most);
+        if most != level && next > at + 1 {
+            levels.push(Level { at: at + 1, ..level });
         }
     }
     levels

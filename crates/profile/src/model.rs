@@ -264,7 +264,7 @@ pub struct Storage {
     pub arena: u32,
     /// The first byte.
     pub offset: u64,
-    /// The number of bytes.
+    /// The number of bytes that it takes.
     pub size: u64,
     /// The generation of the placement; 0 for a storage from outside.
     pub generation: u64,

@@ -208,8 +208,10 @@ impl<'a, E: Executor> Execution<'a, E> {
         };
         let made = self.executor.launch(&call, stream.as_ref(), origin)?;
         for (tensor, target) in made.into_iter().zip(&launch.outputs) {
-            if let Some(Target::New(value)) = target {
-                self.set(*value, tensor);
+            match target {
+                Some(Target::New(value)) => self.set(*value, tensor),
+                Some(Target::Into(_)) => {}
+                None => self.executor.release(&tensor, origin)?,
             }
         }
         Ok(())

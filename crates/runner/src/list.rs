@@ -258,7 +258,7 @@ pub(crate) fn run(
 ) -> Result<RunReport, RunError> {
     let mut report = RunReport { trace: program.source.name().to_owned(), ..RunReport::default() };
     let list = checked.list.list();
-    let held = program.tensors.iter().map(|t| t.storage_bytes as u64).sum();
+    let held = program.tensors.iter().map(|tensor| tensor.storage_bytes as u64);
     measure_list(list, held, &mut report);
     if options.emit {
         report.list = Some(list.clone());
@@ -281,12 +281,11 @@ pub(crate) fn run(
             let times = profiling.finish().map_err(|e| RunError::whole(program, &e))?;
             report.times = Some(times);
         }
+        report.walls.push(wall);
+        report.readings.push(reading);
         if repeat == 0 {
-            (report.wall, report.reading) = (wall, reading);
             compare(program, reads, &mut report);
         } else {
-            report.wall = report.wall.min(wall);
-            report.reading = report.reading.min(reading);
             recheck(&mut report, &reads, repeat, false);
         }
         let (noted, _) = machine.failures();
@@ -359,9 +358,9 @@ fn round(
             }
             Err(e) => return Err(at(e)),
         });
-        if let Some(progress) = &options.progress {
-            progress.call();
-        }
+    }
+    if let Some(progress) = &options.progress {
+        progress.call();
     }
     Ok((reads, [wall, start.elapsed() - wall], errors))
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use millstream_instructions::builder::Stats;
+use millstream_instructions::planner::rounded;
 use millstream_instructions::{Body, Id, InstructionList, Kind, Resolution, Role, Via};
 use millstream_types::{Result, StreamKey};
 use millstream_vm::Machine;
@@ -60,8 +61,12 @@ impl Before {
     }
 }
 
-/// Adds the counts of a list from elsewhere. `held` is the number of bytes of its external tensors.
-pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunReport) {
+/// Adds the counts of a list from elsewhere. `held` are the bytes of each of its external tensors.
+pub(crate) fn measure_list(
+    list: &InstructionList,
+    held: impl Iterator<Item = u64>,
+    report: &mut RunReport,
+) {
     let mut kinds = vec![0; Kind::ALL.len()];
     let mut loads = vec![0; list.streams.len()];
     let mut extents = vec![0; list.arenas.len()];
@@ -113,5 +118,7 @@ pub(crate) fn measure_list(list: &InstructionList, held: u64, report: &mut RunRe
         .collect();
     report.events_created = events.len() as u64;
     report.events_reused = by_event.saturating_sub(records);
-    report.peak_bytes = extents.iter().fold(held, |sum: u64, e| sum.saturating_add(*e));
+    let used = extents.into_iter().filter(|extent| *extent > 0);
+    let taken = held.chain(used).map(|bytes| rounded(bytes).unwrap_or(u64::MAX));
+    report.peak_bytes = taken.fold(0, u64::saturating_add);
 }

@@ -6,6 +6,8 @@ use millstream_instructions::{Body as Instruction, InstructionList};
 use millstream_trace::{Action, Body, Program, Results, Statement, ValueRef};
 use millstream_types::{Origin, StreamId, StreamKey, TensorId};
 
+use crate::dry_run::{self, Subject};
+use crate::lower::lower;
 use crate::options::RunOptions;
 
 /// The names that a program gives to streams and tensors of its list. Externals have theirs in the
@@ -19,8 +21,7 @@ pub struct Names {
 }
 
 /// Returns the names that a native trace gives to what its list holds. A tensor is known by the
-/// line of the statement that makes it, so statements that share a line name nothing. The numbers
-/// of a recorded program are no names.
+/// statement that makes it. The numbers of a recorded program are no names.
 pub fn names(program: &Program, options: &RunOptions, list: &InstructionList) -> Names {
     let mut names = Names::default();
     if program.imported.is_some() {
@@ -33,24 +34,76 @@ pub fn names(program: &Program, options: &RunOptions, list: &InstructionList) ->
         }
     }
     let Body::Statements(block) = &program.body else { return names };
-    let mut by_line: HashMap<u32, Option<&[ValueRef]>> = HashMap::new();
-    results(&block.statements, &mut by_line);
-    let mut made: HashMap<u32, usize> = HashMap::new();
-    for instruction in &list.instructions {
-        let (Instruction::AllocateTensor { tensor, .. } | Instruction::ViewTensor { tensor, .. }) =
-            &instruction.body
-        else {
-            continue;
-        };
-        let Origin::Trace(_, line) = &instruction.origin else { continue };
-        let Some(Some(values)) = by_line.get(line) else { continue };
-        let count = made.entry(*line).or_default();
+    let mut results: HashMap<u32, &[ValueRef]> = HashMap::new();
+    let share_lines = !collect(&block.statements, &mut results);
+    let mut made = made(list);
+    let apart;
+    if share_lines {
+        // The same list, of a program whose statements have lines of their own.
+        apart = one_a_line(program);
+        let Some(known) = known_list(&apart, options) else { return names };
+        let lines = self::made(&known);
+        if lines.len() != made.len() {
+            return names;
+        }
+        made.iter_mut().zip(&lines).for_each(|((_, line), (_, own))| *line = *own);
+        let Body::Statements(block) = &apart.body else { return names };
+        results.clear();
+        collect(&block.statements, &mut results);
+    }
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for (tensor, line) in made {
+        let Some(values) = line.and_then(|line| results.get(&line)) else { continue };
+        let count = counts.entry(line.unwrap_or_default()).or_default();
         if let Some(value) = values.get(*count) {
-            names.tensors.push((*tensor, program.values[value.index()].name.clone()));
+            names.tensors.push((tensor, program.values[value.index()].name.clone()));
         }
         *count += 1;
     }
     names
+}
+
+/// Returns the tensors that a list makes, each with its line of the trace.
+fn made(list: &InstructionList) -> Vec<(TensorId, Option<u32>)> {
+    let one = |instruction: &millstream_instructions::Instruction| {
+        let (Instruction::AllocateTensor { tensor, .. } | Instruction::ViewTensor { tensor, .. }) =
+            &instruction.body
+        else {
+            return None;
+        };
+        let line = match &instruction.origin {
+            Origin::Trace(_, line) => Some(*line),
+            Origin::Unknown | Origin::Code(_) | Origin::Text(_) => None,
+        };
+        Some((*tensor, line))
+    };
+    list.instructions.iter().filter_map(one).collect()
+}
+
+/// Returns the list of a program, if it is known without a run.
+fn known_list(program: &Program, options: &RunOptions) -> Option<InstructionList> {
+    let policies = &options.policies().ok()?;
+    let lowered = &lower(program, options).ok()?;
+    let lists = dry_run::lists(Subject { program, lowered, options, policies }).ok()?;
+    lists.into_iter().find_map(|(executable, list)| executable.is_none().then_some(list))
+}
+
+/// Returns a program whose statements have a line each.
+fn one_a_line(program: &Program) -> Program {
+    fn number(statements: &mut [Statement], next: &mut u32) {
+        for statement in statements {
+            *next += 1;
+            statement.span.line = *next;
+            if let Action::CriticalSection { body, .. } = &mut statement.action {
+                number(body, next);
+            }
+        }
+    }
+    let mut apart = program.clone();
+    if let Body::Statements(block) = &mut apart.body {
+        number(&mut block.statements, &mut 0);
+    }
+    apart
 }
 
 /// Returns the streams of a native trace that have names. A stream that an assignment knows by its
@@ -67,16 +120,18 @@ pub(crate) fn stream_names<'p>(
     all.filter(|(key, name)| *name != format!("{} {}", key.ty, key.index)).collect()
 }
 
-/// Collects the results of the calls of each line; none for a line with several statements.
-fn results<'p>(statements: &'p [Statement], all: &mut HashMap<u32, Option<&'p [ValueRef]>>) {
+/// Collects the results of the call of each line. Returns whether each statement has a line of its
+/// own.
+fn collect<'p>(statements: &'p [Statement], all: &mut HashMap<u32, &'p [ValueRef]>) -> bool {
+    let mut is_apart = true;
     for statement in statements {
-        let own = match &statement.action {
+        let own: &[ValueRef] = match &statement.action {
             Action::Call(call) => match &call.results {
-                Results::New(values) => Some(values.as_slice()),
-                Results::Into(_) => None,
+                Results::New(values) => values,
+                Results::Into(_) => &[],
             },
             Action::CriticalSection { body, .. } => {
-                results(body, all);
+                is_apart &= collect(body, all);
                 continue;
             }
             Action::Release(_)
@@ -88,8 +143,9 @@ fn results<'p>(statements: &'p [Statement], all: &mut HashMap<u32, Option<&'p [V
             | Action::Barrier
             | Action::GlobalSync
             | Action::Synchronize(_)
-            | Action::Launch(_) => None,
+            | Action::Launch(_) => &[],
         };
-        all.entry(statement.span.line).and_modify(|known| *known = None).or_insert(own);
+        is_apart &= all.insert(statement.span.line, own).is_none();
     }
+    is_apart
 }

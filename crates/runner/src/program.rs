@@ -15,7 +15,7 @@ use crate::lower::Lowered;
 use crate::machine_executor::MachineExecutor;
 use crate::measure::Before;
 use crate::names::{names, stream_names};
-use crate::options::RunOptions;
+use crate::options::{Progress, RunOptions};
 use crate::outputs::{Read, compare, recheck};
 use crate::replay::Replayed;
 use crate::report::{OutputReport, RunReport};
@@ -70,12 +70,11 @@ pub(crate) fn run(
             }
             Err(error) => return Err(error),
         };
+        report.walls.push(round.wall);
+        report.readings.push(round.reading);
         if repeat == 0 {
-            (report.wall, report.reading) = (round.wall, round.reading);
             compare(program, round.reads, &mut report);
         } else {
-            report.wall = report.wall.min(round.wall);
-            report.reading = report.reading.min(round.reading);
             recheck(&mut report, &round.reads, repeat, replayed.is_some());
         }
         let (noted, _) = machine.failures();
@@ -159,7 +158,11 @@ fn round(
     let start = Instant::now();
     let mut execution = execution.with_progress(options.progress.as_ref());
     let executed = options.cancellable(|| match replayed {
-        Some(replayed) => replay::launch(&replayed.executable, program, &tensors, &mut execution),
+        Some(replayed) => {
+            let launched = replay::launch(&replayed.executable, program, &tensors, &mut execution);
+            options.progress.iter().for_each(Progress::call);
+            launched
+        }
         None => {
             for (value, tensor) in (0..).zip(tensors) {
                 execution.set(ValueRef(value), tensor);

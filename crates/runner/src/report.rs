@@ -38,10 +38,10 @@ pub struct RunReport {
     /// The memory of each device at the end of the run, while the program's tensors still live.
     /// Empty for a raw list, which has its own memory.
     pub memory: Vec<MemoryReport>,
-    /// The wall time of the fastest run, from the first statement until everything had completed.
-    pub wall: Duration,
-    /// The shortest time that reading all outputs took after that.
-    pub reading: Duration,
+    /// The wall time of each run, from the first statement until everything had completed.
+    pub walls: Vec<Duration>,
+    /// The time that reading all outputs took after each run.
+    pub readings: Vec<Duration>,
     /// The first run's list of instructions, if the options ask for it.
     pub list: Option<InstructionList>,
     /// The times of the last run, if the options ask for them.

@@ -42,6 +42,7 @@ pub use format::Format;
 use input::Input;
 use link::Links;
 use recording::Recording;
+use restore::Stacks;
 
 /// The options of a reader.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +60,16 @@ pub struct Timeline {
     pub profile: Profile,
     /// The dtype and layout of each of the profile's tensors.
     pub specs: Vec<TensorSpec>,
+    stacks: Stacks,
+}
+
+impl Timeline {
+    /// Returns the functions of the program around the call that submits an instruction, the
+    /// innermost first, as the file names them: `model.py(12): forward`. There are none if the file
+    /// has no stacks.
+    pub fn stack(&self, instruction: u32) -> Vec<&str> {
+        self.stacks.of(instruction, &self.profile.names)
+    }
 }
 
 /// Returns the format of a file, if it is a timeline of another program's.
@@ -88,7 +99,7 @@ pub fn read(path: &Path, options: &Options) -> Result<Timeline> {
         Format::Chakra | Format::ChakraJson => {
             refuse_options(path, options, "a file of Chakra's")?;
             let profile = chakra::read(input, format == Format::ChakraJson)?;
-            return Ok(Timeline { profile, specs: Vec::new() });
+            return Ok(Timeline { profile, ..Timeline::default() });
         }
         Format::ExecutionTrace => {
             let message = "it is an execution trace, which has no times";
@@ -121,9 +132,9 @@ fn of_recording(path: &Path, mut recording: Recording, options: &Options) -> Res
         found.map_err(|message| TimelineError::of_file(path, message))?;
     }
     let title = path.display().to_string();
-    let profile = restore::restore(&title, &recording, links.as_ref());
+    let (profile, stacks) = restore::restore(&title, &recording, links.as_ref());
     let specs = links.map(|links| links.specs).unwrap_or_default();
-    Ok(Timeline { profile, specs })
+    Ok(Timeline { profile, specs, stacks })
 }
 
 /// Reads a timeline from bytes, for tests and fuzzing. Databases are not read this way.
@@ -137,7 +148,7 @@ pub fn read_bytes(name: &str, bytes: Vec<u8>) -> Result<Timeline> {
         Some(Format::Kineto) => of_recording(path, kineto::read(input)?, &Options::default()),
         Some(found @ (Format::Chakra | Format::ChakraJson)) => {
             let profile = chakra::read(input, found == Format::ChakraJson)?;
-            Ok(Timeline { profile, specs: Vec::new() })
+            Ok(Timeline { profile, ..Timeline::default() })
         }
         Some(Format::Nsys | Format::ExecutionTrace) | None => {
             Err(input.error("it is no timeline that can be read from memory"))

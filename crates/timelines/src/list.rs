@@ -21,10 +21,20 @@ use millstream_types::{
 
 use crate::Timeline;
 
+/// The list of a timeline.
+#[derive(Clone, Debug)]
+pub struct TimelineList {
+    /// The list.
+    pub list: InstructionList,
+    /// The position in the profile of each of its instructions; none where a tensor begins.
+    pub positions: Vec<Option<u32>>,
+}
+
 /// The instructions so far.
 struct Listing<'a> {
     profile: &'a Profile,
     list: InstructionList,
+    positions: Vec<Option<u32>>,
     /// The number of points of each stream.
     counts: Vec<u64>,
     /// The point of each of the profile's instructions.
@@ -37,7 +47,7 @@ struct Listing<'a> {
 ///
 /// # Errors
 /// No kernel of the timeline has tensors, or it has more streams or tensors than a list.
-pub fn list(timeline: &Timeline) -> Result<InstructionList, String> {
+pub fn list(timeline: &Timeline) -> Result<TimelineList, String> {
     let profile = &timeline.profile;
     if profile.operands.is_empty() {
         let message = "no kernel of it has known tensors: give the execution trace of the same \
@@ -50,6 +60,7 @@ pub fn list(timeline: &Timeline) -> Result<InstructionList, String> {
     let mut listing = Listing {
         profile,
         list: InstructionList::default(),
+        positions: Vec::new(),
         counts: vec![0; profile.streams.len()],
         points: HashMap::new(),
         known: HashMap::new(),
@@ -63,7 +74,8 @@ pub fn list(timeline: &Timeline) -> Result<InstructionList, String> {
     for k in 0..profile.instructions.len() as u32 {
         listing.instruction(k, waits.get(&k).map_or(&[], Vec::as_slice));
     }
-    Ok(listing.list)
+    let Listing { list, positions, .. } = listing;
+    Ok(TimelineList { list, positions })
 }
 
 impl Listing<'_> {
@@ -108,6 +120,7 @@ impl Listing<'_> {
                 spec: Box::new(spec.clone()),
             };
             self.list.instructions.push(Instruction { body, origin: Origin::Unknown });
+            self.positions.push(None);
         }
         Ok(())
     }
@@ -130,6 +143,7 @@ impl Listing<'_> {
         let text = if place.is_empty() { name.to_owned() } else { format!("{name} in {place}") };
         let origin = Origin::Text(Arc::new(text));
         self.list.instructions.push(Instruction { body, origin });
+        self.positions.push(Some(k));
     }
 
     fn instruction(&mut self, k: u32, waits: &[u32]) {

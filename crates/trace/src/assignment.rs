@@ -11,6 +11,7 @@
 //! several rules that hold for a call, the last one counts.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use crate::program::{Action, Body, Program, Statement, Stream, StreamRef};
 use crate::raw_form::StreamForm;
 use crate::read::read_text;
 use crate::schema_types::{Map, Names};
+use crate::source::Source;
 use crate::streams::streams;
 
 /// The raw form of an assignment.
@@ -115,6 +117,50 @@ impl Assignment {
             streams,
             rules,
         }))
+    }
+
+    /// Reads a move of the command line: calls at a place, as in `213=3` or `12..30=side`, or those
+    /// of an op, as in `matmul=1`, go to a compute stream by its index, or to a named one.
+    ///
+    /// # Errors
+    /// The text is none, or the index is too large.
+    pub fn of_move(text: &str) -> Result<Assignment> {
+        let source = Arc::new(Source::new("--move".to_owned(), text.to_owned()));
+        let site = |range: Range<usize>| Site { source: source.clone(), span: source.span(range) };
+        let whole = site(0..text.len());
+        let wrong = || {
+            let message = "expected a node, a line or an op, and its stream, as in 213=3";
+            whole.error(format!("{message}, got '{text}'"))
+        };
+        let (place, stream) = text.split_once('=').ok_or_else(wrong)?;
+        let (from, to) = place.split_once("..").unwrap_or((place, place));
+        let numbers = from.trim().parse().ok().zip(to.trim().parse().ok());
+        let (op, stream) = (place.trim(), stream.trim());
+        if op.is_empty()
+            || stream.is_empty()
+            || numbers.is_some_and(|(from, to): (u32, u32)| from > to)
+        {
+            return Err(wrong());
+        }
+        let target = match stream.parse::<u64>() {
+            Err(_) => Target::Named(stream.to_owned()),
+            Ok(index) => match u32::try_from(index).ok().filter(|index| *index < MAX_COMPUTE) {
+                Some(index) => Target::Compute(index),
+                None => return Err(whole.error(too_large(index))),
+            },
+        };
+        let ops = if numbers.is_some() { None } else { Some(vec![op.to_owned()]) };
+        let (at, target_site) = (numbers, site(place.len() + 1..text.len()));
+        let rule = Rule { ops, at, target, site: whole.clone(), target_site };
+        Ok(Assignment { file: format!("--move {text}"), streams: Vec::new(), rules: vec![rule] })
+    }
+
+    /// Returns this assignment with the rules of another one, which count before its own.
+    pub fn then(mut self, other: Assignment) -> Assignment {
+        self.file = format!("{} and {}", self.file, other.file);
+        self.streams.extend(other.streams);
+        self.rules.extend(other.rules);
+        self
     }
 
     /// Returns the file's path.
@@ -242,8 +288,7 @@ fn rule<'a>(reader: &Reader<'a>, raw: Raw<'a, RuleForm<'a>>) -> Result<Rule> {
             let what = "the index of a compute stream, or a name";
             let index = reader.number(wanted.cast::<u32>(), what)?;
             if index >= MAX_COMPUTE {
-                let message = format!("a compute stream has an index below {MAX_COMPUTE}");
-                return Err(reader.error(wanted, format!("{message}, and this is {index}")));
+                return Err(reader.error(wanted, too_large(index.into())));
             }
             Target::Compute(index)
         }
@@ -252,6 +297,10 @@ fn rule<'a>(reader: &Reader<'a>, raw: Raw<'a, RuleForm<'a>>) -> Result<Rule> {
     let site = Site { source: source(), span: reader.span(raw) };
     let target_site = Site { source: source(), span: reader.span(wanted) };
     Ok(Rule { ops, at, target, site, target_site })
+}
+
+fn too_large(index: u64) -> String {
+    format!("a compute stream has an index below {MAX_COMPUTE}, and this is {index}")
 }
 
 /// Returns the compute stream of this index on the run's device.

@@ -18,7 +18,7 @@ use millstream_trace::{LoadOptions, input_files, load, single_trace};
 use millstream_types::Point;
 
 pub(crate) use outputs::{Forms, some_rows};
-pub(crate) use timeline::Timeline;
+pub(crate) use timeline::{Timeline, single_profile};
 
 use crate::BAD_INPUT;
 
@@ -28,7 +28,8 @@ use crate::BAD_INPUT;
                   millstream profile kineto.json.gz --trace et.json --html page.html")]
 pub(crate) struct Arguments {
     /// A file that --profile or --html has written, or another program's timeline: a file of
-    /// PyTorch's profiler (Kineto), of Chakra, or the SQLite export of Nsight Systems
+    /// PyTorch's profiler (Kineto), of Chakra, or the SQLite export of Nsight Systems; or a folder
+    /// with one of these
     #[arg(value_name = "FILE")]
     path: PathBuf,
     #[command(flatten)]
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  millstream compare before.pftrace after.pftrace")]
 pub(crate) struct Compare {
-    /// A profile, a list, or a trace or its folder
+    /// A profile, a list, a trace, or a folder with one
     #[arg(value_name = "A")]
     a: PathBuf,
     /// Another one
@@ -71,12 +72,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
     let outputs = Outputs::new(arguments.outputs.files())?;
-    let read = [arguments.path.as_path()].into_iter().chain(arguments.timeline.trace());
+    let path = &single_profile(&arguments.path)?;
+    let read = [path.as_path()].into_iter().chain(arguments.timeline.trace());
     outputs.refuse(read.flat_map(input_files))?;
     outputs.prepare()?;
-    let profile = match arguments.timeline.read(&arguments.path)? {
+    let profile = match arguments.timeline.read(path)? {
         Some(timeline) => timeline.profile,
-        None => file::read(&arguments.path)?,
+        None => file::read(path)?,
     };
     arguments.outputs.write(&profile, &outputs);
     // Without an option, the summary is what there is to show.
@@ -118,7 +120,8 @@ impl ListTimes for NoTimes {
 
 /// Reads a profile, or the list of a trace or of a file with a list.
 fn read_any(path: &Path) -> Result<Profile, String> {
-    let path = &single_trace(path).map_err(|e| e.to_string())?;
+    let trace = single_trace(path).map_err(|e| e.to_string());
+    let path = &trace.or_else(|wrong| single_profile(path).map_err(|_| wrong))?;
     if let Some(timeline) = Timeline::default().read(path)? {
         return Ok(timeline.profile);
     }

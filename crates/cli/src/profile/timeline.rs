@@ -3,17 +3,50 @@
 use std::path::{Path, PathBuf};
 
 use millstream_timelines::{Format, Options, read, recognise};
+use millstream_trace::single_trace;
 
 /// What is read of another program's timeline.
 #[derive(clap::Args, Default)]
 pub(crate) struct Timeline {
-    /// With a file of PyTorch's profiler: the execution trace of the same run, for the tensors
+    /// With a file of PyTorch's profiler: the execution trace of the same run, or its folder, for
+    /// the tensors
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// With another program's timeline: read only the range of this name, such as
     /// `ProfilerStep#3`; `NAME@2` is the third one of the name
     #[arg(long, value_name = "NAME")]
     within: Option<String>,
+}
+
+/// Returns the profile or timeline that a path stands for: the file itself, or the only one of a
+/// folder.
+pub(crate) fn single_profile(path: &Path) -> Result<PathBuf, String> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let at = path.display();
+    let entries = path.read_dir().map_err(|e| format!("{at}: cannot read it: {e}"))?;
+    let files = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file());
+    let mut found: Vec<PathBuf> = files.filter(|path| is_profile(path)).collect();
+    found.sort();
+    let message = match &found[..] {
+        [one] => return Ok(one.clone()),
+        [] => format!("{at}: it holds no profile and no timeline"),
+        [first, .., last] => {
+            let [first, last] = [first, last].map(|path| path.display());
+            let count = found.len();
+            format!("{at}: it holds {count} profiles and timelines, {first} to {last}; name one")
+        }
+    };
+    Err(message)
+}
+
+/// Returns whether a file has times.
+fn is_profile(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let format = || recognise(path).ok().flatten();
+    ["pftrace", "html"].contains(&ending)
+        || format().is_some_and(|format| format != Format::ExecutionTrace)
 }
 
 impl Timeline {
@@ -43,7 +76,9 @@ impl Timeline {
         if !is_timeline {
             return Ok(None);
         }
-        let options = Options { trace: self.trace.clone(), within: self.within() };
+        let trace = self.trace.as_deref().map(single_trace).transpose();
+        let trace = trace.map_err(|e| format!("--trace: {e}"))?;
+        let options = Options { trace, within: self.within() };
         read(path, &options).map(Some).map_err(|e| e.to_string())
     }
 

@@ -64,6 +64,9 @@ pub(crate) struct Arguments {
     /// Most memory of each device, as in 512MiB [default: the device's own]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory_limit: Option<u64>,
+    /// Show tables of outputs, instructions, waits and streams, and what `read` statements read
+    #[arg(short, long)]
+    pub(super) verbose: bool,
     /// Show the memory of each device and stream, and how requests for it were satisfied
     #[arg(long)]
     pub(super) memory: bool,

@@ -23,6 +23,7 @@ use processes::Processes;
 
 use crate::BAD_INPUT;
 use crate::profile::rename;
+use crate::show::tables::Detail;
 use crate::show::{memory, report, snippet, tables, values};
 
 /// The result of a trace, from best to worst.
@@ -136,9 +137,13 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         };
         let status = match ran {
             Ok(mut ran) => {
-                let alone = programs.len() == 1;
+                let detail = match (programs.len(), arguments.verbose) {
+                    (1, true) => Detail::Tables,
+                    (1, false) => Detail::Values,
+                    _ => Detail::Differences,
+                };
                 match is_first {
-                    true => finish(&mut ran, arguments, &outputs, alone),
+                    true => finish(&mut ran, arguments, &outputs, detail),
                     false => finish_quietly(&ran, &outputs),
                 }
                 let status = if ran.ok() { Status::Matched } else { Status::Differs };
@@ -153,7 +158,9 @@ fn all(arguments: &Arguments, processes: Option<&Processes>) -> Result<Status, T
         worst = worst.max(status);
     }
     if programs.len() > 1 && is_first {
-        outputs.show(|out, terminal| tables::print_summary(&all, out, terminal));
+        if arguments.verbose {
+            outputs.show(|out, terminal| tables::print_summary(&all, out, terminal));
+        }
         let failed = programs.len() - all.iter().filter(|ran| ran.ok()).count();
         if failed > 0 {
             eprintln!("{failed} of {} programs failed or gave other results", programs.len());
@@ -194,7 +201,8 @@ fn finish_quietly(ran: &Ran, outputs: &Outputs) {
     write_lists(ran, outputs);
     if !ran.ok() {
         // Standard error is the last channel: a failure to write to it cannot be reported.
-        drop(tables::print(ran, &mut io::stderr().lock(), io::stderr().is_terminal()));
+        let (out, terminal) = (&mut io::stderr().lock(), io::stderr().is_terminal());
+        drop(tables::print(ran, Detail::Differences, out, terminal));
     }
 }
 
@@ -215,13 +223,11 @@ fn list_name(rank: usize) -> String {
 }
 
 /// Shows the results of a program, and writes its list and its outputs.
-fn finish(ran: &mut Ran, arguments: &Arguments, outputs: &Outputs, alone: bool) {
+fn finish(ran: &mut Ran, arguments: &Arguments, outputs: &Outputs, detail: Detail) {
     for failure in ran.ranks.iter().flat_map(|rank| &rank.failures) {
         snippet::print(failure);
     }
-    if alone || !ran.ok() {
-        outputs.show(|out, terminal| tables::print(ran, out, terminal));
-    }
+    outputs.show(|out, terminal| tables::print(ran, detail, out, terminal));
     if arguments.memory {
         outputs.show(|out, terminal| memory::print(ran, out, terminal));
     }

@@ -1,11 +1,13 @@
 //! Runs one program: a trace, or the traces of several ranks.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use millstream_files::Outputs;
 use millstream_instructions::text::print_list;
+use millstream_profile::Spread;
 use millstream_runner::{
     Loading, Progress, RunError, RunOptions, RunReport, assignment, load, program_hash, run_ranks,
 };
@@ -59,6 +61,14 @@ impl Ran {
         let imported = self.ranks.first().and_then(|rank| rank.imported.as_ref());
         let labels = imported.map_or(&[][..], |imported| &imported.labels);
         labels.iter().map(|label| (label.name.as_str(), label.first, label.last))
+    }
+
+    /// Returns the median and the spread of a time of its runs: in each, that of the slowest rank.
+    pub(crate) fn spread(&self, of: impl Fn(&RunReport) -> &[Duration]) -> Option<Spread> {
+        let runs = self.ranks.iter().map(|rank| of(rank).len()).min().unwrap_or(0);
+        let slowest = |run: usize| self.ranks.iter().map(|rank| of(rank)[run]).max();
+        let slowest = (0..runs).filter_map(slowest);
+        Spread::of(slowest.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// Returns the name of an output or stream, with its rank if there are several.
@@ -147,20 +157,32 @@ fn load_and_run_rank(
     Ok(Ran { trace, ranks, rank, assignment, repeats, count, program: hash })
 }
 
-/// Adds a progress bar if standard error is a terminal. The bar shows only for long runs.
+/// How long a run takes before it shows its progress.
+const UNSHOWN: Duration = Duration::from_millis(500);
+
+/// Adds a progress bar, which shows on a terminal once the run has taken some time.
 fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions, ProgressBar) {
-    let steps: u64 = programs.iter().map(|p| steps(p)).sum();
-    let bar = ProgressBar::new(steps * u64::from(options.repeat));
+    let steps: u64 = programs.iter().map(|p| steps(p, options)).sum();
+    let total = steps * u64::from(options.repeat);
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed}, {eta} left");
     if let Ok(style) = style {
         bar.set_style(style);
     }
     let moving = bar.clone();
-    (options.clone().progress(Progress::new(move || moving.inc(1))), bar)
+    let (begun, shows) = (Instant::now(), Once::new());
+    let progress = move || {
+        if begun.elapsed() > UNSHOWN {
+            shows.call_once(|| moving.set_draw_target(ProgressDrawTarget::stderr()));
+        }
+        moving.inc(1);
+    };
+    (options.clone().progress(Progress::new(progress)), bar)
 }
 
-/// Returns the number of times that a run of the program calls its progress function.
-fn steps(program: &Program) -> u64 {
+/// Returns the number of times that a run of the program calls its progress function: once for
+/// each statement, or once in all if it is launched as an executable.
+fn steps(program: &Program, options: &RunOptions) -> u64 {
     fn count(statements: &[Statement]) -> u64 {
         let one = |s: &Statement| match &s.action {
             Action::CriticalSection { body, .. } => 1 + count(body),
@@ -169,8 +191,8 @@ fn steps(program: &Program) -> u64 {
         statements.iter().map(one).sum()
     }
     match &program.body {
-        Body::Statements(block) => count(&block.statements),
-        Body::Instructions(_) => program.outputs.len() as u64,
+        Body::Statements(block) if !options.replay => count(&block.statements),
+        Body::Statements(_) | Body::Instructions(_) => 1,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use millstream_instructions::planner::{ArenaUse, StreamUse};
-use millstream_profile::{Profile, repeats};
+use millstream_profile::{Profile, Spread, repeats};
 use millstream_runner::MemoryReport;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -121,11 +121,10 @@ struct Waits {
     elided: u64,
 }
 
-/// Returns a program's report on one line. Counts and bytes are summed over ranks; the time is the
-/// slowest rank's. Outputs of at most `elements` elements are written with them.
+/// Returns a program's report on one line. Counts and bytes are summed over ranks; a time is the
+/// median of the slowest rank's in each run. Outputs of at most `elements` elements are written with them.
 pub(crate) fn line(ran: &Ran, elements: usize) -> anyhow::Result<String> {
-    let wall = ran.ranks.iter().map(|report| report.wall).max().unwrap_or_default();
-    let reading = ran.ranks.iter().map(|report| report.reading).max().unwrap_or_default();
+    let ms = |spread: Option<Spread>| spread.map_or(0, |s| s.median) as f64 / 1e6;
     let mut all = Report {
         trace: &ran.trace,
         ok: ran.ok(),
@@ -134,8 +133,8 @@ pub(crate) fn line(ran: &Ran, elements: usize) -> anyhow::Result<String> {
         instructions: BTreeMap::new(),
         waits: Waits::default(),
         streams: Vec::new(),
-        wall_ms: wall.as_micros() as f64 / 1e3,
-        reading_ms: reading.as_micros() as f64 / 1e3,
+        wall_ms: ms(ran.spread(|report| &report.walls)),
+        reading_ms: ms(ran.spread(|report| &report.readings)),
         peak_bytes: 0,
         memory: Vec::new(),
         repeats: ran.repeats.as_deref(),

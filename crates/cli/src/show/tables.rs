@@ -1,9 +1,9 @@
 //! Prints the results of a run as tables.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use comfy_table::{Attribute, Cell, Color, ColumnConstraint, Table};
+use millstream_profile::summary::{plural, time};
 use millstream_runner::{OutputReport, ReadReport, RunReport};
 use millstream_terminal::table::{align_right, bytes, is_coloured, new_table, width};
 use millstream_trace::Imported;
@@ -20,18 +20,20 @@ const WIDE: u16 = 90;
 /// Prints a table with one row for each program.
 pub(crate) fn print_summary(all: &[Ran], out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let header: &[&str] = match width(terminal) < WIDE {
-        true => &["trace", "waits", "ms", "verdict"],
-        false => &["trace", "waits", "ms", "verdict", "outputs", "instructions", "streams", "peak"],
+        true => &["trace", "waits", "time", "verdict"],
+        false => {
+            &["trace", "waits", "time", "verdict", "outputs", "instructions", "streams", "peak"]
+        }
     };
     let mut table = new_table(terminal, header);
     for ran in all {
         let sum = |of: fn(&RunReport) -> u64| ran.ranks.iter().map(of).sum::<u64>();
-        let wall = ran.ranks.iter().map(|r| r.wall).max().unwrap_or_default();
+        let wall = ran.spread(|report| &report.walls).map(|spread| time(spread.median));
         let waits = format!("{} of {}", sum(|r| r.waits.emitted()), sum(|r| r.waits.needed));
         let mut row = vec![
             Cell::new(&ran.trace),
             Cell::new(waits),
-            Cell::new(format!("{:.3}", wall.as_secs_f64() * 1e3)),
+            Cell::new(wall.unwrap_or_default()),
             judged(&verdict(ran), terminal),
             Cell::new(sum(|r| r.outputs.len() as u64)),
             Cell::new(sum(|r| r.instructions.iter().map(|(_, n)| n).sum())),
@@ -74,18 +76,44 @@ fn judged(verdict: &str, terminal: bool) -> Cell {
     }
 }
 
-/// Prints the outputs of a program and its costs. On a terminal the tables are as wide as it.
-pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
+/// How much is shown of a program beyond its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// The outputs that differ.
+    Differences,
+    /// Also the elements of outputs that have nothing to be compared with.
+    Values,
+    /// All outputs, what was read, and the costs.
+    Tables,
+}
+
+/// The most outputs whose elements are shown without tables.
+const VALUES: usize = 8;
+
+/// Prints a line for a program, and as much of its outputs and costs as is wanted. On a terminal
+/// the tables are as wide as it.
+pub(crate) fn print(
+    ran: &Ran,
+    detail: Detail,
+    out: &mut dyn Write,
+    terminal: bool,
+) -> io::Result<()> {
     match is_coloured(terminal) && !ran.ok() {
-        true => writeln!(out, "{}: \x1b[1;31m{}\x1b[0m", ran.trace, verdict(ran))?,
-        false => writeln!(out, "{}: {}", ran.trace, verdict(ran))?,
+        true => write!(out, "{}: \x1b[1;31m{}\x1b[0m", ran.trace, verdict(ran))?,
+        false => write!(out, "{}: {}", ran.trace, verdict(ran))?,
     }
-    for (rank, report) in ran.ranks.iter().enumerate() {
+    match ran.spread(|report| &report.walls) {
+        Some(wall) => writeln!(out, ", {wall}")?,
+        None => writeln!(out)?,
+    }
+    let has_remarks = detail != Detail::Differences || !ran.ok();
+    for (rank, report) in ran.ranks.iter().enumerate().filter(|_| has_remarks) {
         for remark in report.imported.iter().flat_map(Imported::diagnostics) {
             writeln!(out, "NOTE: {}{remark}", ran.name(rank, ""))?;
         }
     }
-    for (rank, report) in ran.ranks.iter().enumerate() {
+    let reads = ran.ranks.iter().enumerate().filter(|_| detail == Detail::Tables);
+    for (rank, report) in reads {
         for ReadReport { name, origin, dtype, shape, head } in &report.reads.first {
             let (name, kind) = (ran.name(rank, name), brief(*dtype, shape));
             writeln!(out, "{origin}: {name}, {kind} = {}", preview(head, *dtype, 8))?;
@@ -100,14 +128,15 @@ pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Resul
         .enumerate()
         .flat_map(|(rank, r)| r.outputs.iter().map(move |o| (ran.name(rank, &o.name), o)))
         .collect();
-    if !outputs.is_empty() {
+    let is_shown = |output: &OutputReport| detail == Detail::Tables || !output.ok();
+    if outputs.iter().any(|(_, output)| is_shown(output)) {
         let narrow = width(terminal) < WIDE;
         let header: &[&str] = match narrow {
             true => &["output", "type", "max error", "tolerance", "verdict"],
             false => &["output", "type", "max abs", "max rel", "tolerance", "verdict"],
         };
         let mut table = new_table(terminal, header);
-        for (name, output) in &outputs {
+        for (name, output) in outputs.iter().filter(|(_, output)| is_shown(output)) {
             table.add_row(row(name, output, narrow, terminal));
         }
         whole(&mut table, 2);
@@ -120,11 +149,22 @@ pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Resul
         if let Some(repeat) = output.unstable {
             writeln!(out, "{name}: run {} gave other bytes than run 1", repeat + 1)?;
         }
-        if let (false, Some(spec)) = (output.expected, &output.spec) {
-            writeln!(out, "{name} = {}", preview(&output.bytes, spec.dtype, 8))?;
-        }
     }
-    costs(ran, out, terminal)
+    let values = outputs.iter().filter(|(_, output)| !output.expected);
+    let values = values.filter_map(|(name, output)| Some((name, output, output.spec.as_ref()?)));
+    let most = match detail {
+        Detail::Differences => 0,
+        Detail::Values => VALUES,
+        Detail::Tables => usize::MAX,
+    };
+    for (name, output, spec) in values.clone().take(most) {
+        writeln!(out, "{name} = {}", preview(&output.bytes, spec.dtype, 8))?;
+    }
+    match (detail, values.count().saturating_sub(most)) {
+        (Detail::Tables, _) => costs(ran, out, terminal),
+        (Detail::Differences, _) | (_, 0) => Ok(()),
+        (Detail::Values, left) => writeln!(out, "and {left} more outputs, with --verbose"),
+    }
 }
 
 /// Returns the row of an output. In a narrow table relative errors stand below absolute ones.
@@ -206,20 +246,17 @@ fn costs(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     }
     align_right(&mut table, 1);
     writeln!(out, "{table}")?;
-    let most = |of: fn(&RunReport) -> Duration| {
-        ran.ranks.iter().map(of).max().unwrap_or_default().as_secs_f64() * 1e3
-    };
     writeln!(
         out,
-        "{} event(s) created, used again {} time(s); peak memory {}; {:.3} ms, and {:.3} to read \
-         the outputs",
-        sum(|r| r.events_created),
-        sum(|r| r.events_reused),
+        "{} created, used again {}; peak memory {}",
+        plural(sum(|r| r.events_created), "event"),
+        plural(sum(|r| r.events_reused), "time"),
         bytes(sum(|r| r.peak_bytes)),
-        most(|r| r.wall),
-        most(|r| r.reading),
     )?;
-    Ok(())
+    match ran.spread(|report| &report.readings) {
+        Some(reading) => writeln!(out, "outputs read in {reading}"),
+        None => Ok(()),
+    }
 }
 
 /// Prints the numbers of executed nodes of execution traces.
@@ -268,13 +305,19 @@ pub(crate) fn print_coverage(
 /// Prints the waits of a list, and whether each is needed.
 pub(crate) fn print_waits(found: &Found, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let Found { subject, verdict } = found;
-    let mut table = new_table(terminal, &["line", "wait", "needed", "why"]);
+    let has_lines = verdict.waits.iter().all(|wait| subject.known_line(wait.index).is_some());
+    let first = if has_lines { "line" } else { "at" };
+    let mut table = new_table(terminal, &[first, "wait", "needed", "why"]);
     for wait in &verdict.waits {
-        let line = subject.line(wait.index);
+        let line = subject.known_line(wait.index).map(|line| line.to_string());
+        let at = line.unwrap_or_else(|| subject.place(wait.index));
+        let text = subject.text(subject.line(wait.index)).trim();
         let needed = if wait.needed { "yes" } else { "no" };
-        let why = wait.reason.say(|index| format!("line {}", subject.line(index)));
-        table.add_row([&line.to_string(), subject.text(line).trim(), needed, &why]);
+        let why = wait.reason.say(|index| subject.place(index));
+        table.add_row([&at, text, needed, &why]);
     }
-    align_right(&mut table, 0);
+    if has_lines {
+        align_right(&mut table, 0);
+    }
     writeln!(out, "{table}")
 }

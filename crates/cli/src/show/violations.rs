@@ -23,6 +23,12 @@ fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     // In a narrower window the renderer would cut off the markers of a long line.
     let renderer = renderer.term_width(usize::from(width(colour)).max(60));
+    if let Some(race) = subject.race(violation) {
+        let notes = race.notes.iter().map(|note| Level::NOTE.message(note.as_str()));
+        let help = Level::HELP.message(race.help.as_str());
+        let group = Level::ERROR.primary_title(race.title.as_str()).elements(notes).element(help);
+        return renderer.render(&[group]).to_string();
+    }
     let sites = violation.sites();
     let title = match sites.first() {
         Some((site, _)) => {

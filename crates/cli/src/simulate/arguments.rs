@@ -78,6 +78,18 @@ impl Arguments {
         }
     }
 
+    /// Returns an option that is for one program alone, if any is given.
+    pub(super) fn of_one_program(&self) -> Option<&'static str> {
+        let given = [
+            ("--log", self.log.is_some()),
+            ("--model", self.model.is_some()),
+            ("--inputs", self.inputs.is_some()),
+            ("--assign", self.assign.is_some()),
+            ("a profile", self.outputs.any()),
+        ];
+        given.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
+    }
+
     /// Returns the number of trials that run side by side.
     pub(super) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);

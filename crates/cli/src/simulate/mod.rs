@@ -21,7 +21,7 @@ use millstream_explore::simulate::{
 use millstream_files::{OutputError, Outputs};
 use millstream_instructions::InstructionList;
 use millstream_runner::{Loading, Names, RunError, RunOptions, load};
-use millstream_trace::{Program, TraceError, input_files, single_trace, write};
+use millstream_trace::{Entry, Program, TraceError, expand, input_files, write};
 
 pub(crate) use arguments::Arguments;
 
@@ -53,10 +53,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let options = arguments.options().map_err(problem)?;
     let outputs = outputs(arguments)?;
     let is_right = match &arguments.path {
-        Some(path) => match ranks::ranks_of(path, arguments.ranks)? {
-            Some(ranks) => ranks::run(arguments, path, &ranks, &options, &outputs)?,
-            None => trace(arguments, &single_trace(path)?, &options, &outputs)?,
-        },
+        Some(path) => programs(arguments, path, &options, &outputs)?,
         None => random(arguments, &random_options(&options), &outputs)?,
     };
     outputs.finish().map_err(wrong)?;
@@ -72,6 +69,47 @@ fn outputs(arguments: &Arguments) -> Result<Outputs, RunError> {
     outputs.refuse(read.into_iter().flatten().flat_map(input_files)).map_err(wrong)?;
     outputs.prepare().map_err(wrong)?;
     Ok(outputs)
+}
+
+/// Runs all programs that a path stands for under many seeds.
+fn programs(
+    arguments: &Arguments,
+    path: &Path,
+    options: &RunOptions,
+    outputs: &Outputs,
+) -> Result<bool, RunError> {
+    let mut entries = Vec::new();
+    for entry in expand([path])? {
+        match (entry, arguments.ranks) {
+            (Entry::Skipped { path, reason }, _) => {
+                eprintln!("skipping {}: {reason}", path.display());
+            }
+            (entry, Some(count)) => entries.push(entry.on_ranks(count)?),
+            (entry, None) => entries.push(entry),
+        }
+    }
+    let at = path.display();
+    match (entries.len(), arguments.of_one_program()) {
+        (0, _) => return Err(problem(format!("{at} holds no trace to simulate"))),
+        (2.., Some(option)) => {
+            let count = entries.len();
+            let message = format!("{option} is for one program, and {at} holds {count}");
+            return Err(problem(message));
+        }
+        _ => {}
+    }
+    let mut is_right = true;
+    for entry in &entries {
+        is_right &= match entry {
+            Entry::Ranks { folder, ranks } => {
+                ranks::run(arguments, folder, ranks, options, outputs)?
+            }
+            Entry::Trace(path) | Entry::Skipped { path, .. } => {
+                trace(arguments, path, options, outputs)?
+            }
+        };
+    }
+    Ok(is_right)
 }
 
 /// Runs one program under many seeds.

@@ -6,24 +6,11 @@ use std::sync::Arc;
 use millstream_explore::ranks::RankSimulator;
 use millstream_files::Outputs;
 use millstream_runner::{Loading, RunError, RunOptions, load};
-use millstream_trace::{Entry, Program, expand};
+use millstream_trace::Program;
 
 use super::arguments::Arguments;
 use super::{problem, report, seeds, wrong};
 use crate::show::snippet;
-
-/// Returns the ranks of a path that is a program of several, or is to run on so many.
-pub(super) fn ranks_of(path: &Path, count: Option<u32>) -> Result<Option<Vec<PathBuf>>, RunError> {
-    let Ok([entry]) = <[Entry; 1]>::try_from(expand(&[path.to_owned()])?) else { return Ok(None) };
-    let entry = match count {
-        Some(count) => entry.on_ranks(count)?,
-        None => entry,
-    };
-    match entry {
-        Entry::Ranks { ranks, .. } => Ok(Some(ranks)),
-        Entry::Trace(_) | Entry::Skipped { .. } => Ok(None),
-    }
-}
 
 /// Runs the programs of all ranks under many seeds.
 pub(super) fn run(

@@ -4,6 +4,7 @@
 //! Exit status 0: all are proven. 1: one is not. 2: bad input.
 
 mod json;
+mod race;
 mod ranks;
 mod subject;
 
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use millstream_files::{OutputError, Outputs};
 use millstream_instructions::SyncPolicy;
+use millstream_profile::summary::plural;
 use millstream_runner::{Loading, RunError, RunOptions, is_list_file};
 use millstream_trace::{EtOptions, LoadOptions, Number, TraceError, input_files, single_trace};
 use millstream_types::DeviceId;
@@ -100,23 +102,19 @@ impl Found {
         match violations.len() {
             0 => format!(
                 "{proven}: {}, {}, {}, {}, {} of them not needed",
-                count(instructions as u64, "instruction"),
-                count(streams as u64, "stream"),
-                count(*pairs, "pair"),
-                count(waits.len() as u64, "wait"),
+                plural(instructions as u64, "instruction"),
+                plural(streams as u64, "stream"),
+                plural(*pairs, "pair"),
+                plural(waits.len() as u64, "wait"),
                 self.verdict.not_needed(),
             ),
             n => format!(
                 "not proven: {}, in {}",
-                count(n as u64, "violation"),
-                count(instructions as u64, "instruction"),
+                plural(n as u64, "violation"),
+                plural(instructions as u64, "instruction"),
             ),
         }
     }
-}
-
-fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Verifies everything that the arguments name.

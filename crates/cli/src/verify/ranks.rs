@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
 use millstream_instructions::passes::Outputs;
+use millstream_profile::summary::plural;
 use millstream_runner::{Loading, RunError, RunOptions, lists, load, program_hash};
 use millstream_trace::{ListRank, TraceError};
 use millstream_verify::{CommunicatorRules, same_operations, verify_ranks};
@@ -35,17 +36,17 @@ impl Verdict {
         let Verdict { folder, errors, pending, compared, of_program } = self;
         match errors.len() {
             0 if !pending.is_empty() => {
-                let sends = super::count(pending.len() as u64, "send");
+                let sends = plural(pending.len() as u64, "send");
                 let are = if pending.len() == 1 { "is" } else { "are" };
                 format!("{folder}: not proven: {sends} {are} pending at the end")
             }
             0 => format!(
                 "{folder}: proven: the ranks meet, in {}{}",
-                super::count(*compared as u64, "collective"),
+                plural(*compared as u64, "collective"),
                 of_program.as_deref().unwrap_or_default()
             ),
             n => {
-                let found = super::count(n as u64, "violation");
+                let found = plural(n as u64, "violation");
                 format!("{folder}: not proven: the ranks do not meet, {found}")
             }
         }

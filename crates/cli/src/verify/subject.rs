@@ -11,9 +11,12 @@ use millstream_ops::collective;
 use millstream_runner::{
     Listing, Loading, RunError, RunOptions, is_list_file, lists, load as load_trace,
 };
+use millstream_timelines::list::{TimelineList, list};
 use millstream_trace::{Entry, ListRank, TraceError};
+use millstream_verify::Violation;
 
-use crate::profile::Timeline;
+use super::race::Race;
+use crate::profile::{Timeline, single_profile};
 
 /// The most levels of directories that are searched.
 const MAX_DEPTH: usize = 64;
@@ -33,13 +36,23 @@ pub(crate) struct Subject {
     lines: Vec<usize>,
     /// The position of each line's first byte.
     starts: Vec<usize>,
+    /// The timeline that the list was made from; its text is no file then.
+    pub(super) timeline: Option<OfTimeline>,
+}
+
+/// The timeline of a list.
+pub(super) struct OfTimeline {
+    pub(super) timeline: millstream_timelines::Timeline,
+    /// The position in its profile of each of the list's instructions.
+    pub(super) positions: Vec<Option<u32>>,
 }
 
 impl Subject {
     fn new(name: String, list: InstructionList, text: String, lines: Vec<usize>) -> Subject {
         let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
-        Subject { name, list, is_rank: false, rank: None, text, lines, starts }
+        let (is_rank, rank, timeline) = (false, None, None);
+        Subject { name, list, is_rank, rank, text, lines, starts, timeline }
     }
 
     /// Returns whether the list waits for other ranks, on whose lists it then depends.
@@ -54,6 +67,30 @@ impl Subject {
     /// Returns the line of an instruction.
     pub(crate) fn line(&self, index: usize) -> usize {
         self.lines.get(index).copied().unwrap_or(0)
+    }
+
+    /// Returns the line of an instruction, if its text is a file, or is printed by `run --emit`.
+    pub(crate) fn known_line(&self, index: usize) -> Option<usize> {
+        self.timeline.is_none().then(|| self.line(index))
+    }
+
+    /// Names an instruction: by its line, or by what a timeline says about it.
+    pub(crate) fn place(&self, index: usize) -> String {
+        match &self.timeline {
+            None => format!("line {}", self.line(index)),
+            Some(of) => of.described(index).unwrap_or_else(|| format!("instruction {index}")),
+        }
+    }
+
+    /// Returns the functions of the program around an instruction of a timeline.
+    pub(super) fn stack(&self, index: usize) -> Option<Vec<&str>> {
+        let OfTimeline { timeline, positions } = self.timeline.as_ref()?;
+        Some(timeline.stack((*positions.get(index)?)?))
+    }
+
+    /// Returns a race between two kernels of a timeline.
+    pub(crate) fn race(&self, violation: &Violation) -> Option<Race> {
+        Race::of(self.timeline.as_ref()?, &self.name, &self.list, violation)
     }
 
     /// Returns the text of a line.
@@ -91,7 +128,8 @@ pub(super) fn expand(
     let one = |path| File { path, ranks: None, rank: (0, 1), is_timeline: false };
     for path in paths {
         if timeline.trace().is_some() {
-            files.push(File { is_timeline: true, ..one(path.clone()) });
+            let file = single_profile(path).map_err(|e| TraceError::of_file("verify", e))?;
+            files.push(File { is_timeline: true, ..one(file) });
             continue;
         }
         let entries = millstream_trace::expand([path])?;
@@ -215,6 +253,7 @@ fn of_timeline(path: &Path, timeline: &Timeline) -> Result<Vec<Subject>, String>
     let found = timeline.read(path)?;
     let found = found.ok_or("it is no timeline of another program's, which --trace is for")?;
     found.profile.remarks.iter().for_each(|remark| eprintln!("{}: {remark}", path.display()));
-    let list = millstream_timelines::list::list(&found)?;
-    Ok(vec![printed(path.display().to_string(), list)])
+    let TimelineList { list, positions } = list(&found)?;
+    let timeline = Some(OfTimeline { timeline: found, positions });
+    Ok(vec![Subject { timeline, ..printed(path.display().to_string(), list) }])
 }

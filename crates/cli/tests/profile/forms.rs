@@ -150,3 +150,18 @@ fn calls_that_repeat_are_named() {
     let report = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
     assert!(!report.contains("repeats"), "{report}");
 }
+
+/// A list has waits and no times.
+#[test]
+fn a_profile_and_a_list_are_compared_without_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = transformer();
+    let all = ["run", &program, "--compute-streams", "2"];
+    succeeds(folder.path(), &[&all[..], &["--profile", "run.pftrace"]].concat());
+    succeeds(folder.path(), &["run", &program, "--emit", "one.txt"]);
+    for (a, b, which) in [("run.pftrace", "one.txt", "B"), ("one.txt", "run.pftrace", "A")] {
+        let text = succeeds(folder.path(), &["compare", a, b]);
+        assert!(text.contains(&format!("times are not compared: {which} has none\n")), "{text}");
+        assert!(!text.contains('%') && text.contains(" only in A, "), "{text}");
+    }
+}

@@ -12,6 +12,40 @@ fn the_page_on_timelines_quotes_what_the_commands_print() {
     assert_eq!(quotes("timelines.md", folder_with_examples().path()), 2);
 }
 
+/// The race of a program on two streams, recorded with the stacks of Python.
+#[test]
+fn a_race_is_told_in_the_words_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(example("race.json")).unwrap();
+    let function = |name: &str, from: u32, lasts: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"python_function","name":"{name}","pid":1,"tid":1,"ts":{from},"dur":{lasts},"args":{{}}}},"#
+        )
+    };
+    let functions = [
+        function("train.py(31): step", 0, 40),
+        function("model.py(10): forward", 0, 12),
+        function("model.py(14): side", 18, 15),
+        function("torch/nn/functional.py(1500): relu", 0, 10),
+        function("<built-in method neg of type object at 0x1>", 19, 11),
+    ];
+    let begin = "\"traceEvents\": [";
+    let text = text.replace(begin, &format!("{begin}{}", functions.concat()));
+    std::fs::write(folder.path().join("k.json"), text).unwrap();
+    let nodes = example("race-et.json");
+    let verify = ["verify", "k.json", "--trace", &nodes, "--report", "report.json"];
+    let output = millstream(folder.path(), &verify);
+    assert_eq!(output.status.code(), Some(1));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap());
+    let report = std::fs::read(folder.path().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let race = &report["violations"][0];
+    assert_eq!(race["repair"]["text"], "s8.wait_stream(s7)");
+    assert_eq!(race["repair"]["before"], "aten::neg");
+    assert_eq!(race["instructions"][0]["line"], serde_json::Value::Null);
+    assert_eq!(race["instructions"][1]["stack"][1], "model.py(10): forward");
+}
+
 #[test]
 fn a_timeline_has_every_output() {
     let folder = tempfile::tempdir().unwrap();

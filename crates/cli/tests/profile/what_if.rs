@@ -105,6 +105,51 @@ fn succeeds_wide(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// A move on the command line is a rule of an assignment.
+#[test]
+fn calls_are_moved_on_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let model = examples().join("models/desktop-cpu.json");
+    let (program, model) = (transformer(), model.to_str().unwrap());
+    let simulate = ["simulate", &program, "--compute-streams", "4", "--model", model];
+    let more = ["--device", "cpu", "--profile", "run.pftrace"];
+    succeeds(at, &[&simulate[..], &more].concat());
+    let rules = r#"{ "assign": [{ "at": 213, "stream": 3 }, { "op": "matmul", "stream": 1 }] }"#;
+    std::fs::write(at.join("streams.json"), rules).unwrap();
+    let by_file = succeeds(at, &["what-if", "run.pftrace", "--assign", "streams.json"]);
+    let moves = ["--move", "213=3", "--move", "matmul=1"];
+    let by_moves = succeeds(at, &[&["what-if", "run.pftrace"][..], &moves].concat());
+    let moved = "the streams of --move 213=3 and --move matmul=1: ";
+    assert_eq!(by_moves, by_file.replace("the streams of streams.json: ", moved));
+}
+
+/// The only profile of a folder, and the trace of one.
+#[test]
+fn folders_stand_for_what_they_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::create_dir_all(at.join("nodes")).unwrap();
+    let race = examples().join("timelines/race-et.json");
+    std::fs::copy(race, at.join("nodes/et.json")).unwrap();
+    std::fs::create_dir_all(at.join("profiles")).unwrap();
+    let timeline = at.join("profiles/k.json");
+    std::fs::copy(examples().join("timelines/race.json"), &timeline).unwrap();
+    let shown = succeeds(at, &["profile", "profiles", "--trace", "nodes"]);
+    assert!(shown.contains("2 of 2 ops are nodes of the execution trace"), "{shown}");
+    succeeds(at, &["what-if", "profiles"]);
+    succeeds(at, &["compare", "profiles", "profiles/k.json"]);
+    let proof = millstream(at, &["verify", "profiles", "--trace", "nodes"]);
+    assert!(String::from_utf8_lossy(&proof.stderr).contains("s8.wait_stream(s7)"), "{proof:?}");
+    std::fs::write(at.join("profiles/b.pftrace"), "").unwrap();
+    let output = millstream(at, &["what-if", "profiles"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("it holds 2 profiles and timelines"), "{error}");
+    let output = millstream(at, &["profile", "nodes"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("nodes: it holds no profile and no timeline"), "{error}");
+}
+
 #[test]
 fn wrong_requests_say_what_to_write() {
     let folder = tempfile::tempdir().unwrap();
@@ -123,6 +168,10 @@ fn wrong_requests_say_what_to_write() {
     refused(&["--launch", "2"], "as in 12us");
     refused(&["--profile", "run.pftrace"], "would overwrite a file that is read");
     refused(&["--assign", "none.json"], "none.json");
+    refused(&["--move", "12"], "a node, a line or an op, and its stream, as in 213=3, got '12'");
+    refused(&["--move", "12=99999999"], "an index below 1024, and this is 99999999");
+    refused(&["--move", "12=sidee"], "unknown stream 'sidee'");
+    refused(&["--move", "nothing=1"], "--move nothing=1: no rule holds for a call of the profile");
     let output = millstream(folder.path(), &["what-if", trace.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();
@@ -203,8 +252,15 @@ fn streams_and_tensors_have_the_programs_names() {
     assert!(graph.contains(&format!("{name} (")), "{graph}");
     let summary = succeeds(folder.path(), &["profile", "run.pftrace", "--summary"]);
     assert!(summary.contains(&format!("{name} (")), "{summary}");
-    let ran = succeeds(folder.path(), &program);
+    let ran = succeeds(folder.path(), &[&program[..], &["-v"]].concat());
     assert!(ran.contains(&format!("│ {name} (")), "{ran}");
+    // So they are if the whole trace is one line.
+    std::fs::write(folder.path().join("line.json"), text.to_string()).unwrap();
+    succeeds(folder.path(), &["run", "line.json", "--emit", "line.txt"]);
+    let remarks = |list: &str| -> Vec<String> {
+        list.lines().filter(|line| line.starts_with("# tensor")).map(str::to_owned).collect()
+    };
+    assert_eq!(remarks(&read("line.txt")), remarks(&list));
     // The list with its remarks runs.
     succeeds(folder.path(), &["run", "list.txt", "--inputs", trace.to_str().unwrap()]);
 }

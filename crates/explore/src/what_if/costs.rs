@@ -1,9 +1,10 @@
 //! From the times of a profile to what each step takes by itself.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use millstream_profile::Profile;
-use millstream_profile::model::{NONE, Role};
+use millstream_profile::model::{Instruction, NONE, Role};
 use millstream_profile::order::{Order, Reason};
 
 use super::change::Scaling;
@@ -170,6 +171,9 @@ impl Costs {
                 }
                 let worked = worked.map(|(end, _)| end);
                 note(worked.unwrap_or(0), Cause::Before);
+                if let Some(&free) = busy.pool.get(&(k as u32)) {
+                    note(free, Cause::Before);
+                }
                 for &(earlier, reason) in order.before(k) {
                     let Some(end) = profile.instructions[earlier as usize].times.map(|t| t.end)
                     else {
@@ -321,6 +325,8 @@ struct WorkerTimes<'a> {
     profile: &'a Profile,
     /// The ends of the instructions that ran on each worker, in order.
     ends: HashMap<u32, Vec<(u64, u32)>>,
+    /// When a worker of the pools was free for each of their instructions.
+    pool: HashMap<u32, u64>,
 }
 
 impl WorkerTimes<'_> {
@@ -333,7 +339,30 @@ impl WorkerTimes<'_> {
             }
         }
         ends.values_mut().for_each(|ends| ends.sort_unstable());
-        WorkerTimes { profile, ends }
+        WorkerTimes { profile, ends, pool: WorkerTimes::of_pools(profile) }
+    }
+
+    /// Returns when a worker was free for each instruction of a pool: each goes to the worker that
+    /// has been free for longest, as in a replay.
+    fn of_pools(profile: &Profile) -> HashMap<u32, u64> {
+        let is_pool = |i: &Instruction| {
+            profile.streams[i.stream as usize].pool && i.parent == NONE && !is_wait(i.role)
+        };
+        let shown = profile.shown().filter(|(_, i, _)| is_pool(i));
+        let mut all: Vec<(u64, u32, u64)> =
+            shown.map(|(k, _, times)| (times.start, k as u32, times.end)).collect();
+        all.sort_unstable();
+        let workers = vec![Reverse(0); profile.host_workers as usize];
+        let mut free: BinaryHeap<Reverse<u64>> = workers.into();
+        let mut pool = HashMap::new();
+        for (start, k, end) in all {
+            let Some(Reverse(since)) = free.pop() else { break };
+            if since <= start {
+                pool.insert(k, since);
+            }
+            free.push(Reverse(end));
+        }
+        pool
     }
 
     /// Returns whether one worker runs two instructions.

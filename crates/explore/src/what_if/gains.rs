@@ -1,9 +1,10 @@
 //! What single changes would gain.
 
 use millstream_profile::Profile;
+use rayon::prelude::*;
 
+use super::Recorded;
 use super::change::{Changes, OpChange, Scaling};
-use super::{numbered_waits, what_if};
 
 /// What a change would gain.
 #[derive(Clone, Debug)]
@@ -21,22 +22,24 @@ pub struct Gain {
 /// # Errors
 /// As [`what_if`].
 pub fn gains(profile: &Profile, changes: &Changes, most: usize) -> Result<[Vec<Gain>; 2], String> {
+    let recorded = Recorded::of(profile)?;
     let predicted = |changes: Changes| {
-        let total = what_if(profile, &changes)?.total;
+        let total = recorded.changed(&changes)?.total;
         Ok::<Gain, String>(Gain { changes, total })
     };
-    let waits = (1..=numbered_waits(profile).len()).filter(|n| !changes.without_waits.contains(n));
+    let waits = (1..=recorded.waits().len()).filter(|n| !changes.without_waits.contains(n));
     let waits = waits.take(most).map(|number| {
         let mut changes = changes.clone();
         changes.without_waits.push(number);
-        predicted(changes)
+        changes
     });
-    let waits = waits.collect::<Result<_, String>>()?;
     let ops = millstream_profile::summary::ops(profile).into_iter().take(most).map(|op| {
         let mut changes = changes.clone();
         changes.ops.push(OpChange { name: op.name, time: Scaling::Factor(0.5) });
-        predicted(changes)
+        changes
     });
-    let ops = ops.collect::<Result<_, String>>()?;
-    Ok([waits, ops])
+    let both = [waits.collect(), ops.collect()]
+        .map(|all: Vec<Changes>| all.into_par_iter().map(predicted).collect::<Result<_, String>>());
+    let [waits, ops] = both;
+    Ok([waits?, ops?])
 }

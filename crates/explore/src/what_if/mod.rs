@@ -44,6 +44,8 @@ mod replay;
 mod streams;
 mod waits;
 
+use std::sync::OnceLock;
+
 use millstream_profile::Profile;
 use millstream_profile::model::{NONE, Resolution, Role, Source};
 use millstream_profile::summary::{WaitCost, waits};
@@ -61,38 +63,64 @@ use costs::Costs;
 /// A change names an op, a wait or a stream that the profile does not have, or the profile lacks
 /// what the change needs.
 pub fn what_if(profile: &Profile, changes: &Changes) -> Result<Profile, String> {
-    let (mut made, mut costs) = base(profile)?;
-    without_waits(&mut made, &mut costs, &changes.without_waits)?;
+    Recorded::of(profile)?.changed(changes)
+}
+
+/// A recorded run, divided into what its steps take.
+struct Recorded<'a> {
+    profile: &'a Profile,
+    costs: Costs,
+    waits: OnceLock<Vec<WaitCost>>,
+}
+
+impl<'a> Recorded<'a> {
+    fn of(profile: &'a Profile) -> Result<Recorded<'a>, String> {
+        if !profile.instructions.iter().any(|i| i.is_shown()) {
+            return Err("the profile has no times".to_owned());
+        }
+        Ok(Recorded { profile, costs: Costs::of(profile), waits: OnceLock::new() })
+    }
+
+    /// Returns the waits that take time, as [`Changes::without_waits`] numbers them.
+    fn waits(&self) -> &[WaitCost] {
+        self.waits.get_or_init(|| numbered_waits(self.profile))
+    }
+
+    /// Predicts the run with changes.
+    fn changed(&self, changes: &Changes) -> Result<Profile, String> {
+        let (mut made, mut costs) = (self.profile.clone(), self.costs.clone());
+        if !changes.without_waits.is_empty() {
+            without_waits(&mut made, &mut costs, self.waits(), &changes.without_waits)?;
+        }
+        change(&mut made, costs, changes)?;
+        Ok(made)
+    }
+}
+
+/// Changes all but waits, and runs the steps again.
+fn change(made: &mut Profile, mut costs: Costs, changes: &Changes) -> Result<(), String> {
     if changes.compute_streams.is_some()
         || changes.assignment.is_some()
         || changes.threads.is_some()
     {
-        (made, costs) = streams::moved(&made, costs, changes)?;
+        (*made, costs) = streams::moved(made, costs, changes)?;
         if !made.storages.is_empty() {
             made.remarks.push("waits for memory that is used again are not predicted".to_owned());
         }
     }
     for change in &changes.ops {
-        change.apply(&made, &mut costs)?;
+        change.apply(made, &mut costs)?;
     }
     if let Some(launch) = changes.launch {
-        costs.scale_latencies(&made, launch);
+        costs.scale_latencies(made, launch);
     }
     if let Some(model) = &changes.model {
-        model.apply(&mut made, &mut costs)?;
+        model.apply(made, &mut costs)?;
     }
-    replay::replay(&mut made, &costs);
+    replay::replay(made, &costs);
     made.source = Source::Predicted;
     made.remarks.extend(changes.describe());
-    Ok(made)
-}
-
-/// Returns the profile and its costs, with the times that both are about.
-fn base(profile: &Profile) -> Result<(Profile, Costs), String> {
-    if !profile.instructions.iter().any(|i| i.is_shown()) {
-        return Err("the profile has no times".to_owned());
-    }
-    Ok((profile.clone(), Costs::of(profile)))
+    Ok(())
 }
 
 /// Returns the waits that cost most, as [`Changes::without_waits`] numbers them.
@@ -104,12 +132,10 @@ pub fn numbered_waits(profile: &Profile) -> Vec<WaitCost> {
 fn without_waits(
     profile: &mut Profile,
     costs: &mut Costs,
+    numbered: &[WaitCost],
     numbers: &[usize],
 ) -> Result<(), String> {
-    if numbers.is_empty() {
-        return Ok(());
-    }
-    let numbered = numbered_waits(profile);
+    let mut removed = Vec::new();
     for &number in numbers {
         let Some(cost) = number.checked_sub(1).and_then(|k| numbered.get(k)) else {
             let has = match numbered.len() {
@@ -121,31 +147,36 @@ fn without_waits(
             };
             return Err(format!("there is no wait {number}: {has}"));
         };
-        for &wait in &cost.members {
-            let waiter = profile.waits[wait as usize].waiter;
-            remove(profile, wait as usize);
-            // What comes after it on the stream may come before others of its worker.
-            let stream = profile.instructions[waiter as usize].stream;
-            let later = profile.instructions.iter().zip(&mut costs.instructions);
-            let later = later.skip(waiter as usize).filter(|(i, _)| i.stream == stream);
-            later.for_each(|(_, cost)| cost.release());
-        }
+        removed.extend(cost.members.iter().map(|&wait| wait as usize));
     }
-    Ok(())
-}
-
-fn remove(profile: &mut Profile, wait: usize) {
-    let waiter = profile.waits[wait].waiter;
-    profile.waits[wait].resolution = Resolution::Known;
-    profile.waits[wait].until = NONE;
-    profile.instructions[waiter as usize].role = Role::Order;
-    for other in 0..profile.waits.len() {
-        let covered = &mut profile.waits[other];
-        if covered.covered_by == waiter && covered.until != NONE && covered.user != NONE {
+    let mut is_removed = vec![false; profile.instructions.len()];
+    for wait in removed {
+        let wait = &mut profile.waits[wait];
+        wait.resolution = Resolution::Known;
+        wait.until = NONE;
+        is_removed[wait.waiter as usize] = true;
+    }
+    for covered in &mut profile.waits {
+        let is_bare = is_removed.get(covered.covered_by as usize).copied().unwrap_or(false);
+        if is_bare && covered.until != NONE && covered.user != NONE {
             // The need comes before its user from now on, as a wait of its own would.
             covered.waiter = covered.user;
             covered.covered_by = NONE;
             covered.resolution = Resolution::Host;
         }
     }
+    // What comes after such a wait on the stream may come before others of its worker.
+    let mut is_after = vec![false; profile.streams.len()];
+    let instructions = profile.instructions.iter_mut().zip(&mut costs.instructions);
+    for ((instruction, cost), is_removed) in instructions.zip(is_removed) {
+        if is_removed {
+            instruction.role = Role::Order;
+        }
+        let Some(is_after) = is_after.get_mut(instruction.stream as usize) else { continue };
+        *is_after |= is_removed;
+        if *is_after {
+            cost.release();
+        }
+    }
+    Ok(())
 }

@@ -13,6 +13,15 @@ use super::costs::{Action, Cause, Costs, is_wait};
 struct Server {
     /// When each of its threads is free.
     free: Vec<u64>,
+    /// The instructions that could run if a thread were free, the first one on top. While there
+    /// are any, the server has an event.
+    waiting: BinaryHeap<Reverse<u32>>,
+}
+
+impl Server {
+    fn is_free_at(&self) -> u64 {
+        self.free.iter().copied().min().unwrap_or(0)
+    }
 }
 
 /// The simulated time of a step of the program, or of an instruction.
@@ -20,6 +29,16 @@ struct Server {
 enum Node {
     Step(u32),
     Instruction(u32),
+}
+
+/// What happens next in simulated time. Of the events of one time, a server's choice comes last:
+/// it is among all instructions that can run by then.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// Nothing that a node comes after keeps it from running.
+    Ready(Node),
+    /// A server takes the first of its waiting instructions.
+    Take(usize),
 }
 
 struct Replay<'a> {
@@ -39,8 +58,7 @@ struct Replay<'a> {
     server: Vec<Option<usize>>,
     times: Vec<Option<Times>>,
     steps: Vec<u64>,
-    /// Nodes that can run, by the time at which they can.
-    ready: BinaryHeap<Reverse<(u64, Node)>>,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
 }
 
 /// Gives a profile the times that its steps take.
@@ -127,7 +145,7 @@ impl<'a> Replay<'a> {
             server,
             times: vec![None; instructions],
             steps: vec![0; steps],
-            ready: BinaryHeap::new(),
+            events: BinaryHeap::new(),
         };
         for (k, instruction) in (0..).zip(&profile.instructions) {
             if !replay.runs(k) {
@@ -189,31 +207,54 @@ impl<'a> Replay<'a> {
                 self.enqueue(Node::Step(k));
             }
         }
-        while let Some(Reverse((at, node))) = self.ready.pop() {
-            match node {
-                Node::Step(k) => {
+        while let Some(Reverse((at, event))) = self.events.pop() {
+            match event {
+                Event::Ready(Node::Step(k)) => {
                     self.steps[k as usize] = at;
-                    self.completed(node, at);
+                    self.completed(Node::Step(k), at);
                 }
-                Node::Instruction(k) => {
-                    let (can, _) = self.may_begin(k);
-                    if can > at {
-                        // Its worker has taken another one meanwhile.
-                        self.ready.push(Reverse((can, node)));
-                        continue;
+                Event::Ready(Node::Instruction(k)) => self.arrives(k, at),
+                Event::Take(server) => {
+                    if let Some(Reverse(k)) = self.servers[server].waiting.pop() {
+                        self.execute(k, self.begins(k));
                     }
-                    self.execute(k, self.begins(k));
+                    self.take_later(server);
                 }
             }
+        }
+    }
+
+    /// Executes an instruction that can run, or lets it wait for its server.
+    fn arrives(&mut self, k: u32, at: u64) {
+        let stream = self.profile.instructions[k as usize].stream;
+        if let Some(number) = self.server[stream as usize] {
+            let server = &mut self.servers[number];
+            let is_first = server.waiting.is_empty();
+            if !is_first || server.is_free_at() > at {
+                server.waiting.push(Reverse(k));
+                if is_first {
+                    self.take_later(number);
+                }
+                return;
+            }
+        }
+        self.execute(k, self.begins(k));
+    }
+
+    /// Lets a server choose once it is free, if there is anything to choose from.
+    fn take_later(&mut self, number: usize) {
+        let server = &self.servers[number];
+        if !server.waiting.is_empty() {
+            self.events.push(Reverse((server.is_free_at(), Event::Take(number))));
         }
     }
 
     fn enqueue(&mut self, node: Node) {
         let at = match node {
             Node::Step(k) => self.step(k as usize),
-            Node::Instruction(k) => self.may_begin(k).0,
+            Node::Instruction(k) => self.last[k as usize].0,
         };
-        self.ready.push(Reverse((at, node)));
+        self.events.push(Reverse((at, Event::Ready(node))));
     }
 
     /// Returns when a step of the program is over.
@@ -237,7 +278,7 @@ impl<'a> Replay<'a> {
         // A wait's end is noticed by the worker, too.
         let mut idle = None;
         if let Some(server) = self.server[instruction.stream as usize] {
-            let free = self.servers[server].free.iter().copied().min().unwrap_or(0);
+            let free = self.servers[server].is_free_at();
             let has_worker = self.profile.streams[instruction.stream as usize].worker.is_some();
             idle = has_worker.then(|| at.saturating_sub(free));
             if free > at {
@@ -349,7 +390,7 @@ fn servers(profile: &Profile) -> (Vec<Server>, Vec<Option<usize>>) {
     let mut by_worker: HashMap<u32, usize> = HashMap::new();
     let mut pool = None;
     let mut add = |threads: usize| {
-        servers.push(Server { free: vec![0; threads.max(1)] });
+        servers.push(Server { free: vec![0; threads.max(1)], waiting: BinaryHeap::new() });
         servers.len() - 1
     };
     let of_stream = profile.streams.iter().map(|stream| match (stream.worker, stream.pool) {

@@ -1,6 +1,7 @@
 //! The waits of calls that have moved to other streams.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use millstream_profile::Profile;
@@ -30,6 +31,10 @@ pub(super) struct Rebuilding<'a> {
     costs: Vec<Cost>,
     /// The new position of each instruction.
     positions: Vec<u32>,
+    /// The new position of the last kept instruction of each old stream.
+    last_kept: Vec<u32>,
+    /// For each instruction that goes: the last kept one before it on its old stream.
+    kept_before: HashMap<u32, u32>,
     /// The clock of each stream, and of each new instruction.
     clocks: Vec<Clock>,
     at: Vec<Clock>,
@@ -65,6 +70,8 @@ impl<'a> Rebuilding<'a> {
             made: Profile { instructions: Vec::new(), waits: Vec::new(), ..old.clone() },
             costs: Vec::new(),
             positions: vec![NONE; old.instructions.len()],
+            last_kept: vec![NONE; count],
+            kept_before: HashMap::new(),
             clocks: vec![start.clone(); count],
             at: Vec::new(),
             sequence: vec![0; count],
@@ -140,7 +147,11 @@ impl<'a> Rebuilding<'a> {
             Role::Wait | Role::Record => !self.is_asked[k] && !self.is_pool(stream),
             _ => false,
         };
+        let last_kept = |made: &Rebuilding<'_>| {
+            made.last_kept.get(instruction.stream as usize).copied().unwrap_or(NONE)
+        };
         if goes && instruction.parent == NONE {
+            self.kept_before.insert(k as u32, last_kept(self));
             return;
         }
         let cost = costs.instructions[k];
@@ -154,6 +165,9 @@ impl<'a> Rebuilding<'a> {
         let moved = Instruction { stream, ..instruction.clone() };
         let own = self.push(moved, cost);
         self.positions[k] = own;
+        if let Some(last) = self.last_kept.get_mut(instruction.stream as usize) {
+            *last = own;
+        }
         for wait in open {
             self.made.waits[wait].user = own;
             if self.made.waits[wait].waiter == NONE {
@@ -177,23 +191,21 @@ impl<'a> Rebuilding<'a> {
     /// Adds the waits that an instruction needs, and returns their positions.
     fn needed_waits(&mut self, k: usize, stream: u32, cost: Cost) -> Vec<usize> {
         let old = self.old;
-        let mut needs: Vec<(u32, Vec<u32>)> = Vec::new();
+        let mut needs: BTreeMap<Reverse<u32>, Vec<u32>> = BTreeMap::new();
         for operand in old.operands_of(&old.instructions[k]) {
             let storage = old.tensors[operand.tensor as usize].storage;
             let Some(uses) = self.uses.get(&storage) else { continue };
             let reads = uses.reads.iter().filter(|_| operand.writes);
             for &earlier in uses.write.iter().chain(reads) {
-                match needs.iter_mut().find(|(known, _)| *known == earlier) {
-                    Some((_, tensors)) if tensors.contains(&operand.tensor) => {}
-                    Some((_, tensors)) => tensors.push(operand.tensor),
-                    None => needs.push((earlier, vec![operand.tensor])),
+                let tensors = needs.entry(Reverse(earlier)).or_default();
+                if !tensors.contains(&operand.tensor) {
+                    tensors.push(operand.tensor);
                 }
             }
         }
-        // The latest need of a stream implies the earlier ones.
-        needs.sort_by_key(|(earlier, _)| std::cmp::Reverse(*earlier));
         let mut open = Vec::new();
-        for (earlier, tensors) in needs {
+        // The latest need of a stream implies the earlier ones.
+        for (Reverse(earlier), tensors) in needs {
             let source = &self.made.instructions[earlier as usize];
             let (from, seq) = (source.stream as usize, source.seq);
             if source.stream == stream {
@@ -270,11 +282,9 @@ impl<'a> Rebuilding<'a> {
     /// Returns the new position of an instruction; for a record that is gone, of the last kept one
     /// before it on its stream.
     fn kept(&self, old: u32) -> u32 {
-        let Some(instruction) = self.old.instructions.get(old as usize) else { return NONE };
-        let before = (0..=old)
-            .rev()
-            .filter(|&k| self.old.instructions[k as usize].stream == instruction.stream);
-        before.map(|k| self.positions[k as usize]).find(|at| *at != NONE).unwrap_or(NONE)
+        let own = self.positions.get(old as usize).copied().unwrap_or(NONE);
+        let before = || self.kept_before.get(&old).copied().unwrap_or(NONE);
+        if own == NONE { before() } else { own }
     }
 
     fn note_uses(&mut self, k: usize, own: u32) {

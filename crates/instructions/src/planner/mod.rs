@@ -170,7 +170,13 @@ pub struct Planner {
 }
 
 /// Returns the bytes that a request takes; none if they do not fit in 64 bits.
-const fn rounded(bytes: u64) -> Option<u64> {
+///
+/// ```
+/// use millstream_instructions::planner::rounded;
+///
+/// assert_eq!([0, 1, 512, 513].map(rounded), [512, 512, 512, 1024].map(Some));
+/// ```
+pub const fn rounded(bytes: u64) -> Option<u64> {
     match bytes.checked_next_multiple_of(GRANULARITY) {
         Some(0) => Some(GRANULARITY),
         other => other,

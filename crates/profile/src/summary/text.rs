@@ -34,7 +34,8 @@ pub(super) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
-fn plural(count: usize, what: &str) -> String {
+/// Returns a number of things: `1 stream`, `2 streams`.
+pub fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -162,7 +163,7 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     let made = waits_made(profile);
     let elided = profile.waits.iter().filter(|w| w.resolution.is_elided()).count();
     let what = profile.source.name();
-    let (streams, count) = (plural(used, "stream"), profile.shown().count());
+    let (streams, count) = (plural(used as u64, "stream"), profile.shown().count() as u64);
     writeln!(
         out,
         "{what}: {} for {} on {streams}",

@@ -46,20 +46,22 @@ pub(super) struct Building<'a> {
     pub(super) works: Vec<u32>,
     /// The instruction of each record.
     pub(super) records: HashMap<u64, u32>,
+    /// The path of functions around the call that submits an instruction.
+    called: HashMap<u32, u32>,
     pub(super) inferred: usize,
     pub(super) unknown_waits: usize,
     pub(super) unknown_syncs: usize,
     pub(super) contradicted: usize,
 }
 
-/// Builds the profile.
+/// Builds the profile, and the path of functions around the call that submits an instruction.
 pub(super) fn build(
     title: &str,
     recording: &Recording,
     host: &Host,
     items: &Items,
     links: Option<&Links>,
-) -> Profile {
+) -> (Profile, HashMap<u32, u32>) {
     let profile = Profile {
         title: title.to_owned(),
         source: Source::Imported,
@@ -80,6 +82,7 @@ pub(super) fn build(
         segments: vec![NONE; host.segments.len()],
         works: vec![NONE; items.work.len()],
         records: HashMap::new(),
+        called: HashMap::new(),
         inferred: 0,
         unknown_waits: items.unknown_waits,
         unknown_syncs: items.unknown_syncs,
@@ -97,7 +100,8 @@ pub(super) fn build(
         }
     }
     building.steps();
-    building.finish()
+    let called = std::mem::take(&mut building.called);
+    (building.finish(), called)
 }
 
 impl Building<'_> {
@@ -236,6 +240,10 @@ impl Building<'_> {
         };
         let own = self.push(stream, own);
         self.works[k as usize] = own;
+        let functions = event.map_or(OUTERMOST, |event| self.host.called[event as usize]);
+        if functions != OUTERMOST {
+            self.called.insert(own, functions);
+        }
         open.into_iter().for_each(|wait| self.profile.waits[wait as usize].user = own);
         if let Some(track) = self.tracks.get_mut(&work.on) {
             track.last = Some(own);

@@ -20,8 +20,8 @@ pub(super) struct Segment {
 }
 
 /// The events around an event: a linked list of names, shared by all events with the same ones.
-#[derive(Debug, Default)]
-pub(super) struct Paths {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Paths {
     known: HashMap<(u32, Name), u32>,
     all: Vec<(u32, Name)>,
 }
@@ -37,13 +37,16 @@ impl Paths {
         })
     }
 
+    /// Returns the names from the innermost to the outermost.
+    pub(crate) fn names<'a>(&self, path: u32, names: &'a [String]) -> Vec<&'a str> {
+        let at = |path: u32| self.all.get(path as usize);
+        let all = std::iter::successors(at(path), |(outer, _)| at(*outer));
+        all.map(|(_, name)| names[*name as usize].as_str()).collect()
+    }
+
     /// Returns the names from the outermost to the innermost: `aten::linear > aten::addmm`.
-    pub(super) fn text(&self, mut path: u32, names: &[String]) -> String {
-        let mut parts = Vec::new();
-        while let Some(&(outer, name)) = self.all.get(path as usize) {
-            parts.push(names[name as usize].as_str());
-            path = outer;
-        }
+    pub(super) fn text(&self, path: u32, names: &[String]) -> String {
+        let mut parts = self.names(path, names);
         parts.reverse();
         parts.join(" > ")
     }
@@ -57,6 +60,10 @@ pub(super) struct Host {
     pub(super) paths: Paths,
     /// The path around each event, by position in [`Recording::host`].
     pub(super) around: Vec<u32>,
+    /// The functions of the program's source.
+    pub(super) functions: Paths,
+    /// The path of functions around each event, by position in [`Recording::host`].
+    pub(super) called: Vec<u32>,
     /// The op around each event, or [`OUTERMOST`].
     pub(super) inside: Vec<u32>,
     /// The first segment of each call with a correlation number: of several, of the innermost.
@@ -72,6 +79,8 @@ struct Open {
     end: i64,
     /// The path of the events that it calls.
     below: u32,
+    /// Their path of functions.
+    functions: u32,
     has_segment: bool,
 }
 
@@ -95,7 +104,7 @@ pub(super) fn segments(recording: &Recording) -> Host {
         (*thread, *start, Reverse(*end), inner, *index)
     });
     let none = || vec![OUTERMOST; recording.host.len()];
-    let mut host = Host { around: none(), inside: none(), ..Host::default() };
+    let mut host = Host { around: none(), inside: none(), called: none(), ..Host::default() };
     for thread in order.chunk_by(|&a, &b| event(a).thread == event(b).thread) {
         let mut cutting = Cutting { recording, host: &mut host, open: Vec::new(), done: i64::MIN };
         for &k in thread {
@@ -151,6 +160,8 @@ impl Cutting<'_> {
         self.cut(event.start);
         let path = self.open.last().map_or(OUTERMOST, |open| open.below);
         self.host.around[k as usize] = path;
+        let functions = self.open.last().map_or(OUTERMOST, |open| open.functions);
+        self.host.called[k as usize] = functions;
         let is_op = |open: &&Open| recording.host[open.event as usize].kind == HostKind::Op;
         let op = self.open.iter().rev().find(is_op);
         self.host.inside[k as usize] = op.map_or(OUTERMOST, |open| open.event);
@@ -162,8 +173,13 @@ impl Cutting<'_> {
             HostKind::Op => self.host.paths.below(path, event.name),
             HostKind::Call => path,
         };
+        let functions = match event.kind {
+            HostKind::Function => self.host.functions.below(functions, event.name),
+            HostKind::Op | HostKind::Call => functions,
+        };
         self.done = self.done.max(event.start);
-        self.open.push(Open { event: k, end: end.max(event.start), below, has_segment: false });
+        let end = end.max(event.start);
+        self.open.push(Open { event: k, end, below, functions, has_segment: false });
     }
 
     /// Ends the open events that end by a time.

@@ -29,16 +29,41 @@ mod host;
 mod items;
 mod waits;
 
+use std::collections::HashMap;
+
 use millstream_profile::Profile;
 
 use crate::link::Links;
 use crate::recording::Recording;
 
+use host::Paths;
+
+/// The functions of the program around the calls that submit instructions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stacks {
+    functions: Paths,
+    /// By the position of the instruction.
+    called: HashMap<u32, u32>,
+}
+
+impl Stacks {
+    /// Returns the functions around the call that submits an instruction, the innermost first.
+    pub(crate) fn of<'a>(&self, instruction: u32, names: &'a [String]) -> Vec<&'a str> {
+        let path = self.called.get(&instruction);
+        path.map_or_else(Vec::new, |&path| self.functions.names(path, names))
+    }
+}
+
 /// Returns the profile of a recording.
-pub(crate) fn restore(title: &str, recording: &Recording, links: Option<&Links>) -> Profile {
+pub(crate) fn restore(
+    title: &str,
+    recording: &Recording,
+    links: Option<&Links>,
+) -> (Profile, Stacks) {
     let mut host = host::segments(recording);
     let items = items::items(recording, &mut host);
-    building::build(title, recording, &host, &items, links)
+    let (profile, called) = building::build(title, recording, &host, &items, links);
+    (profile, Stacks { functions: host.functions, called })
 }
 
 /// What a call of the CUDA runtime or driver does, by its name.

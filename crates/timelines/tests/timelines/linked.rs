@@ -78,12 +78,12 @@ fn kernels_get_the_tensors_of_their_ops() {
 
 #[test]
 fn the_verifier_finds_a_read_beside_a_write() {
-    let verdict = verify(&list::list(&own("")).unwrap());
+    let verdict = verify(&list::list(&own("")).unwrap().list);
     assert_eq!(verdict.violations.len(), 1, "{:?}", verdict.violations);
     let message = verdict.violations[0].to_string();
     assert!(message.contains("k1") && message.contains("k2"), "{message}");
     // The host waits for the first kernel before it submits the second one.
-    let verdict = verify(&list::list(&own(SYNC)).unwrap());
+    let verdict = verify(&list::list(&own(SYNC)).unwrap().list);
     assert!(verdict.proven(), "{:?}", verdict.violations);
 }
 
@@ -115,7 +115,7 @@ fn public_runs_are_linked_and_verified() {
         let share = numbers.next().unwrap() / numbers.next().unwrap();
         println!("{remark}: {share}");
         assert!(share >= least, "{remark}");
-        let verdict = verify(&list::list(&found).unwrap());
+        let verdict = verify(&list::list(&found).unwrap().list);
         println!("{} violations, {} pairs", verdict.violations.len(), verdict.pairs);
     }
 }

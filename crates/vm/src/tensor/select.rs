@@ -22,8 +22,11 @@ use super::{Int, call};
 pub enum Index<'a> {
     /// One element; the dimension disappears. Negative numbers count from the end.
     At(i64),
-    /// The elements from a first one up to an end, each negative from the end.
+    /// The elements from a first one up to an end, each negative from the end. Neither lies past
+    /// the end of the dimension or before its start.
     Range(Option<i64>, Option<i64>),
+    /// The same by PyTorch's rule: what lies outside of the dimension is moved to its end or start.
+    Clamped(Option<i64>, Option<i64>),
     /// A new dimension of length 1.
     New,
     /// All dimensions that the other indices leave.
@@ -53,6 +56,23 @@ pub const REST: Index<'static> = Index::Rest;
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
 pub const NEW: Index<'static> = Index::New;
+
+/// Checks that the ends of a range lie within a dimension.
+#[track_caller]
+fn within(part: &Tensor, dim: usize, ends: [Option<i64>; 2]) -> Result<()> {
+    let Some(&length) = part.shape().get(dim) else { return Ok(()) };
+    let bounds = -length.to_int()..=length.to_int();
+    let Some(outside) = ends.into_iter().flatten().find(|end| !bounds.contains(end)) else {
+        return Ok(());
+    };
+    let [start, end] = ends.map(|end| end.map_or_else(String::new, |end| end.to_string()));
+    let message = format!(
+        "{start}..{end} of dimension {dim}: {outside} is outside of its {length} elements; \
+         Index::Clamped shortens a range, as PyTorch does"
+    );
+    let origin = millstream_runtime::scope::origin::caller();
+    Err(Error::Invalid { what: "index", message }.at(&origin))
+}
 
 /// Returns the end behind a last element. The end behind element -1 does not count from the end.
 fn behind(last: i64) -> Option<i64> {
@@ -165,10 +185,12 @@ impl Tensor {
     /// | `&tensor` | the elements at these indices, or where it is true | the tensor |
     ///
     /// Clippy takes a literal `1..-1` for a mistake; `Index::Range(Some(1), Some(-1))` is the same.
+    /// A range past the end of a dimension is refused; PyTorch shortens it, and so does
+    /// `Index::Clamped`.
     ///
     /// ```
     /// # fn main() -> millstream_types::Result<()> {
-    /// use millstream_vm::{Machine, MachineConfig, REST, Tensor};
+    /// use millstream_vm::{Index, Machine, MachineConfig, REST, Tensor};
     ///
     /// let machine = Machine::new(MachineConfig::default())?;
     /// let x = Tensor::arange(0..12, &machine)?.reshape((3, 4))?;
@@ -176,6 +198,8 @@ impl Tensor {
     /// assert_eq!(x.i((REST, -1))?.to_vec::<i64>()?, [3, 7, 11]);
     /// let rows = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
     /// assert_eq!(x.i((&rows, 0))?.to_vec::<i64>()?, [8, 0]);
+    /// assert!(x.i(..5).is_err());
+    /// assert_eq!(x.i(Index::Clamped(None, Some(5)))?.shape(), [3, 4]);
     /// # Ok(())
     /// # }
     /// ```
@@ -205,7 +229,10 @@ impl Tensor {
             match index {
                 Index::At(at) => part = part.select(dim, at)?,
                 Index::Range(None, None) => dim += 1,
-                Index::Range(start, end) => {
+                Index::Range(start, end) | Index::Clamped(start, end) => {
+                    if matches!(index, Index::Range(..)) {
+                        within(&part, dim, [start, end])?;
+                    }
                     let mut attrs = Attrs::new().with("dim", dim.to_int());
                     let ends = [("start", start), ("end", end)];
                     ends.iter().filter_map(|(n, v)| v.map(|v| (n, v))).for_each(|(name, v)| {

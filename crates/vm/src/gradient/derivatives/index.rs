@@ -263,7 +263,7 @@ fn combined(d: &Derivative<'_>) -> Result<(Tensor, Tensor)> {
     let is_included = d.attrs().bool("include_self")?.unwrap_or(true);
     // The part of the source that was used.
     let used: Vec<Index<'_>> =
-        index.shape().iter().map(|&n| Index::Range(None, Some(n as i64))).collect();
+        index.shape().iter().map(|&n| Index::Clamped(None, Some(n as i64))).collect();
     let source = if source.rank() == 0 { source } else { source.i(used.as_slice())? };
     let reduce = match d.attrs().get("reduce") {
         Some(AttrValue::Str(name)) => name.as_str(),

@@ -4,6 +4,7 @@ use millstream_types::{Dims, Result};
 
 use super::{Derivative, I0, O0, O1, Rule, one};
 use crate::handle::Tensor;
+use crate::tensor::{Index, REST};
 
 pub(super) const RULES: &[Rule] = &[
     one("sum", &[], &[Some(|d| spread(d, &d.g()?))]),
@@ -139,11 +140,13 @@ fn prod(d: &Derivative<'_>) -> Result<Tensor> {
     let lengths: Vec<usize> = others.iter().map(|&k| x.shape()[k]).collect();
     let n: usize = dims.iter().map(|&k| x.shape()[k]).product();
     let flat = moved.reshape([lengths.clone(), vec![n]].concat())?;
-    let first = flat.ones_like()?.i((crate::tensor::REST, 0..1))?;
-    let before = Tensor::cat(&[&first, &flat.i((crate::tensor::REST, 0..n as i64 - 1))?], -1)?;
+    // There may be no element.
+    let upto = |end: i64| (REST, Index::Clamped(Some(0), Some(end)));
+    let first = flat.ones_like()?.i(upto(1))?;
+    let before = Tensor::cat(&[&first, &flat.i(upto(n as i64 - 1))?], -1)?;
     let before = before.cumprod(-1)?;
     let turned = flat.flip(-1)?;
-    let after = Tensor::cat(&[&first, &turned.i((crate::tensor::REST, 0..n as i64 - 1))?], -1)?;
+    let after = Tensor::cat(&[&first, &turned.i(upto(n as i64 - 1))?], -1)?;
     let after = after.cumprod(-1)?.flip(-1)?;
     let slope = before.mul(&after)?.reshape(moved.shape())?;
     let mut back = vec![0usize; rank];
