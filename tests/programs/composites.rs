@@ -91,7 +91,17 @@ fn the_list_of_a_composite_is_that_of_its_run() {
         let body = list.instructions.iter();
         body.map(|instruction| instruction.body.kind().name().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(kinds(&made[0].list), kinds(report.list.as_ref().unwrap()));
+    let list = report.list.as_ref().unwrap();
+    assert_eq!(kinds(&made[0].list), kinds(list));
+    // The program's names are those of the results, and not of what lies between.
+    let named: Vec<&str> = report.names.tensors.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(named, ["z", "z2"]);
+    let z = report.names.tensors[0].0;
+    let reads = |instruction: &&millstream::instructions::Instruction| {
+        instruction.body.operands().iter().any(|operand| operand.tensor == z)
+    };
+    let uses = list.instructions.iter().filter(reads);
+    assert!(uses.count() >= 2, "it is made, and read by the second call");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The program's own names of the streams and tensors of a list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use millstream_instructions::{Body as Instruction, InstructionList};
+use millstream_instructions::{Instruction, InstructionList};
 use millstream_trace::{Action, Body, Program, Results, Statement, ValueRef};
 use millstream_types::{Origin, StreamId, StreamKey, TensorId};
 
@@ -63,21 +63,19 @@ pub fn names(program: &Program, options: &RunOptions, list: &InstructionList) ->
     names
 }
 
-/// Returns the tensors that a list makes, each with its line of the trace.
+/// Returns the tensors that the statements of a list's program make, each with its line of the
+/// trace. A composite op's statement makes others too, which it releases itself.
 fn made(list: &InstructionList) -> Vec<(TensorId, Option<u32>)> {
-    let one = |instruction: &millstream_instructions::Instruction| {
-        let (Instruction::AllocateTensor { tensor, .. } | Instruction::ViewTensor { tensor, .. }) =
-            &instruction.body
-        else {
-            return None;
-        };
-        let line = match &instruction.origin {
-            Origin::Trace(_, line) => Some(*line),
-            Origin::Unknown | Origin::Code(_) | Origin::Text(_) => None,
-        };
-        Some((*tensor, line))
+    let line = |instruction: &Instruction| match &instruction.origin {
+        Origin::Trace(_, line) => Some(*line),
+        Origin::Unknown | Origin::Code(_) | Origin::Text(_) => None,
     };
-    list.instructions.iter().filter_map(one).collect()
+    let within = list.instructions.iter().filter_map(|i| Some((i.body.ends()?, line(i)?)));
+    let within: HashSet<(TensorId, u32)> = within.collect();
+    let begun = list.instructions.iter().filter_map(|i| Some((i.body.begins()?.0, line(i))));
+    begun
+        .filter(|(tensor, line)| line.is_none_or(|line| !within.contains(&(*tensor, line))))
+        .collect()
 }
 
 /// Returns the list of a program, if it is known without a run.
