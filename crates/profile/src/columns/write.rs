@@ -251,6 +251,7 @@ fn header(profile: &Profile, columns: BTreeMap<String, Place>) -> Header {
         total: profile.total,
         host_workers: profile.host_workers,
         handoff: profile.handoff,
+        runs: profile.runs.clone(),
         parts: Vec::new(),
         repeats: None,
         columns,
