@@ -31,7 +31,8 @@ const ROWS: usize = 8;
     millstream what-if run.pftrace --move 213=3\n  \
     millstream what-if run.pftrace --compute-streams 4 --op matmul=x0.5 --html predicted.html")]
 pub(crate) struct Arguments {
-    /// A file that --profile or --html has written, another program's timeline, or a folder with one
+    /// A file that --profile or --html has written, another program's timeline, or a folder with
+    /// one
     #[arg(value_name = "PROFILE")]
     path: PathBuf,
     #[command(flatten)]
@@ -151,7 +152,16 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
         let parts = summary::PathParts::of(&made, &summary::path(&made));
         writeln!(out, "critical path: {parts}")?;
         print_waits(&profile, &made, waits, terminal, out)?;
-        print_ops(&made, ops, terminal, out)
+        print_ops(&made, ops, terminal, out)?;
+        let spread = profile.spread();
+        match spread.count {
+            1 => Ok(()),
+            count => {
+                let off = percent((spread.high - spread.low) as i64, spread.median);
+                let off = off.trim_start_matches('+');
+                writeln!(out, "the middle half of the {count} runs differs by {off}: less is noise")
+            }
+        }
     });
     Ok(outputs.finish()?)
 }
@@ -173,6 +183,7 @@ fn print(
     };
     let off = percent(unchanged.total as i64 - profile.total as i64, profile.total);
     writeln!(out, "{source}: {}", time(profile.total))?;
+    summary::write_runs(profile, out)?;
     writeln!(out, "predicted without a change: {} ({off})", time(unchanged.total))?;
     if !changes.is_empty() {
         let gain = percent(made.total as i64 - unchanged.total as i64, unchanged.total);
@@ -182,6 +193,9 @@ fn print(
             changes.describe().join(", "),
             time(made.total)
         )?;
+        if profile.spread().covers(made.total.abs_diff(unchanged.total)) {
+            writeln!(out, "the runs differ by as much: the change may not be seen")?;
+        }
     }
     Ok(())
 }

@@ -133,6 +133,27 @@ pub struct InstructionList {
     pub instructions: Vec<Instruction>,
 }
 
+impl InstructionList {
+    /// Returns the name of an instruction of the list in profiles: that of its op or of the
+    /// program's function, else that of its kind.
+    ///
+    /// ```
+    /// use millstream_instructions::text::parse_list;
+    ///
+    /// let list = parse_list(
+    ///     "millstream-list 1\nstream s0 cpu:0 compute 0 in-order\nRecordEvent s0:1 e0",
+    /// )?;
+    /// assert_eq!(list.name_of(&list.instructions[0].body), "RecordEvent");
+    /// # Ok::<(), millstream_instructions::text::TextError>(())
+    /// ```
+    pub fn name_of<'a>(&'a self, body: &'a crate::Body) -> &'a str {
+        match body.op() {
+            Some(op) => body.function_name().unwrap_or_else(|| self.ops.name(op)),
+            None => body.kind().name(),
+        }
+    }
+}
+
 impl PartialEq for InstructionList {
     fn eq(&self, other: &InstructionList) -> bool {
         let same_ops = self.ops == other.ops;

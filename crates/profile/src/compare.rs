@@ -6,7 +6,8 @@ use std::io::{self, Write};
 
 use millstream_terminal::table::{align_right, new_table};
 
-use crate::model::{NONE, Profile, Role};
+use crate::model::{NONE, Profile, Role, Source};
+use crate::spread::Spread;
 use crate::summary::{self, Show, bare_name, time};
 
 /// The time of the instructions of one name in two profiles.
@@ -16,8 +17,10 @@ pub struct OpChange {
     pub name: String,
     /// How many there are in each.
     pub count: [usize; 2],
-    /// Their time in each.
+    /// Their time in each; of several runs the median.
     pub time: [u64; 2],
+    /// Whether the difference may be noise; none if one of the two has no repeats.
+    pub is_noise: Option<bool>,
 }
 
 /// A wait that only one of two profiles has.
@@ -41,8 +44,10 @@ pub struct FirstDifference {
 /// The difference between two profiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// The time of each.
-    pub total: [u64; 2],
+    /// The time of each, with its spread over the repeats.
+    pub total: [Spread; 2],
+    /// Whether the times of both were measured, each of which may have been another one.
+    pub is_measured: bool,
     /// The ops, the largest change first.
     pub ops: Vec<OpChange>,
     /// The waits of the second one that the first one lacks, and how many of each.
@@ -57,7 +62,8 @@ pub struct Comparison {
 pub fn compare(a: &Profile, b: &Profile) -> Comparison {
     let (came, went) = wait_changes(a, b);
     Comparison {
-        total: [a.total, b.total],
+        total: [a.spread(), b.spread()],
+        is_measured: [a, b].iter().all(|profile| profile.source == Source::Measured),
         ops: op_changes(a, b),
         came,
         went,
@@ -74,6 +80,7 @@ fn op_changes(a: &Profile, b: &Profile) -> Vec<OpChange> {
                 name,
                 count: [0; 2],
                 time: [0; 2],
+                is_noise: None,
             });
             // One profile may have both names.
             change.count[side] += op.count;
@@ -81,8 +88,26 @@ fn op_changes(a: &Profile, b: &Profile) -> Vec<OpChange> {
         }
     }
     let mut all: Vec<OpChange> = all.into_values().collect();
+    for op in &mut all {
+        let spreads = [a, b].map(|profile| {
+            let of_name = profile.runs.ops.iter().find(|(name, _)| bare_name(name) == op.name);
+            of_name.and_then(|(_, times)| Spread::of(times.iter().copied()))
+        });
+        for (time, spread) in op.time.iter_mut().zip(&spreads) {
+            *time = spread.map_or(*time, |spread| spread.median);
+        }
+        op.is_noise = match spreads {
+            [Some(a), Some(b)] => noise(&[a, b]),
+            _ => None,
+        };
+    }
     all.sort_by_key(|op| std::cmp::Reverse(op.time[0].abs_diff(op.time[1])));
     all
+}
+
+/// Returns whether the difference of two medians may be noise; none without repeats of both.
+fn noise([a, b]: &[Spread; 2]) -> Option<bool> {
+    (a.count > 1 && b.count > 1).then(|| a.overlaps(b))
 }
 
 type Counted = Vec<(OneWait, usize)>;
@@ -185,13 +210,21 @@ pub fn write(
 ) -> io::Result<()> {
     let rows = show.rows.unwrap_or(usize::MAX);
     writeln!(out, "A: {}\nB: {}", names[0], names[1])?;
-    let [a, b] = comparison.total;
+    let medians = comparison.total.map(|spread| spread.median);
+    let [a, b] = medians;
     if (a == 0) != (b == 0) {
         let which = if a == 0 { "A" } else { "B" };
         writeln!(out, "times are not compared: {which} has none")?;
     } else if a > 0 {
-        writeln!(out, "time: {} to {} ({})", time(a), time(b), percent(comparison.total))?;
-        let header = ["op", "calls A", "calls B", "time A", "time B", "change", ""];
+        let [from, to] = comparison.total;
+        writeln!(out, "time: {from} to {to} ({})", percent(medians))?;
+        match noise(&comparison.total) {
+            Some(true) => writeln!(out, "the difference may be noise: the middle halves overlap")?,
+            Some(false) => {}
+            None if !comparison.is_measured => {}
+            None => writeln!(out, "of single runs; with --repeat, noise is told from change")?,
+        }
+        let header = ["op", "calls A", "calls B", "time A", "time B", "change", "", ""];
         let mut table = new_table(show.terminal, &header);
         for op in comparison.ops.iter().take(rows) {
             table.add_row([
@@ -202,6 +235,7 @@ pub fn write(
                 time(op.time[1]),
                 signed(op.time),
                 percent(op.time),
+                if op.is_noise == Some(true) { "noise".to_owned() } else { String::new() },
             ]);
         }
         (1..7).for_each(|column| align_right(&mut table, column));

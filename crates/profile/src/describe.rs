@@ -11,10 +11,6 @@ use crate::model::Role;
 
 /// Returns the name and the role of an instruction.
 pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
-    let name = match body.op() {
-        Some(op) => body.function_name().unwrap_or_else(|| list.ops.name(op)),
-        None => body.kind().name(),
-    };
     let role = match body.class() {
         Class::Computes if body.list().is_some() => Role::Launch,
         Class::Computes => Role::Work,
@@ -27,7 +23,7 @@ pub(crate) fn describe(list: &InstructionList, body: &Body) -> (String, Role) {
         Class::Fences => Role::Fence,
         Class::Observes => Role::Observe,
     };
-    (name.to_owned(), role)
+    (list.name_of(body).to_owned(), role)
 }
 
 /// Returns the arguments of an op's call as text, without the seed and the offset of a draw; None

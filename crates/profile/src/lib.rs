@@ -51,5 +51,5 @@ pub use from_list::{ListTimes, of_list};
 pub use interned::Interned;
 pub use measured::{add_ranges, measured};
 pub use merged::merged;
-pub use model::{Outcome, Profile, Source, Times};
+pub use model::{Outcome, Profile, Runs, Source, Times};
 pub use spread::Spread;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{NONE, Profile};
+use crate::model::{NONE, Profile, Runs};
 
 /// Returns one profile of several ranks' profiles, each with the time at which it began. The
 /// streams, arenas and ranges of a rank have its number in their names.
@@ -17,6 +17,7 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
         all.source = profile.source;
         all.host_workers = all.host_workers.max(profile.host_workers);
         all.handoff = all.handoff.or(profile.handoff);
+        merge_runs(&mut all.runs, profile.runs);
         all.total = all.total.max(profile.total + later);
         let of_rank = |remark: &String| format!("rank {rank}: {remark}");
         all.remarks.extend(profile.remarks.iter().map(of_rank));
@@ -128,6 +129,17 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
     }
     place_steps(&mut all, steps);
     all
+}
+
+/// Adds the runs of a rank: a run of the program takes as long as that of its slowest rank.
+fn merge_runs(all: &mut Runs, own: Runs) {
+    let missing = own.totals.len().saturating_sub(all.totals.len());
+    all.totals.extend(std::iter::repeat_n(0, missing));
+    all.totals.iter_mut().zip(own.totals).for_each(|(all, own)| *all = own.max(*all));
+    for (name, times) in own.ops {
+        let all = all.ops.entry(name).or_insert_with(|| vec![0; times.len()]);
+        all.iter_mut().zip(times).for_each(|(all, own)| *all += own);
+    }
 }
 
 /// Where positions of steps begin until their final ones are known.

@@ -5,9 +5,11 @@
 //!
 //! Long because a field of each kind has its documentation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
+
+use crate::spread::Spread;
 
 /// The position of an instruction, a stream, a name, … that does not exist.
 pub const NONE: u32 = u32::MAX;
@@ -307,6 +309,15 @@ pub struct Pause {
     pub end: u64,
 }
 
+/// The repeats of a program, of which a profile has the times of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runs {
+    /// The time of each.
+    pub totals: Vec<u64>,
+    /// The time of the calls of each op in each, by name.
+    pub ops: BTreeMap<String, Vec<u64>>,
+}
+
 /// A profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
@@ -348,9 +359,18 @@ pub struct Profile {
     /// The mean time from the end of a call of one worker to the beginning of a call of another one
     /// that has waited for it, in nanoseconds, on the computer of the run; none if it is not known.
     pub handoff: Option<u64>,
+    /// All repeats of the program, if it was run several times: this profile is of one in the
+    /// middle.
+    pub runs: Runs,
 }
 
 impl Profile {
+    /// Returns the spread of the whole time over the repeats of the program.
+    pub fn spread(&self) -> Spread {
+        let of_runs = Spread::of(self.runs.totals.iter().copied());
+        of_runs.unwrap_or(Spread::one(self.total))
+    }
+
     /// Gives streams, by position, and tensors the names that the program has for them. A stream
     /// keeps its own name in parentheses: `work (cpu:0 compute 1)`.
     pub fn rename<'a>(

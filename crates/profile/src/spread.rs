@@ -12,7 +12,7 @@ use crate::summary::time;
 /// let spread = Spread::of([1_200, 1_000, 9_000].into_iter()).unwrap();
 /// assert_eq!(spread.to_string(), "1.20 us (median of 3, 1.00 us to 9.00 us)");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// The median: of two in the middle the lower one.
     pub median: u64,
@@ -32,6 +32,17 @@ impl Spread {
         let last = all.len().checked_sub(1)?;
         let (low, high) = (all[last / 4], all[last - last / 4]);
         Some(Spread { median: all[last / 2], low, high, count: all.len() })
+    }
+
+    /// Returns the spread of a single time.
+    pub const fn one(time: u64) -> Spread {
+        Spread { median: time, low: time, high: time, count: 1 }
+    }
+
+    /// Returns whether a difference may be noise: whether it is within the middle half's width. A
+    /// single time tells nothing about noise.
+    pub const fn covers(&self, difference: u64) -> bool {
+        self.count > 1 && difference <= self.high - self.low
     }
 
     /// Returns whether the middle halves of two have a time in common: then the difference of their
@@ -65,6 +76,7 @@ mod tests {
         assert_eq!((slow.median, slow.low, slow.high), (12, 11, 14));
         assert!(!slow.overlaps(&fast), "one slow run changes nothing");
         assert!(slow.overlaps(&of(&[1, 12])));
+        assert!(slow.covers(3) && !slow.covers(4) && !of(&[5]).covers(0));
         assert_eq!(Spread::of(std::iter::empty()), None);
         assert_eq!(of(&[5]).to_string(), "5 ns");
     }

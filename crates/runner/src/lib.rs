@@ -51,6 +51,7 @@ pub mod options;
 mod outputs;
 mod program;
 pub mod ranks;
+mod recorded;
 mod recording_executor;
 mod replay;
 pub mod report;
@@ -75,6 +76,7 @@ pub use lower::assignment;
 pub use names::{Names, names};
 pub use options::{CollectiveChecks, Progress, RunOptions, Steps};
 pub use ranks::{run_rank, run_ranks};
+pub use recorded::RecordedRun;
 pub use report::{MemoryReport, OutputReport, ReadReport, ReadReports, RunReport, StreamReport};
 pub use timed::{Taken, Timed};
 

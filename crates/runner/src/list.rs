@@ -22,7 +22,7 @@ use crate::options::RunOptions;
 use crate::outputs::{Read, compare, recheck};
 use crate::program::failed;
 use crate::report::RunReport;
-use crate::upload;
+use crate::{recorded, upload};
 
 /// A checked list, and the meaning of its names.
 pub(crate) struct Checked {
@@ -264,8 +264,7 @@ pub(crate) fn run(
         report.list = Some(list.clone());
     }
     for repeat in 0..options.repeat.max(1) {
-        let last = repeat + 1 == options.repeat.max(1);
-        let profiling = match last && options.profile {
+        let profiling = match options.profile {
             true => Some(machine.profile(&[]).map_err(|e| RunError::whole(program, &e))?),
             false => None,
         };
@@ -279,7 +278,7 @@ pub(crate) fn run(
         };
         if let Some(profiling) = profiling {
             let times = profiling.finish().map_err(|e| RunError::whole(program, &e))?;
-            report.times = Some(times);
+            recorded::keep(machine, times, &mut report);
         }
         report.walls.push(wall);
         report.readings.push(reading);

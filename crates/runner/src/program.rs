@@ -19,7 +19,7 @@ use crate::options::{Progress, RunOptions};
 use crate::outputs::{Read, compare, recheck};
 use crate::replay::Replayed;
 use crate::report::{OutputReport, RunReport};
-use crate::{dry_run, executables, replay, upload};
+use crate::{dry_run, executables, recorded, replay, upload};
 
 /// The results of one run.
 struct Round {
@@ -34,7 +34,6 @@ struct Round {
 #[derive(Clone, Copy)]
 struct Which {
     first: bool,
-    last: bool,
     /// Whether a list that is known without a run may stand for the run's.
     known_list: bool,
 }
@@ -57,10 +56,9 @@ pub(crate) fn run(
     };
     for repeat in 0..options.repeat.max(1) {
         let first = repeat == 0;
-        let last = repeat + 1 == options.repeat.max(1);
         // A list that is to be emitted is that of the run itself.
         let known_list = !(first && options.emit);
-        let which = Which { first, last, known_list };
+        let which = Which { first, known_list };
         let round = match round(machine, program, lowered, options, (which, &replayed), &mut report)
         {
             Ok(round) => round,
@@ -117,7 +115,7 @@ fn round(
     (which, replayed): (Which, &Option<Replayed>),
     report: &mut RunReport,
 ) -> Result<Round, RunError> {
-    let Which { first, last, known_list } = which;
+    let Which { first, known_list } = which;
     let whole = |e: Error| RunError::whole(program, &e);
     let device =
         |k: usize| program.tensors[k].device.clone().unwrap_or_else(|| options.device.clone());
@@ -134,7 +132,7 @@ fn round(
         machine.synchronize().map_err(whole)?;
         faults.resume();
     }
-    let profile = last && options.profile;
+    let profile = options.profile;
     // A profile has a list, so one round needs no recording of its own.
     let record = first && options.emit && !profile;
     let named = || -> Vec<(&str, &Tensor)> {
@@ -209,7 +207,7 @@ fn round(
             let compiled = replayed.as_ref().and_then(|replayed| replayed.list.clone());
             report.list = Some(compiled.unwrap_or_else(|| times.list.clone()));
         }
-        report.times = Some(times);
+        recorded::keep(machine, times, report);
     }
     // Waits for instructions that no output depends on: their failures and their time count.
     match machine.synchronize() {

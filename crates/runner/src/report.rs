@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::certificate::certificate;
 use crate::names::Names;
+use crate::recorded::RecordedRun;
 use millstream_instructions::builder::Waits;
 use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
@@ -44,8 +45,11 @@ pub struct RunReport {
     pub readings: Vec<Duration>,
     /// The first run's list of instructions, if the options ask for it.
     pub list: Option<InstructionList>,
-    /// The times of the last run, if the options ask for them.
+    /// The times of the run that is nearest to the median, if the options ask for them; of several
+    /// ranks, those of the last run.
     pub times: Option<RunTimes>,
+    /// The sums of each run's times, if the options ask for them.
+    pub recorded: Vec<RecordedRun>,
     /// The program's names of what the list, or that of the times, holds.
     pub names: Names,
     /// How the program's executable was launched on devices with graphs, if it was replayed.

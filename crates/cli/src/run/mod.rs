@@ -14,7 +14,8 @@ use std::process::ExitCode;
 
 use millstream_comm::CommError;
 use millstream_files::Outputs;
-use millstream_profile::{Profile, add_ranges, measured, merged};
+use millstream_profile::{Profile, Runs, add_ranges, measured, merged};
+use millstream_runner::RunReport;
 use millstream_trace::{Entry, TraceError, expand, input_files};
 
 pub(crate) use arguments::{Arguments, number, size};
@@ -184,6 +185,7 @@ fn profile_of(ran: &Ran) -> Option<Profile> {
         let mut profile = measured(&ran.trace, times);
         rename(&mut profile, &rank.names);
         add_ranges(&mut profile, times, ran.ranges());
+        profile.runs = runs(rank);
         ranks.push((times.began, profile));
     }
     match ranks.len() {
@@ -191,6 +193,23 @@ fn profile_of(ran: &Ran) -> Option<Profile> {
         1 => ranks.pop().map(|(_, profile)| profile),
         _ => Some(merged(&ran.trace, ranks)),
     }
+}
+
+/// Returns the times of all repeats; of a single one the profile has them.
+fn runs(report: &RunReport) -> Runs {
+    let mut runs = Runs::default();
+    for run in report.recorded.iter().filter(|_| report.recorded.len() > 1) {
+        let before = runs.totals.len();
+        runs.totals.push(run.total);
+        for (name, time) in &run.ops {
+            let times = runs.ops.entry(name.clone()).or_default();
+            times.resize(before, 0);
+            times.push(*time);
+        }
+    }
+    let count = runs.totals.len();
+    runs.ops.values_mut().for_each(|times| times.resize(count, 0));
+    runs
 }
 
 /// Shows what has failed on a rank that prints nothing else, and writes its list.

@@ -122,7 +122,8 @@ struct Waits {
 }
 
 /// Returns a program's report on one line. Counts and bytes are summed over ranks; a time is the
-/// median of the slowest rank's in each run. Outputs of at most `elements` elements are written with them.
+/// median of the slowest rank's in each run. Outputs of at most `elements` elements are written
+/// with them.
 pub(crate) fn line(ran: &Ran, elements: usize) -> anyhow::Result<String> {
     let ms = |spread: Option<Spread>| spread.map_or(0, |s| s.median) as f64 / 1e6;
     let mut all = Report {

@@ -14,7 +14,8 @@ use crate::run::size;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  millstream simulate examples/traces/diamond.json --seeds 1000")]
 pub(crate) struct Arguments {
-    /// A trace (`-` is standard input), a list of instructions, or a directory with rank0, rank1, …
+    /// A trace (`-` is standard input), a list of instructions, or a directory with traces; a
+    /// directory with rank0, rank1, … is one program
     #[arg(required_unless_present = "random", value_name = "PATH")]
     pub(super) path: Option<PathBuf>,
     /// Run the program on N ranks, all of which read the same file

@@ -165,3 +165,40 @@ fn a_profile_and_a_list_are_compared_without_times() {
         assert!(!text.contains('%') && text.contains(" only in A, "), "{text}");
     }
 }
+
+/// Profiles hold all repeats: their spread is shown, and a difference within it is called noise.
+#[test]
+fn repeats_tell_noise_from_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let trace = |n: usize| {
+        let call = r#"{"op": "matmul", "in": ["x", "x"], "out": "y"}"#;
+        format!(
+            r#"{{"millstream": 1, "tensors": {{"x": {{"dtype": "f32", "shape": [{n}, {n}], "fill": 0}}}},
+"program": [{call}]}}"#
+        )
+    };
+    for (name, n) in [("small", 8), ("large", 700)] {
+        std::fs::write(at.join(format!("{name}.json")), trace(n)).unwrap();
+        let (trace, profile) = (format!("{name}.json"), format!("{name}.pftrace"));
+        succeeds(at, &["run", &trace, "--repeat", "5", "--profile", &profile]);
+    }
+    let summary = succeeds(at, &["profile", "small.pftrace"]);
+    assert!(summary.contains("\none in the middle of 5 runs: "), "{summary}");
+    assert!(summary.contains(" (median of 5, "), "{summary}");
+    let compared = succeeds(at, &["compare", "small.pftrace", "large.pftrace"]);
+    assert!(compared.contains(" (median of 5, ") && !compared.contains("noise"), "{compared}");
+    let compared = succeeds(at, &["compare", "small.pftrace", "small.pftrace"]);
+    assert!(compared.contains("the difference may be noise"), "{compared}");
+    let asked = succeeds(at, &["what-if", "large.pftrace", "--op", "matmul=x1"]);
+    assert!(asked.contains("one in the middle of 5 runs: "), "{asked}");
+    assert!(asked.contains("the runs differ by as much: the change may not be seen"), "{asked}");
+    let page = ["profile", "small.pftrace", "--html", "small.html"];
+    succeeds(at, &page);
+    let page = millstream_profile::page::read(&std::fs::read(at.join("small.html")).unwrap());
+    let runs = page.unwrap().runs;
+    assert_eq!((runs.totals.len(), runs.ops["matmul"].len()), (5, 5));
+    succeeds(at, &["run", "small.json", "--profile", "once.pftrace"]);
+    let compared = succeeds(at, &["compare", "once.pftrace", "small.pftrace"]);
+    assert!(compared.contains("of single runs; with --repeat"), "{compared}");
+}

@@ -95,7 +95,13 @@ fn the_page_on_simulation_quotes_what_its_commands_print() {
 
 #[test]
 fn the_tutorial_quotes_what_its_commands_print() {
-    assert_eq!(quotes("tutorial.md", folder_with_examples().path()), 6);
+    let folder = folder_with_examples();
+    // The file that the reader writes.
+    let page = std::fs::read_to_string(examples().join("../docs/tutorial.md")).unwrap();
+    let (_, rest) = page.split_once("```json\n{ \"assign\"").unwrap();
+    let (rules, _) = rest.split_once("```").unwrap();
+    std::fs::write(folder.path().join("moves.json"), format!("{{ \"assign\"{rules}")).unwrap();
+    assert_eq!(quotes("tutorial.md", folder.path()), 6);
 }
 
 #[test]

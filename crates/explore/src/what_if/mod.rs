@@ -33,7 +33,7 @@
 //! | `costs` | from the times of a profile to what each step takes by itself |
 //! | `model` | the times of kernels on another device, from a cost model |
 //! | `streams`, `waits` | calls moved to other streams, and the waits that follow |
-//! | `replay` | the steps run again |
+//! | `replay`, `servers` | the steps run again, on workers |
 //! | `gains` | what the removal of each wait, and faster ops, would gain |
 
 mod change;
@@ -41,6 +41,7 @@ mod costs;
 mod gains;
 mod model;
 mod replay;
+mod servers;
 mod streams;
 mod waits;
 

@@ -1,28 +1,14 @@
 //! The steps of a run, run again in simulated time.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use millstream_profile::Profile;
 use millstream_profile::model::{NONE, Role, Times};
 use millstream_profile::order::{Order, Reason};
 
 use super::costs::{Action, Cause, Costs, is_wait};
-
-/// A server of instructions: one worker, or the workers of a pool.
-struct Server {
-    /// When each of its threads is free.
-    free: Vec<u64>,
-    /// The instructions that could run if a thread were free, the first one on top. While there
-    /// are any, the server has an event.
-    waiting: BinaryHeap<Reverse<u32>>,
-}
-
-impl Server {
-    fn is_free_at(&self) -> u64 {
-        self.free.iter().copied().min().unwrap_or(0)
-    }
-}
+use super::servers::{Server, servers};
 
 /// The simulated time of a step of the program, or of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -382,24 +368,4 @@ impl Node {
 
 const fn later(at: u64, by: i64) -> u64 {
     at.saturating_add_signed(by)
-}
-
-/// Returns the servers, and that of each stream.
-fn servers(profile: &Profile) -> (Vec<Server>, Vec<Option<usize>>) {
-    let mut servers = Vec::new();
-    let mut by_worker: HashMap<u32, usize> = HashMap::new();
-    let mut pool = None;
-    let mut add = |threads: usize| {
-        servers.push(Server { free: vec![0; threads.max(1)], waiting: BinaryHeap::new() });
-        servers.len() - 1
-    };
-    let of_stream = profile.streams.iter().map(|stream| match (stream.worker, stream.pool) {
-        (Some(worker), _) => Some(*by_worker.entry(worker).or_insert_with(|| add(1))),
-        (None, true) if profile.host_workers > 0 => {
-            Some(*pool.get_or_insert_with(|| add(profile.host_workers as usize)))
-        }
-        (None, _) => None,
-    });
-    let of_stream = of_stream.collect();
-    (servers, of_stream)
 }

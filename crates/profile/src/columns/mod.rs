@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Pause, Range, Source, Stream, Tensor};
+use crate::model::{Pause, Range, Runs, Source, Stream, Tensor};
 use crate::repeats::Repeat;
 
 pub use pieces::{PART, write_for_page};
@@ -53,6 +53,8 @@ struct Header {
     host_workers: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     handoff: Option<u64>,
+    #[serde(default)]
+    runs: Runs,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part>,
     /// What repeats, for the scripts of a page.

@@ -118,6 +118,7 @@ pub fn read_pieces<B: AsRef<[u8]>>(
         total: header.total,
         host_workers: header.host_workers,
         handoff: header.handoff,
+        runs: header.runs,
     };
     check(&profile)?;
     Ok(profile)

@@ -132,6 +132,7 @@ pub(super) fn header(profile: &Profile, columns: BTreeMap<String, Place>) -> Hea
         total: profile.total,
         host_workers: profile.host_workers,
         handoff: profile.handoff,
+        runs: profile.runs.clone(),
         parts: Vec::new(),
         repeats: None,
         families: Vec::new(),

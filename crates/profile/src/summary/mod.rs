@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use crate::model::{NONE, Profile, Role, Stream};
 use crate::order::{OnPath, Order, critical_path};
 
-pub use text::{PathParts, ShortNames, Show, plural, short_name, time, write, write_path};
+pub use text::{
+    PathParts, ShortNames, Show, plural, short_name, time, write, write_path, write_runs,
+};
 
 /// The load of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -170,6 +170,7 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
         time(profile.total),
         plural(count, "instruction")
     )?;
+    write_runs(profile, out)?;
     writeln!(out, "{made} waits made, {elided} not needed")?;
     for remark in &profile.remarks {
         writeln!(out, "{remark}")?;
@@ -197,6 +198,18 @@ pub fn write(profile: &Profile, show: Show, out: &mut dyn Write) -> io::Result<(
     path_table(profile, show, rows, out)?;
     repeats::write(profile, show, out)?;
     memory_tables(profile, show, rows, out)
+}
+
+/// Prints the spread over the repeats of the program, if there are several.
+///
+/// # Errors
+/// `out` fails.
+pub fn write_runs(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let spread = profile.spread();
+    match spread.count {
+        1 => Ok(()),
+        count => writeln!(out, "one in the middle of {count} runs: {spread}"),
+    }
 }
 
 fn ops_table(all: &[OpTime], title: &str, show: Show, out: &mut dyn Write) -> io::Result<()> {
