@@ -169,7 +169,9 @@ fn the_tutorial_quotes_its_program() {
 #[test]
 fn the_tutorials_traces_give_its_lists() {
     let mut lists = Vec::new();
-    for block in blocks(TUTORIAL, "json") {
+    for block in
+        blocks(TUTORIAL, "json").into_iter().filter(|block| block.contains("\"millstream\""))
+    {
         let loading = LoadOptions::default();
         let program = load_bytes("own.json", block.as_bytes(), None, &loading).unwrap();
         let options = RunOptions::default().compute_streams(2).emit(true);
