@@ -114,5 +114,5 @@ fn mistakes_are_found_before_the_run_at_their_places() {
     insta::assert_snapshot!(error, @"t.json:3:27: logaddexp: expected 2 operand(s) (x, y), got 1");
     let unknown = text.replace("logaddexp", "logadexp");
     let error = prepare(parse(&unknown), &RunOptions::default()).err().unwrap();
-    insta::assert_snapshot!(error, @"t.json:3:8: unknown op 'logadexp': did you mean 'logaddexp'?");
+    insta::assert_snapshot!(error, @"t.json:3:8: unknown op 'logadexp'; did you mean 'logaddexp'?");
 }

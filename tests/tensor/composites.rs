@@ -167,10 +167,13 @@ fn recorded_calls_give_the_same() {
         if OF_DATA.contains(&op) {
             continue;
         }
-        let inputs: Vec<Tensor> =
-            case["inputs"].as_array().unwrap().iter().map(|v| tensor(&m, v)).collect();
+        // Some ops change their inputs.
+        let inputs = || -> Vec<Tensor> {
+            case["inputs"].as_array().unwrap().iter().map(|v| tensor(&m, v)).collect()
+        };
         let expected: Vec<Vec<f64>> =
-            call(&m, &case, &inputs).unwrap().iter().map(elements).collect();
+            call(&m, &case, &inputs()).unwrap().iter().map(elements).collect();
+        let inputs = inputs();
         let launched = || -> Result<Vec<Vec<f64>>> {
             let mut r = m.recorder();
             let formals = inputs.iter().enumerate();
@@ -187,9 +190,7 @@ fn recorded_calls_give_the_same() {
                 launch = launch.input(&format!("x{k}"), x);
             }
             let launched = launch.run()?;
-            Ok((0..made.len())
-                .map(|k| launched.output(&format!("y{k}")).map(|y| elements(&y)))
-                .collect::<Result<_>>()?)
+            (0..made.len()).map(|k| launched.output(&format!("y{k}")).map(elements)).collect()
         };
         match launched() {
             Ok(found) if format!("{found:?}") == format!("{expected:?}") => {}

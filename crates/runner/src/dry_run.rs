@@ -3,6 +3,8 @@
 //!
 //! A tensor whose shape depends on data is unknown here, and so are all results of calls on it:
 //! such calls are checked no further than lowering does.
+//!
+//! Long because it has every action of an executor.
 
 use std::sync::Arc;
 
@@ -15,12 +17,13 @@ use millstream_instructions::{
 use millstream_stream_policy::{Catalog, PolicyTable};
 use millstream_trace::{Program, TraceError, ValueRef};
 use millstream_types::{
-    Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode,
+    DeviceId, Error, ListId, Origin, Point, ReadId, Result, StreamId, StreamKey, StreamMode,
     StreamType, TensorSpec,
 };
 use millstream_vm::lowering::{self, InnerCalls, OfflineSubmitter, OfflineTensors, Submitter};
 use millstream_vm::{OfflineLaunch, OfflineLaunches};
 
+use crate::dry_calls::DryCalls;
 use crate::error::RunError;
 use crate::executables;
 use crate::execution::Execution;
@@ -49,8 +52,8 @@ impl Sink for Log {
     }
 }
 
-struct DryRun {
-    builder: Builder,
+pub(crate) struct DryRun {
+    pub(crate) builder: Builder,
     log: Log,
     /// Whether a call could not be built because a shape depends on data.
     is_incomplete: bool,
@@ -207,51 +210,6 @@ impl DryRun {
     }
 }
 
-/// The call of a composite op on a stream.
-struct Calling<'a> {
-    run: &'a mut DryRun,
-    call: &'a OpCall<'a, Option<TensorRef>>,
-    stream: StreamId,
-    origin: &'a Origin,
-    /// Whether the shape of an inner result depends on data.
-    is_unknown: bool,
-}
-
-impl InnerCalls for Calling<'_> {
-    type Tensor = TensorRef;
-
-    fn spec(&self, tensor: &TensorRef) -> Result<TensorSpec> {
-        self.run.builder.spec(*tensor).cloned()
-    }
-
-    fn call(&mut self, name: &str, inputs: &[&TensorRef], attrs: Attrs) -> Result<Vec<TensorRef>> {
-        let op = Callee::find(self.run.builder.ops(), name)?;
-        let inputs: Vec<Option<TensorRef>> = inputs.iter().map(|x| Some(**x)).collect();
-        let attrs = Arc::new(attrs);
-        let inner = OpCall {
-            op,
-            name,
-            inputs: inputs.iter().collect(),
-            out: None,
-            attrs: &attrs,
-            named: 0,
-            ..*self.call
-        };
-        let made = Executor::call(self.run, &inner, &self.stream, self.origin)?;
-        let known: Option<Vec<TensorRef>> = made.into_iter().collect();
-        self.is_unknown = known.is_none();
-        known.ok_or_else(|| Error::Internal { message: format!("{name} has results of no shape") })
-    }
-
-    fn is_same(&self, a: &TensorRef, b: &TensorRef) -> bool {
-        a == b
-    }
-
-    fn release(&mut self, tensor: TensorRef) -> Result<()> {
-        Executor::release(self.run, &Some(tensor), self.origin)
-    }
-}
-
 impl Executor for DryRun {
     type Tensor = Option<TensorRef>;
     type Event = EventRef;
@@ -296,11 +254,9 @@ impl Executor for DryRun {
         let op = match call.op {
             Callee::Op(op) => op,
             Callee::Composite(op) => {
-                let is_unknown = false;
-                let mut calling = Calling { run: self, call, stream: *stream, origin, is_unknown };
-                let out = out.as_deref();
-                return match lowering::composite(&mut calling, op, &inputs, call.attrs, out) {
-                    Err(_) if calling.is_unknown => Ok(vec![None; call.named]),
+                let mut calls = DryCalls::new(self, call, *stream, origin);
+                return match calls.composite(op, &inputs, call.attrs, out.as_deref()) {
+                    Err(_) if calls.is_unknown => Ok(vec![None; call.named]),
                     made => Ok(made?.into_iter().map(Some).collect()),
                 };
             }

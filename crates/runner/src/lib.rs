@@ -18,6 +18,7 @@
 //! | `comparison` | the comparison of the ranks' collectives before their programs run |
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
+//! | `dry_calls` | its calls of composite ops |
 //! | `executables` | the executables that a trace declares, compiled |
 //! | `machine_executor` | the executor that is a machine |
 //! | `recording_executor` | the executor that records a list to be compiled |
@@ -35,6 +36,7 @@
 
 pub mod certificate;
 mod comparison;
+mod dry_calls;
 mod dry_run;
 pub mod error;
 mod executables;

@@ -38,7 +38,9 @@ pub(super) fn quotes(page: &str, folder: &Path) -> usize {
     let text = std::fs::read_to_string(&path).unwrap();
     let mut made = String::new();
     let mut compared = 0;
-    for (k, part) in text.split("```\n$ millstream ").enumerate() {
+    // The README's blocks say that they are no Rust, as its example is compiled.
+    let fence = if text.contains("```console\n$ ") { "```console" } else { "```" };
+    for (k, part) in text.split(&format!("{fence}\n$ millstream ")).enumerate() {
         if k == 0 {
             made.push_str(part);
             continue;
@@ -53,7 +55,7 @@ pub(super) fn quotes(page: &str, folder: &Path) -> usize {
             true => printed.trim_end(),
             false => quoted,
         };
-        made += &format!("```\n$ millstream {command}\n{quoted}\n```{after}");
+        made += &format!("{fence}\n$ millstream {command}\n{quoted}\n```{after}");
         let mut rest = plain(&printed);
         for part in quoted.split('…').map(plain).filter(|part| !part.trim().is_empty()) {
             let found = rest.find(part.trim());

@@ -14,7 +14,7 @@ use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId, TensorSpec};
 
 use crate::handle::generator::Generator;
-use crate::lowering::{self, InnerCalls};
+use crate::lowering::InnerCalls;
 
 use super::recorder::{RecordedTensor, Recorder};
 use super::scalars::uses;
@@ -219,7 +219,7 @@ impl<'a> RecordedCall<'a> {
         let ops = recorder.builder.ops();
         if let Some(op) = composite::find(name).filter(|_| ops.find(name).is_none()) {
             let mut calling = Calling { recorder, stream, priority, origin: &origin };
-            let made = lowering::composite(&mut calling, op, inputs, &attrs, out);
+            let made = calling.composite(op, inputs, &attrs, out);
             return made.map_err(|e| e.at(&origin));
         }
         let op = ops.id(name).map_err(|e| e.at(&origin))?;

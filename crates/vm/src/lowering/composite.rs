@@ -10,7 +10,7 @@ use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 ///
 /// ```
 /// # use millstream_vm::*;
-/// # use millstream_vm::lowering::{InnerCalls, composite};
+/// # use millstream_vm::lowering::InnerCalls;
 /// # use millstream_types::{Attrs, DType, Result, TensorSpec};
 /// struct Recording<'a>(&'a mut Recorder);
 ///
@@ -44,7 +44,7 @@ use millstream_types::{Attrs, DType, Error, Result, TensorSpec};
 /// let mut r = machine.recorder();
 /// let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
 /// let op = millstream_ops::composite::find("logaddexp").unwrap();
-/// let y = composite(&mut Recording(&mut r), op, &[x, x], &Attrs::new(), None)?;
+/// let y = Recording(&mut r).composite(op, &[x, x], &Attrs::new(), None)?;
 /// assert_eq!(r.spec(&y[0])?.shape(), [2]);
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
@@ -86,54 +86,57 @@ pub trait InnerCalls {
     /// # Errors
     /// The tensor is held.
     fn release(&mut self, tensor: Self::Tensor) -> Result<()>;
+
+    /// Makes the calls of a composite op, and releases the tensors between them. Returns its
+    /// results, or `out`, the tensors that take them.
+    ///
+    /// # Errors
+    /// The op refuses its operands or arguments, an inner call cannot be made, or it has another
+    /// number of results than `out` has tensors.
+    fn composite(
+        &mut self,
+        op: &Composite,
+        inputs: &[Self::Tensor],
+        attrs: &Attrs,
+        out: Option<&[Self::Tensor]>,
+    ) -> Result<Vec<Self::Tensor>>
+    where
+        Self: Sized,
+    {
+        let mut expansion = Expansion { calls: self, tensors: Vec::new() };
+        for input in inputs {
+            let spec = expansion.calls.spec(input)?;
+            expansion.tensors.push((input.clone(), spec));
+        }
+        let given: Vec<Symbol> = (0..inputs.len()).map(Symbol).collect();
+        let mut made = op.expand(&mut expansion, &given, attrs)?;
+        let mut results = made.iter().map(|x| expansion.tensors[x.0].0.clone()).collect();
+        if let Some(out) = out {
+            if made.len() != out.len() {
+                let message = format!("expected {} target(s), got {}", made.len(), out.len());
+                return Err(Error::Op { op: op.name.to_owned(), message });
+            }
+            for (target, x) in out.iter().zip(&made) {
+                let result = &expansion.tensors[x.0].0;
+                expansion.calls.call("copy_", &[target, result], Attrs::new())?;
+            }
+            results = out.to_vec();
+            made.clear();
+        }
+        let Expansion { calls, tensors } = expansion;
+        for (at, (tensor, _)) in tensors.into_iter().enumerate().skip(inputs.len()) {
+            if !made.contains(&Symbol(at)) {
+                calls.release(tensor)?;
+            }
+        }
+        Ok(results)
+    }
 }
 
 /// The calls of one composite. A symbol is a position in the list of tensors.
 struct Expansion<'a, C: InnerCalls> {
     calls: &'a mut C,
     tensors: Vec<(C::Tensor, TensorSpec)>,
-}
-
-/// Makes the calls of a composite op, and releases the tensors between them. Returns its results,
-/// or `out`, the tensors that take them. [`InnerCalls`] has an example.
-///
-/// # Errors
-/// The op refuses its operands or arguments, an inner call cannot be made, or it has another number
-/// of results than `out` has tensors.
-pub fn composite<C: InnerCalls>(
-    calls: &mut C,
-    op: &Composite,
-    inputs: &[C::Tensor],
-    attrs: &Attrs,
-    out: Option<&[C::Tensor]>,
-) -> Result<Vec<C::Tensor>> {
-    let mut expansion = Expansion { calls, tensors: Vec::new() };
-    for input in inputs {
-        let spec = expansion.calls.spec(input)?;
-        expansion.tensors.push((input.clone(), spec));
-    }
-    let given: Vec<Symbol> = (0..inputs.len()).map(Symbol).collect();
-    let mut made = op.expand(&mut expansion, &given, attrs)?;
-    let mut results = made.iter().map(|x| expansion.tensors[x.0].0.clone()).collect();
-    if let Some(out) = out {
-        if made.len() != out.len() {
-            let message = format!("expected {} target(s), got {}", made.len(), out.len());
-            return Err(Error::Op { op: op.name.to_owned(), message });
-        }
-        for (target, x) in out.iter().zip(&made) {
-            let result = &expansion.tensors[x.0].0;
-            expansion.calls.call("copy_", &[target, result], Attrs::new())?;
-        }
-        results = out.to_vec();
-        made.clear();
-    }
-    let Expansion { calls, tensors } = expansion;
-    for (at, (tensor, _)) in tensors.into_iter().enumerate().skip(inputs.len()) {
-        if !made.contains(&Symbol(at)) {
-            calls.release(tensor)?;
-        }
-    }
-    Ok(results)
 }
 
 impl<C: InnerCalls> Expansion<'_, C> {

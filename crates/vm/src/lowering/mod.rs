@@ -26,7 +26,7 @@ use millstream_ep::Capabilities;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{Attrs, DeviceId, Error, Result, StreamKey, StreamType, TensorSpec};
 
-pub use composite::{InnerCalls, composite};
+pub use composite::InnerCalls;
 pub use offline::{OfflineSubmitter, OfflineTensors};
 
 /// Reads of at most this many bytes go through a staging buffer in pinned memory.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::handle::request::Results;
 use crate::handle::{Stream, Tensor};
-use crate::lowering::{self, InnerCalls};
+use crate::lowering::InnerCalls;
 
 use super::call::CallBuilder;
 
@@ -29,7 +29,7 @@ impl CallBuilder<'_> {
         let inputs: Vec<Tensor> = owned(&self.inputs);
         let out: Option<Vec<Tensor>> = self.out.as_deref().map(owned);
         let mut calling = Calling { call: self, stream };
-        let made = lowering::composite(&mut calling, op, &inputs, &self.attrs, out.as_deref());
+        let made = calling.composite(op, &inputs, &self.attrs, out.as_deref());
         made.map(SmallVec::from_vec).map_err(at)
     }
 }
