@@ -66,7 +66,7 @@ out; the argument `absent` lists, by number from 0, those that are left out befo
 given. An argument with a star must be given.
 
 A *composite* stands for a short sequence of calls of other ops, which lists, tapes and captures
-then hold. Traces name the ops of its calls.
+then hold.
 ";
 
 const TAIL: &str = "
