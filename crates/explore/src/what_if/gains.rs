@@ -20,7 +20,7 @@ pub struct Gain {
 /// `changes`.
 ///
 /// # Errors
-/// As [`what_if`].
+/// As [`what_if`](super::what_if).
 pub fn gains(profile: &Profile, changes: &Changes, most: usize) -> Result<[Vec<Gain>; 2], String> {
     let recorded = Recorded::of(profile)?;
     let predicted = |changes: Changes| {
