@@ -50,6 +50,8 @@
 
   check('the title is the program', by('title').textContent.includes('transformer'));
   check('the facts count instructions', /instructions/.test(by('facts').textContent));
+  check('the facts have the spread of the repeats',
+    /one in the middle of 4 runs: median [\d.]+ .?s, half /.test(by('facts').textContent));
   check('the canvas is painted', painted() > 8);
   check('nothing is wider than the window',
     document.documentElement.scrollWidth <= document.documentElement.clientWidth);

@@ -202,6 +202,16 @@ class View {
   }
 }
 
+// The median and the middle half of the program's repeats, as `Spread` in spread.rs has them.
+function describeRepeats(totals) {
+  const all = [...totals].sort((a, b) => a - b);
+  const last = all.length - 1;
+  const quarter = Math.floor(last / 4);
+  const [low, median, high] = [quarter, Math.floor(last / 2), last - quarter]
+    .map((at) => formatTime(all[at]));
+  return `one in the middle of ${all.length} runs: median ${median}, half ${low} to ${high}`;
+}
+
 // What the page shows, in a line.
 function describeRun(profile) {
   const waits = [0, 0];
@@ -212,6 +222,7 @@ function describeRun(profile) {
   const range = `${formatTime(profile.from)} to ${formatTime(profile.to)}`;
   return [
     `${profile.source.toLowerCase()}: ${formatTime(profile.total)}`,
+    ...(profile.runs.totals.length > 1 ? [describeRepeats(profile.runs.totals)] : []),
     ...(profile.isWhole ? [] : [`here ${range}`]),
     counted(profile.count, 'instruction'),
     `${counted(waits[0], 'wait')}, ${formatCount(waits[1])} not needed`,
