@@ -11,7 +11,7 @@ use super::run_trace::{assert_ok, bytes, parse};
 
 const FILE: &str = include_str!("../tensor/composites.json");
 
-/// Composites whose results are as long as the data says, so that they cannot be replayed.
+/// Composites whose results have a length that depends on data, so that they cannot be replayed.
 const OF_DATA: &[&str] = &["_pdist_forward", "tril_indices", "triu_indices"];
 
 /// Returns the cases of `../tensor/composites.json` as statements of one program.
@@ -93,7 +93,7 @@ fn the_list_of_a_composite_is_that_of_its_run() {
     };
     let list = report.list.as_ref().unwrap();
     assert_eq!(kinds(&made[0].list), kinds(list));
-    // The program's names are those of the results, and not of what lies between.
+    // The results have the program's names; the tensors between the calls have none.
     let named: Vec<&str> = report.names.tensors.iter().map(|(_, name)| name.as_str()).collect();
     assert_eq!(named, ["z", "z2"]);
     let z = report.names.tensors[0].0;
@@ -115,4 +115,44 @@ fn mistakes_are_found_before_the_run_at_their_places() {
     let unknown = text.replace("logaddexp", "logadexp");
     let error = prepare(parse(&unknown), &RunOptions::default()).err().unwrap();
     insta::assert_snapshot!(error, @"t.json:3:8: unknown op 'logadexp'; did you mean 'logaddexp'?");
+}
+
+/// The shape of a result that depends on data is known to the run alone: a dry run goes on without
+/// it, and a replay is refused at the call.
+#[test]
+fn results_of_unknown_size_run_and_are_not_replayed() {
+    let text = program(|op| OF_DATA.contains(&op));
+    let report = run(parse(&text), &RunOptions::default()).unwrap();
+    assert_ok(&report);
+    assert_eq!(report.outputs.len(), 3);
+    // The list is that of a run.
+    let made = lists(&parse(&text), &RunOptions::default()).unwrap();
+    assert!(made.len() == 1 && !made[0].list.instructions.is_empty());
+    let error = run(parse(&text), &RunOptions::default().replay(true)).err().unwrap();
+    insta::assert_snapshot!(error, @"t.json:2:1: _pdist_forward: its call of 'masked_select': its result's size is known only by running it, so it cannot stand in an executable");
+}
+
+/// A composite writes to existing tensors, and works within a critical section on those it holds.
+#[test]
+fn composites_write_into_tensors_and_run_in_sections() {
+    let text = r#"{"millstream": 1, "tensors": {
+"x": {"dtype": "f32", "values": [0, 1]}, "y": {"dtype": "f32", "values": [0, 1]},
+"z": {"dtype": "f32", "values": [7, 7]}, "w": {"dtype": "f32", "values": [3, -3]}},
+"program": [
+{"op": "logaddexp", "in": ["x", "y"], "into": ["z"]},
+{"critical_section": ["x", "w"], "body": [
+{"op": "hypot", "in": ["x", "w"], "out": "h"},
+{"op": "copysign", "in": ["h", "w"], "into": ["w"]}]},
+{"op": "add", "in": ["z", "w"], "out": "sum"}],
+"outputs": {"z": {"values": [0.6931472, 1.6931472]}, "w": {"values": [3, -3.1622777]},
+"sum": {"values": [3.6931472, -1.4691305]}}}"#;
+    for replay in [false, true] {
+        for compute_streams in [1, 4] {
+            let options = RunOptions::default().replay(replay).compute_streams(compute_streams);
+            assert_ok(&run(parse(text), &options).unwrap());
+        }
+    }
+    let wrong = text.replace(r#""into": ["z"]"#, r#""into": ["z", "w"]"#);
+    let error = prepare(parse(&wrong), &RunOptions::default()).err().unwrap();
+    insta::assert_snapshot!(error, @"t.json:5:27: logaddexp: expected 1 target(s), got 2");
 }

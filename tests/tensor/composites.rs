@@ -156,8 +156,7 @@ fn gradients_are_pytorchs() {
     none(wrong);
 }
 
-/// A recorder's calls of a composite compute what a machine's do, to the bit, and keep no tensor
-/// between them.
+/// A recorder's calls of a composite give a machine's results, to the bit.
 #[test]
 fn recorded_calls_give_the_same() {
     let m = inline();
@@ -255,6 +254,8 @@ fn errors_name_the_composite_and_the_place() {
     assert!(error.contains("logaddexp: expected 2 operand(s) (x, y), got 1"), "{error}");
     let error = m.call("logadexp", &[&x]).run().unwrap_err().to_string();
     assert!(error.contains("did you mean 'logaddexp'?"), "{error}");
+    let error = m.prepare("logaddexp", &[&x, &x], Attrs::new()).unwrap_err().to_string();
+    assert!(error.contains("it is a composite") && error.contains("cannot be prepared"), "{error}");
     let error = m.call("glu", &[&x]).attr("axis", 0).run().unwrap_err().to_string();
     assert!(error.contains("glu") && error.contains("axis"), "{error}");
 }

@@ -8,9 +8,13 @@ use rustc_hash::FxHashMap;
 
 use millstream_types::{Error, OpId, Result};
 
-use crate::composite;
+use crate::composite::{self, Composite};
 use crate::other_names;
 use crate::schema::Op;
+
+/// The help of an error where a composite stands in the place of an op.
+const OF_CALLS: &str = "it is a composite: `run`, `on` and traces make its calls, and lists hold \
+                        these; it cannot be prepared";
 
 /// The ops of a machine, each with a dense id. Clones share one table until one of them changes.
 #[derive(Clone, Default)]
@@ -61,6 +65,11 @@ impl OpRegistry {
         self.0.by_name.get(name).copied()
     }
 
+    /// Returns the composite op called `name`, unless a registered op has its name.
+    pub fn composite(&self, name: &str) -> Option<&'static Composite> {
+        if self.find(name).is_some() { None } else { composite::find(name) }
+    }
+
     /// Returns the id of the op called `name`.
     ///
     /// # Errors
@@ -70,7 +79,7 @@ impl OpRegistry {
             what: "op",
             name: name.to_owned(),
             help: match composite::find(name) {
-                Some(_) => Some("it stands for several calls: make it unprepared".to_owned()),
+                Some(_) => Some(OF_CALLS.to_owned()),
                 None => {
                     let composites = composite::families().flat_map(|(_, ops)| ops).map(|o| o.name);
                     let ops = self.0.ops.iter().map(|o| o.name()).chain(composites);

@@ -1,4 +1,4 @@
-//! The kind of work that an instruction does, by its name: what a timeline colours.
+//! The kind of an instruction's work, by its name. Timelines are coloured by it.
 //!
 //! An op of Millstream, also with PyTorch's namespace, has the family of its table. The kernels of
 //! other programs have no table: parts of their names decide.

@@ -40,7 +40,7 @@ impl Spread {
     }
 
     /// Returns whether a difference may be noise: whether it is within the middle half's width. A
-    /// single time tells nothing about noise.
+    /// single time has no noise to compare with.
     pub const fn covers(&self, difference: u64) -> bool {
         self.count > 1 && difference <= self.high - self.low
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use millstream_ops::composite::{self, Composite};
+use millstream_ops::composite::Composite;
 use millstream_ops::{OpRegistry, collective};
 use millstream_trace::{
     Action, Block, Body, EventRef, ExecutableRef, Program, Results, Span, Statement, StreamRef,
@@ -124,7 +124,7 @@ pub(crate) enum Callee {
 
 impl Callee {
     pub(crate) fn find(ops: &OpRegistry, name: &str) -> Result<Callee, Error> {
-        match composite::find(name).filter(|_| ops.find(name).is_none()) {
+        match ops.composite(name) {
             Some(composite) => Ok(Callee::Composite(composite)),
             None => ops.id(name).map(Callee::Op),
         }

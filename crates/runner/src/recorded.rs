@@ -47,8 +47,10 @@ impl RecordedRun {
     }
 }
 
-/// Adds a recorded run to a report, which keeps the times of the run that is nearest to the median.
-/// Of several ranks the last run is kept, which is the same one for all of them.
+/// Adds a recorded run to a report. The report keeps all times of one run near the median: the new
+/// run replaces it if it is as near to the median so far. Runs that were replaced are gone, so the
+/// kept one need not be the nearest in the end. Of several ranks the last run is kept, which is the
+/// same one for all of them.
 pub(crate) fn keep(machine: &Machine, times: RunTimes, report: &mut RunReport) {
     report.recorded.push(RecordedRun::of(&times));
     let mut totals: Vec<u64> = report.recorded.iter().map(|run| run.total).collect();

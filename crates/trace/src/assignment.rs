@@ -119,8 +119,8 @@ impl Assignment {
         }))
     }
 
-    /// Reads a move of the command line: calls at a place, as in `213=3` or `12..30=side`, or those
-    /// of an op, as in `matmul=1`, go to a compute stream by its index, or to a named one.
+    /// Reads a move of the command line: all calls at a place (`213=3`, `12..30=side`) or of an op
+    /// (`matmul=1`) go to a compute stream by its index, or to a named one.
     ///
     /// # Errors
     /// The text is none, or the index is too large.

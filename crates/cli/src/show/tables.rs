@@ -83,7 +83,7 @@ pub(crate) enum Detail {
     Differences,
     /// Also the elements of outputs that have nothing to be compared with.
     Values,
-    /// All outputs, what was read, and the costs.
+    /// All outputs, reads and costs.
     Tables,
 }
 

@@ -15,7 +15,7 @@ const FRAMES: usize = 8;
 /// A race as it is printed.
 pub(crate) struct Race {
     pub(crate) title: String,
-    /// The two kernels, the earlier one first, and what does not order them.
+    /// The two kernels, the earlier one first, and the missing order.
     pub(crate) notes: Vec<String>,
     pub(crate) help: String,
     /// The op before which the wait belongs.

@@ -74,7 +74,7 @@ impl Subject {
         self.timeline.is_none().then(|| self.line(index))
     }
 
-    /// Names an instruction: by its line, or by what a timeline says about it.
+    /// Names an instruction: by its line, or by its kernel and stream in a timeline.
     pub(crate) fn place(&self, index: usize) -> String {
         match &self.timeline {
             None => format!("line {}", self.line(index)),

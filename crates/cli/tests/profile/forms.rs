@@ -174,7 +174,8 @@ fn repeats_tell_noise_from_change() {
     let trace = |n: usize| {
         let call = r#"{"op": "matmul", "in": ["x", "x"], "out": "y"}"#;
         format!(
-            r#"{{"millstream": 1, "tensors": {{"x": {{"dtype": "f32", "shape": [{n}, {n}], "fill": 0}}}},
+            r#"{{"millstream": 1,
+"tensors": {{"x": {{"dtype": "f32", "shape": [{n}, {n}], "fill": 0}}}},
 "program": [{call}]}}"#
         )
     };

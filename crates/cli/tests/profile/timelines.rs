@@ -19,7 +19,8 @@ fn a_race_is_told_in_the_words_of_the_program() {
     let text = std::fs::read_to_string(example("race.json")).unwrap();
     let function = |name: &str, from: u32, lasts: u32| {
         format!(
-            r#"{{"ph":"X","cat":"python_function","name":"{name}","pid":1,"tid":1,"ts":{from},"dur":{lasts},"args":{{}}}},"#
+            r#"{{"ph":"X","cat":"python_function","name":"{name}","pid":1,"tid":1,
+"ts":{from},"dur":{lasts},"args":{{}}}},"#
         )
     };
     let functions = [

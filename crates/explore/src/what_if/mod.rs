@@ -67,7 +67,7 @@ pub fn what_if(profile: &Profile, changes: &Changes) -> Result<Profile, String> 
     Recorded::of(profile)?.changed(changes)
 }
 
-/// A recorded run, divided into what its steps take.
+/// A recorded run, and the cost of each of its steps.
 struct Recorded<'a> {
     profile: &'a Profile,
     costs: Costs,
@@ -166,7 +166,7 @@ fn without_waits(
             covered.resolution = Resolution::Host;
         }
     }
-    // What comes after such a wait on the stream may come before others of its worker.
+    // Later instructions of the stream may run before others of its worker.
     let mut is_after = vec![false; profile.streams.len()];
     let instructions = profile.instructions.iter_mut().zip(&mut costs.instructions);
     for ((instruction, cost), is_removed) in instructions.zip(is_removed) {

@@ -17,7 +17,7 @@ enum Node {
     Instruction(u32),
 }
 
-/// What happens next in simulated time. Of the events of one time, a server's choice comes last:
+/// An event of simulated time. Of the events of one time, a server's choice comes last:
 /// it is among all instructions that can run by then.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {

@@ -90,8 +90,8 @@ pub trait Emitter {
         self.list_by_calls(numbers, dtype)
     }
 
-    /// Makes a list by calls, one for each run of equal numbers: what [`Emitter::list`] does where
-    /// there is no memory to write to.
+    /// Makes a list by calls, one for each run of equal numbers, where no memory can be written
+    /// yet.
     ///
     /// # Errors
     /// As [`Emitter::call`].

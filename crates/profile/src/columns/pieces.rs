@@ -1,4 +1,4 @@
-//! Writes a profile in pieces, with what the scripts of a page need.
+//! Writes a profile in pieces, for the scripts of a page.
 
 use crate::family::Family;
 use crate::model::{NONE, Operand, Profile, Role, Wait};

@@ -1,4 +1,4 @@
-// Arrows: from what was waited for to what waited.
+// Arrows from an instruction to its waiter.
 
 // So many arrows are painted at once, the longest waits first.
 const MOST_ARROWS = 3000;

@@ -1,4 +1,4 @@
-// What every canvas of the page needs: its size, texts that fit, a tip that stays inside.
+// Helpers of every canvas: its size, texts that fit, a tip that stays inside.
 
 const FONT = '11px system-ui, "DejaVu Sans", sans-serif';
 // The mean width of a letter.

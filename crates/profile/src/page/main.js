@@ -93,7 +93,7 @@ class View {
     if (at >= 0 && at < own.length) this.select(own[at]);
   }
 
-  // Shows who holds an arena's memory at a moment.
+  // Shows the holders of an arena's memory at a moment.
   showMemory(arena, time) {
     this.cursor = time;
     this.tables.holders.arena = arena;

@@ -1,4 +1,4 @@
-// Memory over time: who holds what at a moment, and the names of the holders.
+// Memory over time: the holders at a moment, and their names.
 
 // The levels of each arena, from columns of all arenas.
 function splitLevels(profile) {

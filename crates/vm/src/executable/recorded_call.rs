@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Priority, TensorRef};
-use millstream_ops::composite;
 use millstream_ops::random::{OFFSET, SEED};
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, StreamId, TensorSpec};
@@ -217,7 +216,7 @@ impl<'a> RecordedCall<'a> {
     pub fn on(self, stream: StreamId) -> Result<Vec<RecordedTensor>> {
         let RecordedCall { recorder, name, inputs, out, attrs, priority, origin } = self;
         let ops = recorder.builder.ops();
-        if let Some(op) = composite::find(name).filter(|_| ops.find(name).is_none()) {
+        if let Some(op) = ops.composite(name) {
             let mut calling = Calling { recorder, stream, priority, origin: &origin };
             let made = calling.composite(op, inputs, &attrs, out);
             return made.map_err(|e| e.at(&origin));

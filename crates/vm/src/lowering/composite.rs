@@ -1,4 +1,7 @@
 //! The calls of composite ops: each inner call is made as the program's own.
+//!
+//! [`InnerCalls`] is less than a [`Submitter`](super::Submitter), as the recorder of a list has
+//! neither devices to copy between nor memory to write to.
 
 use millstream_ops::composite::{Composite, Emitter, Symbol};
 use millstream_types::{Attrs, DType, Error, Result, TensorSpec};

@@ -1,5 +1,5 @@
-//! Lowers transfers and host reads to calls: which copies move a tensor, through which memory, on
-//! which streams.
+//! Lowers transfers, host reads and composite ops to calls: which copies move a tensor, through
+//! which memory, on which streams.
 //!
 //! The functions compose the calls of a [`Submitter`]: a machine, or a builder without one. A dry
 //! run and a run therefore make the same calls.

@@ -25,7 +25,7 @@ pub enum Index<'a> {
     /// The elements from a first one up to an end, each negative from the end. Neither lies past
     /// the end of the dimension or before its start.
     Range(Option<i64>, Option<i64>),
-    /// The same by PyTorch's rule: what lies outside of the dimension is moved to its end or start.
+    /// The same by PyTorch's rule: an end outside of the dimension is moved to its nearest element.
     Clamped(Option<i64>, Option<i64>),
     /// A new dimension of length 1.
     New,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_ops::random::SEED;
-use millstream_ops::{CallSpec, Op, OutputSpec, composite};
+use millstream_ops::{CallSpec, Op, OutputSpec};
 use millstream_types::{Access, Attrs, Dims, Error, TensorSpec};
 
 use super::{Import, Lazy, Lowered, Refusal, Val, unsupported};
@@ -13,7 +13,7 @@ impl Import<'_> {
     /// Appends a call, or the calls of a composite. The results are new tensors, views, or tensors
     /// changed in place.
     pub(crate) fn call(&mut self, op: &str, inputs: &[Val], attrs: Attrs) -> Lowered<Vec<Val>> {
-        match composite::find(op).filter(|_| self.ops().find(op).is_none()) {
+        match self.ops().composite(op) {
             Some(composite) => self.expand(composite, inputs, &attrs),
             None => self.emit(op, inputs, attrs, None, None),
         }
@@ -47,7 +47,7 @@ impl Import<'_> {
             let known = self.ops().get(id).cloned();
             return known.ok_or_else(|| unsupported(format!("the op '{op}' is not registered")));
         }
-        if let Some(composite) = composite::find(op) {
+        if let Some(composite) = self.ops().composite(op) {
             return Ok(Arc::new(*composite));
         }
         match self.ops().id(op) {
