@@ -65,7 +65,7 @@ fn composites_give_the_same_bytes_eagerly_and_replayed() {
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
         for (replay, compute_streams) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
             let options = RunOptions::default().machine(|config| config.driver(driver));
-            let options = options.replay(replay).compute_streams(compute_streams);
+            let options = options.replay(replay).in_turn(compute_streams);
             let report = run(fixed.clone(), &options).unwrap();
             assert_ok(&report);
             all.insert(bytes(&report).concat());
@@ -150,7 +150,7 @@ fn composites_write_into_tensors_and_run_in_sections() {
 "sum": {"values": [3.6931472, -1.4691305]}}}"#;
     for replay in [false, true] {
         for compute_streams in [1, 4] {
-            let options = RunOptions::default().replay(replay).compute_streams(compute_streams);
+            let options = RunOptions::default().replay(replay).in_turn(compute_streams);
             assert_ok(&run(parse(text), &options).unwrap());
         }
     }

@@ -174,7 +174,7 @@ fn the_tutorials_traces_give_its_lists() {
     {
         let loading = LoadOptions::default();
         let program = load_bytes("own.json", block.as_bytes(), None, &loading).unwrap();
-        let options = RunOptions::default().compute_streams(2).emit(true);
+        let options = RunOptions::default().in_turn(2).emit(true);
         let report = run(Arc::new(program), &options).unwrap();
         assert!(report.ok(), "{report:?}");
         lists.push(print_list(report.list.as_ref().unwrap()));

@@ -58,8 +58,9 @@ fn ways() -> Vec<RunOptions> {
     let mut ways = Vec::new();
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
         for sync in [SyncPolicy::Frontier, SyncPolicy::LastUsedStream] {
-            for compute_streams in [1, 2, 4, 7] {
-                let options = RunOptions::default().compute_streams(compute_streams);
+            let in_turn = [1, 2, 4, 7].map(|streams| RunOptions::default().in_turn(streams));
+            let assigned = RunOptions::default().compute_streams(4);
+            for options in in_turn.into_iter().chain([assigned]) {
                 ways.push(options.machine(|config| config.driver(driver).sync(sync)));
             }
         }
@@ -103,7 +104,7 @@ fn two_hundred_repeats_give_the_same_bytes() {
     let mut wrong = Vec::new();
     for entry in programs() {
         let programs = read(&entry);
-        let options = RunOptions::default().compute_streams(4).threads(3).repeat(200);
+        let options = RunOptions::default().in_turn(4).threads(3).repeat(200);
         if let Err(why) = run(&programs, &options) {
             wrong.push(format!("{}: {why}", name(&entry)));
         }

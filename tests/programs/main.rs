@@ -1,5 +1,6 @@
 //! Programs from files: run in every way, proven, simulated, predicted.
 
+mod assigner;
 mod composites;
 mod devices;
 mod examples;

@@ -16,7 +16,7 @@ fn the_lists_of_profiles_are_those_of_the_runs() {
         let Entry::Trace(path) = entry else { continue };
         let program = Arc::new(load(&path, &LoadOptions::default()).unwrap());
         for streams in [1, 3] {
-            let options = RunOptions::default().compute_streams(streams).profile(true);
+            let options = RunOptions::default().in_turn(streams).profile(true);
             let report = prepare(program.clone(), &options).unwrap().run().unwrap();
             let times = report.times.as_ref().expect("the options ask for times");
             let name = path.display();

@@ -29,7 +29,7 @@ fn ways() -> impl Iterator<Item = RunOptions> {
             RunOptions::default()
                 .machine(|config| config.driver(DriverKind::Inline).sync(sync))
                 .device(device.clone())
-                .compute_streams(4)
+                .in_turn(4)
                 .emit(true)
         })
     })

@@ -63,7 +63,7 @@ pub(super) fn ways() -> impl Iterator<Item = RunOptions> {
                     RunOptions::default()
                         .machine(|config| config.driver(driver).sync(sync))
                         .device(device.clone())
-                        .compute_streams(compute_streams)
+                        .in_turn(compute_streams)
                 })
             })
         })
@@ -110,7 +110,7 @@ fn threads_and_repeats_change_nothing() {
         let program = read(&path);
         let first = run(program.clone(), &RunOptions::default()).unwrap();
         for threads in [1, 2, 5] {
-            let options = RunOptions::default().threads(threads).repeat(3).compute_streams(3);
+            let options = RunOptions::default().threads(threads).repeat(3).in_turn(3);
             let report = run(program.clone(), &options).unwrap();
             assert_ok(&report);
             assert_eq!(bytes(&report), bytes(&first), "{}: {threads} threads", path.display());
@@ -181,7 +181,7 @@ fn a_list_without_a_run_has_the_calls_of_the_run() {
     for path in examples() {
         let program = read(&path);
         for device in [DeviceId::cpu(0), DeviceId::sim(0)] {
-            let options = RunOptions::default().device(device).compute_streams(2).emit(true);
+            let options = RunOptions::default().device(device).in_turn(2).emit(true);
             let ran = run(program.clone(), &options).unwrap().list.unwrap();
             let made = lists(&program, &options).unwrap().remove(0);
             assert_eq!(
@@ -196,7 +196,7 @@ fn a_list_without_a_run_has_the_calls_of_the_run() {
 
 #[test]
 fn calls_are_spread_over_the_compute_streams() {
-    let options = RunOptions::default().compute_streams(4);
+    let options = RunOptions::default().in_turn(4);
     let report = run(read(&folder().join("dtypes.json")), &options).unwrap();
     let compute: Vec<_> = report.streams.iter().filter(|s| s.instructions > 0).collect();
     assert_eq!(compute.len(), 4, "{compute:?}");

@@ -72,7 +72,7 @@ fn examples_give_the_inline_results_under_every_seed() {
     assert!(names.len() >= 15, "{names:?}");
     for name in names {
         for device in [DeviceId::sim(0), DeviceId::cpu(0)] {
-            let options = RunOptions::default().device(device).compute_streams(3);
+            let options = RunOptions::default().device(device).in_turn(3);
             let simulator = Simulator::new(example(&name), &options, true).unwrap();
             for seed in 0..20 {
                 let finding = simulator.seed(seed, false).unwrap().finding;

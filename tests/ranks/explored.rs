@@ -13,7 +13,7 @@ fn every_schedule_gives_the_inline_results() {
     for case in cases().iter().filter(|case| case.proven && case.fails.iter().all(Option::is_none))
     {
         for device in [DeviceId::cpu(0), DeviceId::sim(0)] {
-            let options = RunOptions::default().device(device).compute_streams(2);
+            let options = RunOptions::default().device(device).in_turn(2);
             let simulator = RankSimulator::new(&case.programs, &options).unwrap();
             let mut hashes = BTreeSet::new();
             for seed in 0..20 {

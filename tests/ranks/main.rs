@@ -112,7 +112,7 @@ fn ways() -> Vec<(String, RunOptions)> {
         for streams in [1, 2] {
             for threads in [1, 2] {
                 let options = RunOptions::default().threads(threads);
-                let options = options.device(device.clone()).compute_streams(streams).repeat(2);
+                let options = options.device(device.clone()).in_turn(streams).repeat(2);
                 // The comparison of the programs would leave nothing to the calls.
                 let options = options.collective_checks(CollectiveChecks::Calls);
                 let name = format!("{device}, {streams} streams, {threads} workers");
@@ -217,7 +217,7 @@ fn every_case_is_decided_before_it_runs() {
     for case in &cases() {
         for device in [DeviceId::cpu(0), DeviceId::sim(0)] {
             for streams in [1, 2] {
-                let options = RunOptions::default().device(device.clone()).compute_streams(streams);
+                let options = RunOptions::default().device(device.clone()).in_turn(streams);
                 let of_ranks = case.programs.iter().map(|program| {
                     let lists = lists(program, &options).unwrap_or_else(|e| panic!("{e}"));
                     lists.into_iter().next().expect("the program's own list").list

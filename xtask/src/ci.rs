@@ -72,7 +72,7 @@ const STEPS: &[(Part, &str, &str)] = &[
     (
         Both,
         "recorded programs, compiled and launched",
-        "millstream run --replay --repeat 2 --compute-streams 3 examples/pytorch",
+        "millstream run --replay --repeat 2 --compute-streams 3 --assign round-robin examples/pytorch",
     ),
     (
         Both,

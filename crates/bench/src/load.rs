@@ -1,8 +1,8 @@
 //! `bench load`: recorded programs beside programs that compute without a pause.
 //!
 //! A row is a number of competitors, a program, and a way to run it: call by call or as a compiled
-//! executable, on one stream or on several, on two workers. All ways of a program take turns, a
-//! step at a time, so that all meet the same moments of the machine.
+//! executable, on one stream or on several, in turn or as the assigner chooses, on two workers. All
+//! ways of a program take turns, a step at a time, so that all meet the same moments of the machine.
 //!
 //! | column | holds |
 //! |---|---|
@@ -37,6 +37,9 @@ pub struct LoadArgs {
     /// Number of worker threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
+    /// Number of threads that kernels share
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    threads: u32,
     /// Number of steps of each row
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
@@ -58,6 +61,7 @@ struct Row {
     case: String,
     way: &'static str,
     streams: u32,
+    assigner: &'static str,
     us: f64,
     p90_us: f64,
     ratio: f64,
@@ -65,10 +69,16 @@ struct Row {
     involuntary: f64,
 }
 
+/// A machine on so many streams.
+struct Spread {
+    streams: u32,
+    assigner: &'static str,
+    machine: Timed,
+}
+
 /// A way to run a program, and its measurements so far.
 struct Way {
     name: &'static str,
-    streams: u32,
     /// The place of its machine.
     on: usize,
     times: Vec<f64>,
@@ -131,15 +141,18 @@ pub(crate) fn bench_load(args: &LoadArgs) -> Result<()> {
         let Entry::Trace(path) = entry else { continue };
         let program = load(&path, &LoadOptions::default()).map_err(|e| anyhow::anyhow!("{e}"))?;
         let mut machines = Vec::new();
-        for streams in [1, args.compute_streams] {
+        let several = args.compute_streams;
+        for (streams, assigner) in [(1, "in turn"), (several, "in turn"), (several, "auto")] {
             let workers = args.workers as usize;
-            let options = RunOptions::default()
-                .threads(1)
-                .compute_streams(streams)
-                .machine(move |config| config.host_workers(workers));
+            let options = RunOptions::default().threads(args.threads as usize);
+            let options = match assigner {
+                "auto" => options.compute_streams(streams),
+                _ => options.in_turn(streams),
+            };
+            let options = options.machine(move |config| config.host_workers(workers));
             let mut machine = Timed::new(&program, &options)?;
             machine.compile()?;
-            machines.push((streams, machine));
+            machines.push(Spread { streams, assigner, machine });
         }
         for &busy in &args.busy {
             let _competitors = Competitors::start(busy)?;
@@ -154,17 +167,16 @@ pub(crate) fn bench_load(args: &LoadArgs) -> Result<()> {
 }
 
 /// Measures all ways of a program in turns.
-fn measure(args: &LoadArgs, machines: &mut [(u32, Timed)]) -> Result<Vec<Row>> {
+fn measure(args: &LoadArgs, machines: &mut [Spread]) -> Result<Vec<Row>> {
     let mut ways: Vec<Way> = Vec::new();
     for name in ["eager", "replayed"] {
-        for (on, (streams, _)) in machines.iter().enumerate() {
-            let (times, switches) = (Vec::new(), [0; 2]);
-            ways.push(Way { name, streams: *streams, on, times, switches });
+        for on in 0..machines.len() {
+            ways.push(Way { name, on, times: Vec::new(), switches: [0; 2] });
         }
     }
     for step in 0..WARM_UP + args.steps {
         for way in &mut ways {
-            let machine = &mut machines[way.on].1;
+            let machine = &mut machines[way.on].machine;
             let before = switches()?;
             let taken = match way.name {
                 "eager" => machine.run()?,
@@ -190,7 +202,8 @@ fn measure(args: &LoadArgs, machines: &mut [(u32, Timed)]) -> Result<Vec<Row>> {
             busy: 0,
             case: String::new(),
             way: way.name,
-            streams: way.streams,
+            streams: machines[way.on].streams,
+            assigner: machines[way.on].assigner,
             us,
             p90_us: quantile(&mut way.times, 0.9),
             ratio: us / one,
@@ -203,9 +216,11 @@ fn measure(args: &LoadArgs, machines: &mut [(u32, Timed)]) -> Result<Vec<Row>> {
 
 fn print(row: Option<&Row>) {
     let Some(row) = row else { return };
-    let Row { busy, case, way, streams, us, p90_us, ratio, voluntary, involuntary } = row;
+    let Row { busy, case, way, streams, assigner, us, p90_us, ratio, .. } = row;
+    let Row { voluntary, involuntary, .. } = row;
     println!(
-        "{case}: {busy} busy, {way:8} {streams} streams: {us:9.0} us, p90 {p90_us:9.0} us, \
-         {ratio:6.2} of one stream, switches {voluntary:6.1} + {involuntary:6.1}"
+        "{case}: {busy} busy, {way:8} {streams} streams {assigner:7}: {us:9.0} us, \
+         p90 {p90_us:9.0} us, {ratio:6.2} of one stream, switches {voluntary:6.1} + \
+         {involuntary:6.1}"
     );
 }

@@ -21,7 +21,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use millstream_explore::what_if::{Changes, what_if};
 use millstream_profile::{Profile, measured};
-use millstream_runner::{RunOptions, run};
+use millstream_runner::{Assigner, RunOptions, run};
 use millstream_trace::{Entry, LoadOptions, Program, expand, input_files, load};
 use serde::Serialize;
 
@@ -102,7 +102,7 @@ fn program_us(profile: &Profile) -> f64 {
 fn case(args: &WhatIfArgs, path: &Path) -> Result<Row> {
     let program = Arc::new(load(path, &LoadOptions::default())?);
     let recorded = |streams: u32| {
-        let options = RunOptions::default().compute_streams(streams).repeat(args.repeat);
+        let options = RunOptions::default().in_turn(streams).repeat(args.repeat);
         let options = options.profile(true);
         let options = match args.threads {
             Some(threads) => options.threads(threads as usize),
@@ -116,7 +116,11 @@ fn case(args: &WhatIfArgs, path: &Path) -> Result<Row> {
     for _ in 0..args.rounds {
         let own = recorded(1)?;
         let unchanged = what_if(&own, &Changes::default()).map_err(anyhow::Error::msg)?;
-        let changes = Changes { compute_streams: Some(args.compute_streams), ..Changes::default() };
+        let changes = Changes {
+            compute_streams: Some(args.compute_streams),
+            assigner: Assigner::RoundRobin,
+            ..Changes::default()
+        };
         let changed = what_if(&own, &changes).map_err(anyhow::Error::msg)?;
         let off = program_us(&unchanged) / program_us(&own) - 1.0;
         if off.abs() > row.unchanged.abs() {

@@ -23,6 +23,7 @@
 
 #![deny(missing_docs)]
 
+mod assign;
 mod convert;
 mod coverage;
 mod manual;

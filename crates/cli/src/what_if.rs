@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use millstream_explore::predict::Model;
 use millstream_explore::what_if::{
-    Changes, Gain, Kernels, OpChange, Scaling, gains, numbered_waits, what_if,
+    Changes, Gain, Kernels, OpChange, Scaling, gains, numbered_waits, streams_as_assignment,
+    what_if,
 };
 use millstream_files::Outputs;
 use millstream_profile::model::Source;
@@ -18,6 +19,7 @@ use millstream_terminal::table::{align_right, new_table};
 use millstream_trace::{Assignment, LoadOptions, input_files};
 
 use crate::BAD_INPUT;
+use crate::assign::Assignments;
 use crate::profile::{Forms, Timeline, single_profile, some_rows};
 
 /// The most rows of each table of gains.
@@ -37,12 +39,15 @@ pub(crate) struct Arguments {
     path: PathBuf,
     #[command(flatten)]
     timeline: Timeline,
-    /// Spread the ops over N compute streams, in turn
+    /// Spread the ops over N compute streams
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: Option<u32>,
-    /// Give ops the streams that FILE assigns to them (docs/run-trace.md)
+    #[command(flatten)]
+    assign: Assignments,
+    /// Write the streams of all calls to FILE, as an assignment that `millstream run --assign FILE`
+    /// takes; `-` is standard output
     #[arg(long, value_name = "FILE")]
-    assign: Option<PathBuf>,
+    emit_assign: Option<PathBuf>,
     /// Move calls to a stream: those at a node or line, as in 213=3, or of an op, as in
     /// matmul=side; may be repeated
     #[arg(long = "move", value_name = "PLACE=STREAM")]
@@ -84,13 +89,12 @@ impl Arguments {
         let measured_on = self.measured_on.as_deref().map(model).transpose()?;
         let kernels = self.model.as_deref().map(model).transpose()?;
         let kernels = kernels.map(|m| Kernels::new(m, measured_on).on(self.device.clone()));
-        let assignment = self
-            .assign
-            .as_deref()
-            .map(|path| Assignment::read(path, &LoadOptions::default()).map_err(|e| e.to_string()));
-        let mut assignment = assignment.transpose()?;
-        for text in &self.moves {
-            let made = Assignment::of_move(text).map_err(|e| e.to_string())?;
+        let read = |path: &PathBuf| Assignment::read(path, &LoadOptions::default());
+        let files = self.assign.files().map(read);
+        let all = files.chain(self.moves.iter().map(|text| Assignment::of_move(text)));
+        let mut assignment: Option<Assignment> = None;
+        for made in all {
+            let made = made.map_err(|e| e.to_string())?;
             assignment = Some(match assignment {
                 None => made,
                 Some(earlier) => earlier.then(made),
@@ -101,6 +105,7 @@ impl Arguments {
             without_waits: self.without_wait.clone(),
             launch: self.launch,
             compute_streams: self.compute_streams,
+            assigner: self.assign.assigner().unwrap_or_default(),
             assignment,
             threads: self.threads,
             model: kernels,
@@ -121,9 +126,11 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 
 fn shown(arguments: &Arguments) -> Result<(), String> {
     let path = single_profile(&arguments.path)?;
-    let outputs = Outputs::new(arguments.outputs.files())?;
-    let read = [&arguments.assign, &arguments.model, &arguments.measured_on];
-    let read = read.into_iter().flatten().map(PathBuf::as_path).chain(arguments.timeline.trace());
+    let own = [("--emit-assign", arguments.emit_assign.as_deref())];
+    let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()))?;
+    let read = [&arguments.model, &arguments.measured_on].into_iter().flatten();
+    let read = read.chain(arguments.assign.files()).map(PathBuf::as_path);
+    let read = read.chain(arguments.timeline.trace());
     let read = std::iter::once(path.as_path()).chain(read);
     outputs.refuse(read.flat_map(input_files))?;
     outputs.prepare()?;
@@ -137,6 +144,10 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
     let unchanged = what_if(&profile, &Changes::default()).map_err(named)?;
     let made = what_if(&profile, &changes).map_err(named)?;
     arguments.outputs.write(&made, &outputs);
+    if arguments.emit_assign.is_some() {
+        let text = streams_as_assignment(&made).map_err(named)?;
+        outputs.write("--emit-assign", || Ok(text));
+    }
     let gained = match arguments.outputs.any() || !changes.is_empty() {
         true => None,
         false => Some(gains(&profile, &changes, ROWS).map_err(named)?),

@@ -343,10 +343,13 @@ fn run_summary_and_page_have_one_peak_of_memory() {
     let folder = tempfile::tempdir().unwrap();
     for (trace, more) in [
         ("release.json", &[][..]),
-        ("release.json", &["--compute-streams", "3", "--repeat", "3"]),
+        ("release.json", &["--compute-streams", "3", "--assign", "round-robin", "--repeat", "3"]),
         ("views.json", &["--replay"]),
         ("executable.json", &[]),
-        ("../pytorch/transformer_encoder_train", &["--compute-streams", "4"]),
+        (
+            "../pytorch/transformer_encoder_train",
+            &["--compute-streams", "4", "--assign", "round-robin"],
+        ),
     ] {
         let path = examples().join(trace).display().to_string();
         let arguments = ["run", &path, "--report", "-", "--summary", "--html", "run.html"];
@@ -366,7 +369,10 @@ fn run_summary_and_page_have_one_peak_of_memory() {
 
 #[test]
 fn the_report_has_its_fields_and_no_others() {
-    for arguments in [&["--device", "cpu"][..], &["--device", "sim", "--compute-streams", "3"]] {
+    for arguments in [
+        &["--device", "cpu"][..],
+        &["--device", "sim", "--compute-streams", "3", "--assign", "round-robin"],
+    ] {
         let mut all = vec!["run", "write-after-reads.json", "--report", "-"];
         all.extend(arguments);
         let output = millstream(&examples(), &all);

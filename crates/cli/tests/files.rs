@@ -160,7 +160,10 @@ fn recorded_programs_become_native_traces() {
         let trace = recorded.join(name).join("et.json.gz");
         let trace = trace.to_str().unwrap();
         shown(&folder, &["convert", trace, "native.json"]);
-        let text = shown(&folder, &["run", "native.json", "--compute-streams", "3"]);
+        let text = shown(
+            &folder,
+            &["run", "native.json", "--compute-streams", "3", "--assign", "round-robin"],
+        );
         assert!(text.starts_with("native.json: ok, "), "{name}: {text}");
         let native = fs::read_to_string(folder.path().join("native.json")).unwrap();
         assert!(native.contains("\"note\": \"node "), "{name}");

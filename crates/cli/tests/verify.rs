@@ -86,8 +86,10 @@ fn folders_and_traces() {
         "instructions": LIST.lines().filter(|l| !l.is_empty()).collect::<Vec<_>>(),
     });
     fs::write(folder.path().join("list.json"), list.to_string()).unwrap();
-    let output =
-        millstream(folder.path(), &["verify", ".", "--compute-streams", "4", "--report", "-"]);
+    let output = millstream(
+        folder.path(),
+        &["verify", ".", "--compute-streams", "4", "--assign", "round-robin", "--report", "-"],
+    );
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let reports: Vec<Value> =
         text(&output.stdout).lines().map(|l| serde_json::from_str(l).unwrap()).collect();

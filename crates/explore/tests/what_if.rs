@@ -11,7 +11,7 @@ use millstream_profile::model::{
     Instruction, NONE, Operand, Pause, Resolution, Role, Stream, Tensor, Times, Wait,
 };
 use millstream_profile::{Profile, Source};
-use millstream_runner::{RunOptions, lists};
+use millstream_runner::{Assigner, RunOptions, lists};
 use millstream_trace::{Assignment, LoadOptions, load};
 
 fn root() -> PathBuf {
@@ -26,7 +26,7 @@ fn model(name: &str) -> Model {
 /// Returns the list of a program on so many streams.
 fn list(path: &Path, streams: u32) -> InstructionList {
     let program = Arc::new(load(path, &LoadOptions::default()).unwrap());
-    let options = RunOptions::default().compute_streams(streams);
+    let options = RunOptions::default().in_turn(streams);
     let made = lists(&program, &options).unwrap();
     made.into_iter().find(|listing| listing.executable.is_none()).unwrap().list
 }
@@ -83,7 +83,11 @@ fn more_streams_are_predicted_as_the_machine_emits_them() {
         let one = by_model(&list(&path, 1));
         for streams in [2, 4] {
             let machine = by_model(&list(&path, streams));
-            let changes = Changes { compute_streams: Some(streams), ..Changes::default() };
+            let changes = Changes {
+                compute_streams: Some(streams),
+                assigner: Assigner::RoundRobin,
+                ..Changes::default()
+            };
             let made = what_if(&one, &changes).unwrap();
             let at = path.display();
             assert_eq!(calls(&made), calls(&machine), "{at}");
@@ -179,7 +183,11 @@ fn waits_times_and_launches_change() {
 
 #[test]
 fn calls_move_to_other_streams() {
-    let streams = |n| Changes { compute_streams: Some(n), ..Changes::default() };
+    let streams = |n| Changes {
+        compute_streams: Some(n),
+        assigner: Assigner::RoundRobin,
+        ..Changes::default()
+    };
     let one = what_if(&small(), &streams(1)).unwrap();
     assert_eq!(one.total, 35);
     assert!(!one.instructions.iter().any(|i| i.role == Role::Wait), "one stream needs no wait");

@@ -58,7 +58,7 @@ fn program_in_both_ways(
         let what = format!("{name} on {compute_streams} streams");
         let run = |graphs: bool| {
             let device = DeviceId::cuda(setting.device);
-            let options = RunOptions::default().device(device).compute_streams(compute_streams);
+            let options = RunOptions::default().device(device).in_turn(compute_streams);
             let options = options.replay(true).repeat(launches).graphs(graphs);
             run_ranks(vec![program.clone()], &options).map(|mut reports| reports.remove(0))
         };

@@ -31,7 +31,7 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
         };
         for compute_streams in [1, 4] {
             let device = DeviceId::cuda(setting.device);
-            let options = RunOptions::default().device(device).compute_streams(compute_streams);
+            let options = RunOptions::default().device(device).in_turn(compute_streams);
             let what = format!("{name} on {compute_streams} streams");
             section.check(&what, failure(run_ranks(ranks.clone(), &options)));
         }

@@ -27,6 +27,7 @@
 //! | [`mod@reference`] | docs/instructions.md, from the table |
 #![deny(missing_docs)]
 
+pub mod assigner;
 pub mod builder;
 pub mod catalog;
 pub mod frontier;

@@ -108,6 +108,11 @@ impl Threads {
         }
     }
 
+    /// Returns the number of threads that share a kernel, at least one.
+    pub fn count(&self) -> usize {
+        self.count.max(1)
+    }
+
     /// Returns the number of started threads.
     pub fn started(&self) -> usize {
         self.pool.get().and_then(Option::as_ref).map_or(0, rayon::ThreadPool::current_num_threads)

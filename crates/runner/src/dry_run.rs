@@ -21,7 +21,7 @@ use millstream_types::{
     StreamType, TensorSpec,
 };
 use millstream_vm::lowering::{self, InnerCalls, OfflineSubmitter, OfflineTensors, Submitter};
-use millstream_vm::{OfflineLaunch, OfflineLaunches};
+use millstream_vm::{Executable, OfflineLaunch, OfflineLaunches};
 
 use crate::dry_calls::DryCalls;
 use crate::error::RunError;
@@ -31,15 +31,36 @@ use crate::executor::{Executor, LaunchCall, OpCall};
 use crate::lower::{Callee, Lowered};
 use crate::options::RunOptions;
 
-/// Records instructions, if the list is wanted. Nothing runs, so that every point counts as
+/// The instructions of a dry run, if they are wanted. Nothing runs, so that every point counts as
 /// reached.
 #[derive(Default)]
-pub(crate) struct Log(pub(crate) Option<ListRecorder>);
+pub(crate) enum Log {
+    #[default]
+    None,
+    /// Their list.
+    List(Box<ListRecorder>),
+    /// Those of the last step. Results whose shapes depend on data have those that the trace
+    /// recorded.
+    Steps(Vec<Instruction>),
+}
+
+impl Log {
+    const fn recorder(&mut self) -> Option<&mut ListRecorder> {
+        match self {
+            Log::List(recorder) => Some(recorder),
+            Log::None | Log::Steps(_) => None,
+        }
+    }
+}
 
 impl Sink for Log {
     fn emit(&mut self, instruction: Instruction) {
-        if let Some(recorder) = &mut self.0 {
-            recorder.push(&instruction);
+        match self {
+            Log::None => {}
+            Log::List(recorder) => {
+                recorder.push(&instruction);
+            }
+            Log::Steps(emitted) => emitted.push(instruction),
         }
     }
 
@@ -48,13 +69,13 @@ impl Sink for Log {
     }
 
     fn annotated(&self) -> bool {
-        self.0.is_some()
+        !matches!(self, Log::None)
     }
 }
 
 pub(crate) struct DryRun {
     pub(crate) builder: Builder,
-    log: Log,
+    pub(crate) log: Log,
     /// Whether a call could not be built because a shape depends on data.
     is_incomplete: bool,
     /// The open sections; none for one that holds only unknown tensors.
@@ -88,34 +109,29 @@ pub(crate) fn lists(subject: Subject<'_>) -> Result<Vec<Named>, RunError> {
     subject.lists(true, Vec::new())
 }
 
-impl Subject<'_> {
-    /// Compiles the executables and executes the program. Returns their lists if they are `wanted`;
-    /// the program's own only if all shapes are known.
-    fn lists(self, wanted: bool, mut refused: Vec<TraceError>) -> Result<Vec<Named>, RunError> {
+impl<'a> Subject<'a> {
+    /// Compiles the executables and makes the tensors of the program, whose statements have not been
+    /// executed.
+    pub(crate) fn begin(
+        self,
+        log: Log,
+    ) -> Result<(Execution<'a, DryRun>, Vec<Executable>), RunError> {
         let Subject { program, lowered, options, policies } = self;
-        let whole = |e: Error| RunError::whole(program, &e);
-        let executables = match (program.executables.is_empty(), refused.is_empty()) {
-            (true, _) => Vec::new(),
-            // They could not be compiled, and their launches not be checked.
-            (false, false) => return Err(RunError { errors: refused, runtime: false }),
-            (false, true) => {
-                let machine = options.open().map_err(whole)?;
+        let executables = match program.executables.is_empty() {
+            true => Vec::new(),
+            false => {
+                let machine = options.open().map_err(|e| RunError::whole(program, &e))?;
                 executables::compile(&machine, program, lowered, options, None)?
             }
-        };
-        let named = program.executables.iter().zip(&executables);
-        let mut lists: Vec<Named> = match wanted {
-            true => named.map(|(e, made)| (Some(e.name.clone()), made.list().clone())).collect(),
-            false => Vec::new(),
         };
         let catalog = Box::new(Catalog(policies.clone()));
         let config = BuilderConfig { sync: options.machine.sync, ..BuilderConfig::default() };
         let dry_run = DryRun {
             builder: Builder::new(&config, Arc::new(options.machine.ops.clone()), catalog),
-            log: Log(wanted.then(ListRecorder::new)),
+            log,
             is_incomplete: false,
             sections: Vec::new(),
-            executables: executables.into_iter().map(OfflineLaunches::new).collect(),
+            executables: executables.iter().cloned().map(OfflineLaunches::new).collect(),
             policies: policies.clone(),
             communicator: options.machine.communicator.clone(),
             tensors: OfflineTensors::default(),
@@ -132,6 +148,27 @@ impl Subject<'_> {
             execution.executor.declare(&tensor.name, made).map_err(at)?;
             execution.set(value, Some(made));
         }
+        Ok((execution, executables))
+    }
+
+    /// Executes the program. Returns the lists of its executables if they are `wanted`, and its own
+    /// if all shapes are known.
+    fn lists(self, wanted: bool, mut refused: Vec<TraceError>) -> Result<Vec<Named>, RunError> {
+        let Subject { program, lowered, options, .. } = self;
+        if !program.executables.is_empty() && !refused.is_empty() {
+            // They could not be compiled, and their launches not be checked.
+            return Err(RunError { errors: refused, runtime: false });
+        }
+        let log = match wanted {
+            true => Log::List(Box::default()),
+            false => Log::None,
+        };
+        let (mut execution, executables) = self.begin(log)?;
+        let named = program.executables.iter().zip(&executables);
+        let mut lists: Vec<Named> = match wanted {
+            true => named.map(|(e, made)| (Some(e.name.clone()), made.list().clone())).collect(),
+            false => Vec::new(),
+        };
         match execution.check(&lowered.main, &options.machine.ops, &mut refused) {
             _ if !refused.is_empty() => {
                 let errors = TraceError::several(refused).into_iter().collect();
@@ -169,16 +206,18 @@ impl Subject<'_> {
 impl DryRun {
     /// Makes a tensor an external of the list.
     fn declare(&mut self, name: &str, tensor: TensorRef) -> Result<()> {
-        if let Some(recorder) = &mut self.log.0 {
+        if let Some(recorder) = self.log.recorder() {
             recorder.external(self.builder.external(name, tensor)?);
         }
         Ok(())
     }
 
     /// Returns the list, if it is wanted and complete.
-    fn finish(mut self) -> Option<InstructionList> {
-        let recorder = self.log.0.take().filter(|_| !self.is_incomplete)?;
-        Some(self.builder.finish_list(recorder))
+    fn finish(self) -> Option<InstructionList> {
+        match self.log {
+            Log::List(recorder) if !self.is_incomplete => Some(self.builder.finish_list(*recorder)),
+            Log::List(_) | Log::None | Log::Steps(_) => None,
+        }
     }
 
     /// Returns the submitter of the calls that `origin` asks for.
@@ -195,7 +234,7 @@ impl DryRun {
 
     /// Notes that the host waits for a point, as a run would.
     fn observe(&mut self, point: Point, origin: &Origin) {
-        if self.log.0.is_some() {
+        if self.log.annotated() {
             self.builder.observe(&mut self.log, &[point], origin);
         }
     }
@@ -287,6 +326,22 @@ impl Executor for DryRun {
             });
         }
         Ok(results)
+    }
+
+    fn completed(
+        &mut self,
+        result: Option<TensorRef>,
+        recorded: &TensorSpec,
+        stream: &StreamId,
+    ) -> Result<Option<TensorRef>> {
+        if result.is_some() || !matches!(self.log, Log::Steps(_)) {
+            return Ok(result);
+        }
+        let device = self.builder.streams().nth(stream.index()).map(|s| s.key.device.clone());
+        let Some(device) = device else { return Ok(None) };
+        let bytes = (recorded.numel() * recorded.dtype.size()) as u64;
+        let spec = TensorSpec::contiguous(recorded.dtype, recorded.shape())?;
+        self.builder.import(&mut self.log, spec, bytes, &device).map(Some)
     }
 
     fn device<'t>(&'t self, tensor: &'t Option<TensorRef>) -> Option<&'t DeviceId> {
@@ -393,7 +448,7 @@ impl Executor for DryRun {
         };
         let DryRun { builder, log, executables, .. } = self;
         let launches = &mut executables[call.executable.index()];
-        if let Some(recorder) = &mut log.0 {
+        if let Some(recorder) = log.recorder() {
             recorder.executable(list, launches.executable().list());
         }
         let launch = OfflineLaunch { stream, list, section, origin };

@@ -53,7 +53,9 @@ pub(crate) fn compile(
         }
         execution.run(block)?;
         outputs(&mut execution, program, declared)?;
-        execution.executor.recorder.finish().and_then(Recorded::compile).map_err(at)
+        let recorded = execution.executor.recorder.finish().map_err(at)?;
+        let better = options.spread(recorded).optimize(options.passes_of_executables(), |_, _| ());
+        better.and_then(Recorded::compile_as_is).map_err(at)
     };
     // Places are those of the trace.
     let all = || program.executables.iter().zip(&lowered.executables).map(one).collect();

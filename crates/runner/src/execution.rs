@@ -103,7 +103,11 @@ impl<'a, E: Executor> Execution<'a, E> {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), RunError> {
+    /// Executes a step.
+    ///
+    /// # Errors
+    /// The refusal, with its place.
+    pub(crate) fn step(&mut self, step: &Step) -> Result<(), RunError> {
         match &step.action {
             StepAction::Call(call) => self.call(call, step.span),
             StepAction::Launch(launch) if E::INLINES_LAUNCHES => self.inline(launch, step.span),
@@ -325,6 +329,10 @@ impl<'a, E: Executor> Execution<'a, E> {
         }
         for (&value, result) in call.results.iter().zip(results) {
             let recorded = program.value(value).recorded.as_ref();
+            let result = match recorded {
+                Some(spec) => self.executor.completed(result, spec, &stream).map_err(at)?,
+                None => result,
+            };
             if let Some((recorded, found)) = recorded.zip(self.executor.spec(&result))
                 && (recorded.dtype, recorded.shape()) != (found.dtype, found.shape())
             {

@@ -34,7 +34,8 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-pub mod certificate;
+pub mod assigner;
+mod certificate;
 mod comparison;
 mod dry_calls;
 mod dry_run;
@@ -76,7 +77,7 @@ pub use listing::{Listing, lists};
 pub use loading::{Loading, is_list_file, load};
 pub use lower::assignment;
 pub use names::{Names, names};
-pub use options::{CollectiveChecks, Progress, RunOptions, Steps};
+pub use options::{Assigner, CollectiveChecks, Progress, RunOptions, Steps};
 pub use ranks::{run_rank, run_ranks};
 pub use recorded::RecordedRun;
 pub use report::{MemoryReport, OutputReport, ReadReport, ReadReports, RunReport, StreamReport};

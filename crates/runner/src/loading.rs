@@ -23,8 +23,8 @@ pub struct Loading {
     /// The elements of the tensors that a list of instructions needs: a trace or a safetensors
     /// file.
     pub inputs: Option<PathBuf>,
-    /// The assignment of ops to streams.
-    pub assign: Option<PathBuf>,
+    /// The assignments of ops to streams, of which a later one counts before an earlier one.
+    pub assign: Vec<PathBuf>,
     /// The rank whose part of the program is loaded, and the number of ranks; the only one by
     /// default.
     pub rank: Option<(u32, u32)>,
@@ -69,7 +69,7 @@ impl Loading {
 /// these options.
 pub fn load(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Program, RunError> {
     let mut program = as_it_is(path, loading, options)?;
-    if let Some(assignment) = &loading.assign {
+    for assignment in &loading.assign {
         assign(&mut program, assignment, &loading.trace)?;
     }
     for output in &mut program.outputs {

@@ -17,8 +17,10 @@ use millstream_trace::{
 use millstream_types::{Attrs, Error, OpId, StreamKey, StreamMode, StreamType};
 use serde_json::Value;
 
+use crate::assigner;
+use crate::dry_run::Subject;
 use crate::error::{RunError, placed};
-use crate::options::RunOptions;
+use crate::options::{Assigner, RunOptions};
 
 /// The index of a stream in [`Lowered::streams`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +190,11 @@ pub(crate) fn lower_known(
         keys.into_iter().zip(&program.streams).map(|(key, s)| (key, s.mode)).collect();
     let declared = streams.len();
     let spread = if program.spread { options.compute_streams.max(1) } else { 1 };
+    // The assigner chooses streams afterwards, and the pass `assign` those of executables.
+    let turns = match options.assigner {
+        Assigner::Auto => 1,
+        Assigner::RoundRobin => spread,
+    };
     for k in 0..spread {
         let key = StreamKey::compute(options.device.clone(), k);
         // A stream that the program declares as well has the declared mode.
@@ -198,13 +205,30 @@ pub(crate) fn lower_known(
     let lowering = Lowering {
         program,
         ops: &options.machine.ops,
-        unnamed: declared as u32..declared as u32 + spread,
+        unnamed: declared as u32..declared as u32 + turns,
     };
     let mut refused = Vec::new();
     let main = lowering.block(block, &mut refused);
     let executables = program.executables.iter().map(|e| lowering.block(&e.block, &mut refused));
     let executables = executables.collect();
-    Ok((Lowered { main, executables, streams }, refused))
+    let mut lowered = Lowered { main, executables, streams };
+    if spread > turns && !options.replay && refused.is_empty() {
+        assign(program, &mut lowered, options);
+    }
+    Ok((lowered, refused))
+}
+
+/// Gives the calls that name no stream those that the assigner chooses.
+fn assign(program: &Program, lowered: &mut Lowered, options: &RunOptions) {
+    // What is wrong with the program or its devices, the dry run that follows says.
+    let Ok(policies) = options.policies() else { return };
+    let subject = Subject { program, lowered, options, policies: &policies };
+    let first = program.streams.len();
+    for (step, stream) in assigner::streams(subject).unwrap_or_default() {
+        if let StepAction::Call(call) = &mut lowered.main.steps[step].action {
+            call.stream = StreamSlot((first + stream) as u32);
+        }
+    }
 }
 
 /// Returns the streams of a program's calls as an assignment, with a rule for each op at each
@@ -238,15 +262,9 @@ pub fn assignment(program: &Program, options: &RunOptions) -> Result<String, Run
             }
             Some(_) | None => lowered.streams[call.stream.index()].0.index.into(),
         };
-        let (op, place) = (Value::from(call.name.as_str()), step.span.line);
-        rules.push(format!("    {{ \"at\": {place}, \"op\": {op}, \"stream\": {stream} }}"));
+        rules.push((step.span.line, Some(call.name.clone()), stream));
     }
-    let declared: Vec<String> = declared.into_iter().collect();
-    let streams = match declared.is_empty() {
-        true => String::new(),
-        false => format!("  \"streams\": {{\n    {}\n  }},\n", declared.join(",\n    ")),
-    };
-    Ok(format!("{{\n{streams}  \"assign\": [\n{}\n  ]\n}}\n", rules.join(",\n")))
+    Ok(millstream_trace::assignment::to_text(declared, rules))
 }
 
 struct Lowering<'a> {

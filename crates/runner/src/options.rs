@@ -15,7 +15,9 @@ use millstream_ep::{Backend, Registry};
 use millstream_instructions::passes::Pass;
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
-use millstream_vm::{Cancellation, DriverKind, Machine, MachineConfig, Simulation, USUAL_PASSES};
+use millstream_vm::{
+    Cancellation, DriverKind, Machine, MachineConfig, Recorded, Simulation, USUAL_PASSES,
+};
 
 use crate::ranks;
 
@@ -43,6 +45,18 @@ pub enum CollectiveChecks {
     Calls,
     /// Not at all. Of calls that differ, the data decides what happens.
     None,
+}
+
+/// How the calls of a program that names no streams are spread over several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Assigner {
+    /// By the graph of the calls, estimates of their times, and the cost of a wait: over fewer
+    /// streams, or one, where more save little. The calls of executables are spread by the pass
+    /// [`assign`](millstream_instructions::passes).
+    #[default]
+    Auto,
+    /// In turn, whatever the calls are.
+    RoundRobin,
 }
 
 /// The workers of the host's streams under [`DriverKind::Simulated`]: equal on every computer.
@@ -75,8 +89,13 @@ pub struct RunOptions {
     /// The options of [`DriverKind::Simulated`].
     pub simulation: Steps,
     /// The number of compute streams over which the ops of a program without named streams are
-    /// spread, in turn.
+    /// spread.
     pub compute_streams: u32,
+    /// How they are spread.
+    pub assigner: Assigner,
+    /// The number of cores for which [`Assigner::Auto`] chooses; none for the number of the
+    /// machine's workers of host streams. A simulation has none, and sets it.
+    pub expected_cores: Option<u32>,
     /// How often the program runs, on one machine. Each run starts from the same tensors and has to
     /// give the same bytes.
     pub repeat: u32,
@@ -85,8 +104,9 @@ pub struct RunOptions {
     pub replay: bool,
     /// Whether executables on CUDA devices are launched as graphs.
     pub graphs: bool,
-    /// The passes that a replayed program's list goes through.
-    pub passes: Vec<Pass>,
+    /// The passes that the lists of executables go through; none for those of
+    /// [`RunOptions::passes_of_executables`].
+    pub passes: Option<Vec<Pass>>,
     /// The pass of a replayed program after which its list is the report's; none for the list of
     /// the run, which holds the launch.
     pub emit_after: Option<Pass>,
@@ -142,10 +162,12 @@ impl Default for RunOptions {
             device: DeviceId::cpu(0),
             simulation: Steps::default(),
             compute_streams: 1,
+            assigner: Assigner::default(),
+            expected_cores: None,
             repeat: 1,
             replay: false,
             graphs: true,
-            passes: USUAL_PASSES.to_vec(),
+            passes: None,
             emit_after: None,
             emit: false,
             profile: false,
@@ -196,6 +218,34 @@ impl RunOptions {
         self
     }
 
+    /// Spreads ops over so many compute streams in turn: as tests do, which want waits.
+    #[must_use]
+    pub const fn in_turn(mut self, compute_streams: u32) -> RunOptions {
+        self.compute_streams = compute_streams;
+        self.assigner = Assigner::RoundRobin;
+        self
+    }
+
+    /// Sets [`RunOptions::assigner`].
+    #[must_use]
+    pub const fn assigner(mut self, assigner: Assigner) -> RunOptions {
+        self.assigner = assigner;
+        self
+    }
+
+    /// Sets [`RunOptions::expected_cores`].
+    #[must_use]
+    pub const fn expected_cores(mut self, cores: u32) -> RunOptions {
+        self.expected_cores = Some(cores);
+        self
+    }
+
+    /// Returns the number of host streams that can run side by side: no more than cores.
+    pub(crate) fn cores(&self) -> usize {
+        let cores = self.expected_cores.map_or(self.machine.host_workers, |cores| cores as usize);
+        cores.min(self.compute_streams as usize).max(1)
+    }
+
     /// Sets [`RunOptions::repeat`].
     #[must_use]
     pub fn repeat(mut self, repeat: u32) -> RunOptions {
@@ -220,8 +270,27 @@ impl RunOptions {
     /// Sets [`RunOptions::passes`].
     #[must_use]
     pub fn passes(mut self, passes: &[Pass]) -> RunOptions {
-        self.passes = passes.to_vec();
+        self.passes = Some(passes.to_vec());
         self
+    }
+
+    /// Returns a list whose calls the pass `assign` spreads over as many streams as the options say.
+    pub(crate) fn spread(&self, recorded: Recorded) -> Recorded {
+        match self.compute_streams {
+            0 | 1 => recorded,
+            _ => recorded.streams(self.cores()),
+        }
+    }
+
+    /// Returns the passes of executables: those that are set, or the usual ones with `assign` where
+    /// calls are spread over several streams.
+    pub fn passes_of_executables(&self) -> &[Pass] {
+        let spreads = self.compute_streams > 1 && self.assigner == Assigner::Auto;
+        match &self.passes {
+            Some(passes) => passes,
+            None if spreads => &Pass::ALL,
+            None => USUAL_PASSES,
+        }
     }
 
     /// Sets [`RunOptions::emit_after`].

@@ -62,7 +62,8 @@ fn compiled(
     let whole = |e: Error| RunError::whole(program, &e);
     let recorded = execution.executor.recorder.finish().map_err(whole)?;
     let mut list = None;
-    let recorded = recorded.optimize(&options.passes, |pass, after| {
+    let recorded = options.spread(recorded);
+    let recorded = recorded.optimize(options.passes_of_executables(), |pass, after| {
         if options.emit_after == Some(pass) {
             list = Some(after.clone());
         }

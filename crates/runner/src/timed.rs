@@ -113,8 +113,9 @@ impl Timed {
     /// A statement cannot stand in an executable.
     pub fn compile(&mut self) -> Result<(), RunError> {
         if self.replayed.is_none() {
-            let Timed { machine, program, lowered, options, .. } = &*self;
-            let compiled = replay::compile(machine, program, lowered, options)?;
+            let Timed { machine, program, options, .. } = &*self;
+            let options = &options.clone().replay(true);
+            let compiled = replay::compile(machine, program, &lower(program, options)?, options)?;
             self.replayed = Some(compiled.executable);
         }
         Ok(())

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use millstream_types::nearest::nearest;
 use millstream_types::{StreamMode, StreamType};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::error::{Result, Site, TraceError};
 use crate::json::{Raw, Reader};
@@ -177,6 +178,25 @@ impl Assignment {
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
+}
+
+/// Writes an assignment: its declared streams as text, and the place, the op and the stream of each
+/// rule. A rule without an op holds for all calls at its place.
+pub fn to_text(
+    declared: impl IntoIterator<Item = String>,
+    rules: impl IntoIterator<Item = (u32, Option<String>, Value)>,
+) -> String {
+    let declared: Vec<String> = declared.into_iter().collect();
+    let streams = match declared.is_empty() {
+        true => String::new(),
+        false => format!("  \"streams\": {{\n    {}\n  }},\n", declared.join(",\n    ")),
+    };
+    let rule = |(place, op, stream): (u32, Option<String>, Value)| {
+        let op = op.map_or_else(String::new, |op| format!("\"op\": {}, ", Value::from(op)));
+        format!("    {{ \"at\": {place}, {op}\"stream\": {stream} }}")
+    };
+    let rules: Vec<String> = rules.into_iter().map(rule).collect();
+    format!("{{\n{streams}  \"assign\": [\n{}\n  ]\n}}\n", rules.join(",\n"))
 }
 
 /// Gives the calls of a program the streams of an assignment.

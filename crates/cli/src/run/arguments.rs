@@ -12,6 +12,7 @@ use millstream_trace::{EtOptions, LoadOptions, Number, Tolerance};
 use millstream_types::DeviceId;
 use millstream_vm::{DriverKind, MachineConfig};
 
+use crate::assign::Assignments;
 use crate::profile::Forms;
 
 /// The arguments of `millstream run`.
@@ -40,9 +41,8 @@ pub(crate) struct Arguments {
     /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
-    /// Give ops the streams that FILE assigns to them (docs/run-trace.md)
-    #[arg(long, value_name = "FILE")]
-    pub(super) assign: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) assign: Assignments,
     /// Write the streams of all ops to FILE, as an assignment to edit; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(super) emit_assign: Option<PathBuf>,
@@ -182,7 +182,7 @@ impl Arguments {
         Loading {
             trace: LoadOptions { et, ..LoadOptions::default() },
             inputs: self.inputs.clone(),
-            assign: self.assign.clone(),
+            assign: self.assign.files().cloned().collect(),
             rank: None,
             tolerance: Tolerance { rtol: self.rtol, atol: self.atol },
         }
@@ -208,6 +208,7 @@ impl Arguments {
             .machine(machine)
             .device(device)
             .compute_streams(self.compute_streams)
+            .assigner(self.assign.assigner().unwrap_or_default())
             .repeat(self.repeat)
             .replay(self.replay)
             .emit_after(self.emit_after)
@@ -225,9 +226,11 @@ impl Arguments {
             None => options,
         };
         if let Some(pass) = self.emit_after
-            && !options.passes.contains(&pass)
+            && !options.passes_of_executables().contains(&pass)
         {
-            return Err(format!("--emit-after {pass}: --passes does not name it"));
+            return Err(format!(
+                "--emit-after {pass}: it is none of the passes, which --passes names"
+            ));
         }
         Ok(match self.threads {
             Some(threads) => options.threads(threads as usize),

@@ -7,6 +7,7 @@ use millstream_runner::{RunError, RunOptions};
 use millstream_types::DeviceId;
 
 use super::planted::Planted;
+use crate::assign::Assignments;
 use crate::profile::Forms;
 use crate::run::size;
 
@@ -36,9 +37,8 @@ pub(crate) struct Arguments {
     /// Spread the ops of a program that names no streams over N compute streams
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) compute_streams: u32,
-    /// Give ops the streams that FILE assigns to them (docs/run-trace.md)
-    #[arg(long, value_name = "FILE", conflicts_with = "random")]
-    pub(super) assign: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) assign: Assignments,
     /// Most memory of each device, as in 512MiB [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "random")]
     pub(super) memory_limit: Option<u64>,
@@ -85,7 +85,7 @@ impl Arguments {
             ("--log", self.log.is_some()),
             ("--model", self.model.is_some()),
             ("--inputs", self.inputs.is_some()),
-            ("--assign", self.assign.is_some()),
+            ("--assign FILE", self.assign.files().next().is_some()),
             ("a profile", self.outputs.any()),
         ];
         given.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
@@ -116,6 +116,8 @@ impl Arguments {
         RunOptions::default()
             .machine(|config| config.protection(protection))
             .compute_streams(self.compute_streams)
+            .expected_cores(self.compute_streams)
+            .assigner(self.assign.assigner().unwrap_or_default())
             .memory_limit(self.memory_limit)
     }
 

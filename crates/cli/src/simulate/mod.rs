@@ -65,8 +65,9 @@ fn outputs(arguments: &Arguments) -> Result<Outputs, RunError> {
     let own = [("--log", arguments.log.as_deref()), ("--save", arguments.save.as_deref())];
     let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()));
     let outputs = outputs.map_err(wrong)?;
-    let read = [&arguments.path, &arguments.model, &arguments.inputs, &arguments.assign];
-    outputs.refuse(read.into_iter().flatten().flat_map(input_files)).map_err(wrong)?;
+    let read = [&arguments.path, &arguments.model, &arguments.inputs];
+    let read = read.into_iter().flatten().chain(arguments.assign.files());
+    outputs.refuse(read.flat_map(input_files)).map_err(wrong)?;
     outputs.prepare().map_err(wrong)?;
     Ok(outputs)
 }
@@ -119,8 +120,8 @@ fn trace(
     options: &RunOptions,
     outputs: &Outputs,
 ) -> Result<bool, RunError> {
-    let (inputs, assign) = (arguments.inputs.clone(), arguments.assign.clone());
-    let loading = Loading { inputs, assign, ..Loading::default() };
+    let assign = arguments.assign.files().cloned().collect();
+    let loading = Loading { inputs: arguments.inputs.clone(), assign, ..Loading::default() };
     let program = Arc::new(load(path, &loading, options)?);
     outputs.refuse(program.files()).map_err(wrong)?;
     let simulator = Simulator::new(program, options, arguments.without.is_none())?;
@@ -287,6 +288,7 @@ fn shrink_and_report(
     if arguments.compute_streams != 1 {
         command += &format!(" --compute-streams {}", arguments.compute_streams);
     }
+    command += &arguments.assign.arguments();
     command += &options.memory_limit.map_or_else(String::new, |m| format!(" --memory-limit {m}"));
     command += &arguments.without.map_or_else(String::new, |w| format!(" --without {}", w.name()));
     eprintln!("{command} --seed {}", small.seed);

@@ -30,7 +30,7 @@ pub(super) fn run(
         let message = format!("{name} is for programs of one rank");
         return Err(problem(format!("{message}, and {} has {}", path.display(), ranks.len())));
     }
-    let assign = arguments.assign.clone();
+    let assign = arguments.assign.files().cloned().collect();
     let loading = Loading { assign, ..Loading::default() };
     let programs = ranks
         .iter()

@@ -26,6 +26,7 @@ use subject::File;
 pub(crate) use subject::Subject;
 
 use crate::BAD_INPUT;
+use crate::assign::Assignments;
 use crate::profile::Timeline;
 use crate::run::number;
 use crate::show::{snippet, tables, violations};
@@ -63,6 +64,8 @@ pub(crate) struct Arguments {
     /// Spread the ops of a trace that names no streams over N compute streams
     #[arg(long, alias = "streams", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     compute_streams: u32,
+    #[command(flatten)]
+    assign: Assignments,
     /// Use VALUE for every number that an execution trace lost and consts.json lacks
     #[arg(long, value_name = "VALUE", value_parser = number, allow_hyphen_values = true)]
     missing_scalar: Option<Number>,
@@ -143,7 +146,8 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let options = RunOptions::default()
         .machine(|config| config.sync(sync))
         .device(device)
-        .compute_streams(arguments.compute_streams);
+        .compute_streams(arguments.compute_streams)
+        .assigner(arguments.assign.assigner().unwrap_or_default());
     options.probe().map_err(|e| problem(format!("--device {}: {e}", arguments.device)))?;
     let et = EtOptions {
         missing_scalar: arguments.missing_scalar,
@@ -151,7 +155,8 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
         ..EtOptions::default()
     };
     let trace = LoadOptions { et, ..LoadOptions::default() };
-    let loading = Loading { trace, ..Loading::default() };
+    let assign = arguments.assign.files().cloned().collect();
+    let loading = Loading { trace, assign, ..Loading::default() };
     let paths = subject::expand(&arguments.paths, arguments.ranks, &arguments.timeline)?;
     if paths.is_empty() {
         return Err(problem("there is nothing to verify".to_owned()).into());
@@ -164,6 +169,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     let wrong = |error: OutputError| problem(error.into());
     let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(wrong)?;
     let besides = arguments.program.as_deref().into_iter().chain(arguments.timeline.trace());
+    let besides = besides.chain(arguments.assign.files().map(PathBuf::as_path));
     let mut read: Vec<_> = paths.iter().map(|file| &*file.path).chain(besides).collect();
     read.dedup();
     outputs.refuse(read.iter().flat_map(input_files)).map_err(wrong)?;

@@ -8,7 +8,16 @@ use crate::{examples, millstream, succeeds, transformer};
 fn a_summary_fits_80_and_100_columns() {
     let folder = tempfile::tempdir().unwrap();
     let program = transformer();
-    let all = ["run", &program, "--compute-streams", "4", "--profile", "run.pftrace"];
+    let all = [
+        "run",
+        &program,
+        "--compute-streams",
+        "4",
+        "--assign",
+        "round-robin",
+        "--profile",
+        "run.pftrace",
+    ];
     succeeds(folder.path(), &all);
     for columns in [80, 100] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_millstream"));
@@ -74,7 +83,16 @@ fn a_comparison_finds_waits_and_the_first_difference() {
     let folder = tempfile::tempdir().unwrap();
     let program = transformer();
     for (streams, file) in [("1", "one.pftrace"), ("2", "two.pftrace")] {
-        let all = ["run", &program, "--compute-streams", streams, "--profile", file];
+        let all = [
+            "run",
+            &program,
+            "--compute-streams",
+            streams,
+            "--assign",
+            "round-robin",
+            "--profile",
+            file,
+        ];
         succeeds(folder.path(), &all);
     }
     let text = succeeds(folder.path(), &["compare", "one.pftrace", "one.pftrace"]);
@@ -156,7 +174,7 @@ fn calls_that_repeat_are_named() {
 fn a_profile_and_a_list_are_compared_without_times() {
     let folder = tempfile::tempdir().unwrap();
     let program = transformer();
-    let all = ["run", &program, "--compute-streams", "2"];
+    let all = ["run", &program, "--compute-streams", "2", "--assign", "round-robin"];
     succeeds(folder.path(), &[&all[..], &["--profile", "run.pftrace"]].concat());
     succeeds(folder.path(), &["run", &program, "--emit", "one.txt"]);
     for (a, b, which) in [("run.pftrace", "one.txt", "B"), ("one.txt", "run.pftrace", "A")] {

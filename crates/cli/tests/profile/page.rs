@@ -23,7 +23,18 @@ fn open(page: &str, window: [u32; 2], flags: &[&str]) -> Option<Value> {
 fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
     let program = transformer();
-    let all = ["run", &program, "--compute-streams", "4", "--repeat", "4", "--html", "page.html"];
+    let all = [
+        "run",
+        &program,
+        "--compute-streams",
+        "4",
+        "--assign",
+        "round-robin",
+        "--repeat",
+        "4",
+        "--html",
+        "page.html",
+    ];
     succeeds(folder.path(), &all);
     std::fs::read_to_string(folder.path().join("page.html")).unwrap()
 }

@@ -1,5 +1,6 @@
 //! Predictions from recorded runs, and the tutorial's way from a wait to a better assignment.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -47,7 +48,7 @@ fn a_predicted_run_without_a_change_is_predicted_as_it_was() {
     let recorded = recorded.iter().map(|path| path.to_str().unwrap().to_owned());
     for program in recorded.chain([transformer()]) {
         for streams in ["1", "4"] {
-            let all = ["run", &program, "--compute-streams", streams];
+            let all = ["run", &program, "--compute-streams", streams, "--assign", "round-robin"];
             succeeds(folder.path(), &[&all[..], &["--profile", "run.pftrace"]].concat());
             let text = succeeds(folder.path(), &["what-if", "run.pftrace"]);
             assert!(text.starts_with("measured: "), "{program}\n{text}");
@@ -67,7 +68,8 @@ fn a_changed_assignment_gives_the_predicted_waits() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let program = transformer();
-    let all = ["run", &program, "--compute-streams", "4", "--repeat", "3"];
+    let all =
+        ["run", &program, "--compute-streams", "4", "--assign", "round-robin", "--repeat", "3"];
     let files = ["--profile", "run.pftrace", "--emit-assign", "streams.json"];
     succeeds(at, &[&all[..], &files].concat());
     let text = succeeds_wide(at, &["what-if", "run.pftrace"]);
@@ -87,7 +89,16 @@ fn a_changed_assignment_gives_the_predicted_waits() {
     std::fs::write(&path, file.to_string()).unwrap();
     let predict = ["what-if", "run.pftrace", "--assign", "streams.json"];
     succeeds(at, &[&predict[..], &["--profile", "predicted.pftrace"]].concat());
-    let again = ["run", &program, "--assign", "streams.json", "--compute-streams", "4"];
+    let again = [
+        "run",
+        &program,
+        "--assign",
+        "streams.json",
+        "--compute-streams",
+        "4",
+        "--assign",
+        "round-robin",
+    ];
     succeeds(at, &[&again[..], &["--profile", "again.pftrace"]].concat());
     let text = succeeds(at, &["compare", "predicted.pftrace", "again.pftrace"]);
     assert!(text.contains("the same instructions on the same streams\n"), "{text}");
@@ -112,7 +123,16 @@ fn calls_are_moved_on_the_command_line() {
     let at = folder.path();
     let model = examples().join("models/desktop-cpu.json");
     let (program, model) = (transformer(), model.to_str().unwrap());
-    let simulate = ["simulate", &program, "--compute-streams", "4", "--model", model];
+    let simulate = [
+        "simulate",
+        &program,
+        "--compute-streams",
+        "4",
+        "--assign",
+        "round-robin",
+        "--model",
+        model,
+    ];
     let more = ["--device", "cpu", "--profile", "run.pftrace"];
     succeeds(at, &[&simulate[..], &more].concat());
     let rules = r#"{ "assign": [{ "at": 213, "stream": 3 }, { "op": "matmul", "stream": 1 }] }"#;
@@ -122,6 +142,52 @@ fn calls_are_moved_on_the_command_line() {
     let by_moves = succeeds(at, &[&["what-if", "run.pftrace"][..], &moves].concat());
     let moved = "the streams of --move 213=3 and --move matmul=1: ";
     assert_eq!(by_moves, by_file.replace("the streams of streams.json: ", moved));
+}
+
+/// Returns the compute streams that an assignment uses.
+fn streams_of(path: &Path) -> BTreeSet<u64> {
+    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let rules = file["assign"].as_array().unwrap();
+    rules.iter().map(|rule| rule["stream"].as_u64().unwrap()).collect()
+}
+
+/// Streams are used where they help: by estimates before a run, and by the times of a profile.
+#[test]
+fn calls_get_streams_of_their_own_where_that_helps() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let path = |name: &str| examples().join("traces").join(name).to_str().unwrap().to_owned();
+    let (branches, chain) = (path("branches.json"), path("chain.json"));
+    for (program, count) in [(&branches, 3), (&chain, 1)] {
+        for more in [&[][..], &["--assign", "auto"], &["--driver", "inline"]] {
+            let all = ["run", program, "--compute-streams", "4", "--emit-assign", "streams.json"];
+            succeeds(at, &[&all[..], more].concat());
+            assert_eq!(streams_of(&at.join("streams.json")).len(), count, "{program} {more:?}");
+        }
+        let all = ["run", program, "--compute-streams", "4", "--assign", "round-robin"];
+        succeeds(at, &[&all[..], &["--emit-assign", "turns.json"]].concat());
+        assert_eq!(streams_of(&at.join("turns.json")).len(), 4, "{program}");
+        // The pass that spreads the calls of an executable.
+        let all = ["run", program, "--compute-streams", "4", "--replay", "--emit", "list.txt"];
+        succeeds(at, &[&all[..], &["--emit-after", "assign"]].concat());
+        let list = std::fs::read_to_string(at.join("list.txt")).unwrap();
+        assert_eq!(list.matches("\nstream ").count(), count, "{list}");
+    }
+    // The times of a model, which are the same everywhere.
+    let model = examples().join("models/desktop-cpu.json");
+    let simulate = ["simulate", &branches, "--device", "cpu", "--model", model.to_str().unwrap()];
+    succeeds(at, &[&simulate[..], &["--profile", "one.pftrace"]].concat());
+    let ask = ["what-if", "one.pftrace", "--compute-streams", "4"];
+    let said = succeeds(at, &[&ask[..], &["--emit-assign", "best.json"]].concat());
+    assert!(said.contains("predicted with up to 4 compute streams: "), "{said}");
+    let chosen = streams_of(&at.join("best.json"));
+    let run = ["run", &branches, "--assign", "best.json", "--emit-assign", "again.json"];
+    succeeds(at, &run);
+    assert_eq!(streams_of(&at.join("again.json")), chosen);
+    let wrong = millstream(at, &["run", &branches, "--assign", ""]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("auto, round-robin or a file"));
+    let same = ["run", &branches, "--assign", "best.json", "--emit-assign", "best.json"];
+    assert_eq!(millstream(at, &same).status.code(), Some(2));
 }
 
 /// The only profile of a folder, and the trace of one.
@@ -192,7 +258,7 @@ fn ranks_are_in_one_profile() {
     succeeds(folder.path(), &["what-if", "run.pftrace", "--profile", "next.pftrace"]);
     let text = succeeds(folder.path(), &["what-if", "next.pftrace"]);
     assert!(unchanged(&text).abs() <= 0.1, "{text}");
-    let all = ["what-if", "run.pftrace", "--compute-streams", "2"];
+    let all = ["what-if", "run.pftrace", "--compute-streams", "2", "--assign", "round-robin"];
     let output = millstream(folder.path(), &all);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("record a run of a single one"));
@@ -228,7 +294,7 @@ fn a_timeline_is_asked() {
     assert!(text.contains("without it"), "{text}");
     succeeds(folder.path(), &["profile", timeline, "--profile", "t.pftrace"]);
     assert_eq!(succeeds(folder.path(), &["what-if", "t.pftrace"]), text);
-    let all = ["what-if", timeline, "--compute-streams", "2"];
+    let all = ["what-if", timeline, "--compute-streams", "2", "--assign", "round-robin"];
     let output = millstream(folder.path(), &all);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();

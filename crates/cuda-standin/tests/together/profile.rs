@@ -19,7 +19,7 @@ fn the_device_measures_its_commands() {
     let options = RunOptions::default()
         .machine(|config| config.kernels(kernels()))
         .device(SIM)
-        .compute_streams(2)
+        .in_turn(2)
         .profile(true);
     let report = prepare(program, &options).unwrap().run().unwrap();
     let times = report.times.expect("the options ask for times");

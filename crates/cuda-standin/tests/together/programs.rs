@@ -50,7 +50,7 @@ fn every_recorded_program() {
             let options = RunOptions::default()
                 .machine(|config| config.driver(driver).kernels(kernels.clone()))
                 .device(SIM)
-                .compute_streams(compute_streams)
+                .in_turn(compute_streams)
                 .repeat(2);
             let reports = run(&name, &ranks, &options);
             for (rank, report) in reports.iter().enumerate() {
@@ -87,7 +87,7 @@ fn every_recorded_program_of_several_ranks_by_nccl() {
             .repeat(2);
         let on_host = run(&name, &ranks, &options);
         for (compute_streams, replay) in [(1, false), (4, false), (1, true), (4, true)] {
-            let options = options.clone().compute_streams(compute_streams).nccl(true);
+            let options = options.clone().in_turn(compute_streams).nccl(true);
             let reports = run(&name, &ranks, &options.replay(replay).repeat(3));
             for (rank, (report, on_host)) in reports.iter().zip(&on_host).enumerate() {
                 let what = format!("{name}, rank {rank}, {compute_streams} streams, {replay}");
@@ -118,7 +118,7 @@ fn every_recorded_program_as_a_graph() {
             .replay(false);
         let plain = run(&name, &ranks, &options);
         for compute_streams in 1..=4 {
-            let options = options.clone().compute_streams(compute_streams).replay(true).repeat(3);
+            let options = options.clone().in_turn(compute_streams).replay(true).repeat(3);
             let what = format!("{name}, {compute_streams} streams");
             let reports = match run_ranks(ranks.clone(), &options) {
                 Ok(reports) => reports,

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use millstream_profile::summary::{bare_name, ops};
 use millstream_profile::{Profile, model::Role};
+use millstream_runner::Assigner;
 use millstream_trace::Assignment;
 use millstream_types::nearest::did_you_mean;
 
@@ -126,8 +127,10 @@ pub struct Changes {
     pub without_waits: Vec<usize>,
     /// The latency of instructions.
     pub launch: Option<Scaling>,
-    /// The number of compute streams that calls are spread over, in turn.
+    /// The number of compute streams that calls are spread over.
     pub compute_streams: Option<u32>,
+    /// How they are spread. [`Assigner::Auto`] takes the measured times.
+    pub assigner: Assigner,
     /// The streams of calls.
     pub assignment: Option<Assignment>,
     /// The number of workers that the host's streams share.
@@ -147,7 +150,10 @@ impl Changes {
         let mut lines: Vec<String> = Vec::new();
         lines.extend(self.compute_streams.map(|n| match n {
             1 => "with 1 compute stream".to_owned(),
-            n => format!("with {n} compute streams"),
+            n if self.assigner == Assigner::RoundRobin => {
+                format!("with {n} compute streams in turn")
+            }
+            n => format!("with up to {n} compute streams"),
         }));
         lines.extend(self.assignment.as_ref().map(|a| format!("with the streams of {}", a.file())));
         lines.extend(self.threads.map(|n| format!("with {n} threads")));

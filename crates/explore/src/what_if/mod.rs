@@ -54,6 +54,7 @@ use millstream_profile::summary::{WaitCost, waits};
 pub use change::{Changes, OpChange, Scaling};
 pub use gains::{Gain, gains};
 pub use model::Kernels;
+pub use streams::streams_as_assignment;
 
 use costs::Costs;
 

@@ -1,15 +1,17 @@
-//! Calls moved to other streams.
+//! Calls moved to other streams: by a rule, in turn, or by the assigner.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use millstream_instructions::assigner::{LastUses, Place, Platform, Target, Task, assign_in_order};
 use millstream_profile::Profile;
 use millstream_profile::model::{Instruction, NONE, Role, Source, Stream};
-use millstream_trace::assignment::Target;
+use millstream_runner::Assigner;
+use millstream_trace::assignment::Target as Named;
 use millstream_types::nearest::did_you_mean;
 use millstream_types::{StreamKey, StreamType};
 
 use super::change::Changes;
-use super::costs::{Cost, Costs};
+use super::costs::{Cause, Cost, Costs};
 use super::waits::Rebuilding;
 
 /// Returns the profile with its calls on other streams, or with another number of workers.
@@ -31,7 +33,7 @@ pub(super) fn moved(
             share_workers(&mut made);
             return Ok((made, costs));
         }
-        _ => streams_of_calls(&mut made, changes)?,
+        _ => streams_of_calls(&mut made, &costs, changes)?,
     };
     let (mut made, costs) = Rebuilding::new(&made, of_call).run(costs);
     share_workers(&mut made);
@@ -85,7 +87,11 @@ fn number(place: &str) -> u32 {
 }
 
 /// Returns the stream of each instruction.
-fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>, String> {
+fn streams_of_calls(
+    profile: &mut Profile,
+    costs: &Costs,
+    changes: &Changes,
+) -> Result<Vec<u32>, String> {
     let keys: Vec<Option<StreamKey>> = profile.streams.iter().map(key).collect();
     let is_compute = |stream: u32| {
         let key = keys.get(stream as usize).and_then(Option::as_ref);
@@ -122,28 +128,28 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
         let of_turn: Vec<u32> = (0..count)
             .map(|k| stream_number(profile, &StreamKey::compute(device.clone(), k)))
             .collect();
-        let mut turn = 0;
-        let mut view: Option<(u32, u32)> = None;
-        for (k, instruction) in profile.instructions.iter().enumerate() {
-            // A call takes a turn, whether it computes or makes views of one tensor.
-            let of = |i: &Instruction| (i.place, storage(profile, i));
-            let is_view = instruction.role == Role::View;
-            let begins_view = is_view && view != Some(of(instruction));
-            view = is_view.then(|| of(instruction)).or(view.filter(|_| !is_call(instruction)));
-            if is_call(instruction) && profile.name_of(instruction) != "SyncRead" {
-                streams[k] = of_turn[turn % of_turn.len()];
-                turn += 1;
-            } else if begins_view {
-                turn += 1;
+        let chosen = match changes.assigner {
+            Assigner::Auto => {
+                // More of the host's streams than workers would take turns.
+                let workers = match profile.host_workers {
+                    0 => usize::MAX,
+                    workers if device.is_host() => workers as usize,
+                    _ => usize::MAX,
+                };
+                assigned(profile, costs, &is_call, of_turn.len().min(workers))
             }
+            Assigner::RoundRobin => in_turn(profile, &is_call, of_turn.len()),
+        };
+        for (k, stream) in chosen {
+            streams[k] = of_turn[stream];
         }
     }
     if let Some(assignment) = &changes.assignment {
         let mut targets = Vec::new();
         for rule in assignment.rules() {
             let key = match rule.target() {
-                Target::Compute(index) => StreamKey::compute(device.clone(), *index),
-                Target::Named(name) => named(profile, assignment, name, &device)
+                Named::Compute(index) => StreamKey::compute(device.clone(), *index),
+                Named::Named(name) => named(profile, assignment, name, &device)
                     .map_err(|message| rule.error(message).to_string())?,
             };
             targets.push((stream_number(profile, &key), false));
@@ -168,6 +174,124 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
     }
     reads_follow_writers(profile, &is_call, &mut streams);
     Ok(streams)
+}
+
+/// Returns the stream of each call by its turn.
+fn in_turn(
+    profile: &Profile,
+    is_call: &dyn Fn(&Instruction) -> bool,
+    count: usize,
+) -> Vec<(usize, usize)> {
+    let (mut turn, mut chosen) = (0, Vec::new());
+    let mut view: Option<(u32, u32)> = None;
+    for (k, instruction) in profile.instructions.iter().enumerate() {
+        // A call takes a turn, whether it computes or makes views of one tensor.
+        let of = |i: &Instruction| (i.place, storage(profile, i));
+        let is_view = instruction.role == Role::View;
+        let begins_view = is_view && view != Some(of(instruction));
+        view = is_view.then(|| of(instruction)).or(view.filter(|_| !is_call(instruction)));
+        if is_call(instruction) && profile.name_of(instruction) != "SyncRead" {
+            chosen.push((k, turn % count));
+            turn += 1;
+        } else if begins_view {
+            turn += 1;
+        }
+    }
+    chosen
+}
+
+/// The time from which a call of the host counts as split over all cores, in nanoseconds: kernels
+/// split what moves more than 256 KiB.
+const SPLIT: u64 = 11_000;
+
+/// Returns the stream of each call by the assigner, with the measured times. The calls of one
+/// statement stay together, as an assignment cannot part them.
+fn assigned(
+    profile: &Profile,
+    costs: &Costs,
+    is_call: &dyn Fn(&Instruction) -> bool,
+    count: usize,
+) -> Vec<(usize, usize)> {
+    let (mut tasks, mut members): (Vec<Task>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+    let mut uses = LastUses::default();
+    let places: HashSet<u32> = profile.instructions.iter().map(|i| i.place).collect();
+    let mut last = None;
+    for (k, instruction) in profile.instructions.iter().enumerate() {
+        let is_other = matches!(instruction.role, Role::Work | Role::Launch);
+        if instruction.stream == NONE || instruction.parent != NONE || !is_other {
+            continue;
+        }
+        let place = match (is_call(instruction), profile.name_of(instruction)) {
+            (true, "SyncRead") => Place::Host,
+            (true, _) => Place::Group(0),
+            (false, _) => Place::Stream(instruction.stream as usize),
+        };
+        let statement = (place == Place::Group(0) && places.len() > 2).then_some(instruction.place);
+        if statement.is_none() || statement != last {
+            tasks.push(Task { time: 0, work: 0, before: Vec::new(), place });
+            members.push(Vec::new());
+        }
+        last = statement;
+        let number = tasks.len() - 1;
+        let mut before = Vec::new();
+        for operand in profile.operands_of(instruction) {
+            let storage = profile.tensors[operand.tensor as usize].storage as usize;
+            before.extend(uses.note(storage, operand.writes, number));
+        }
+        let takes = costs.instructions[k].takes;
+        let is_host = profile.streams[instruction.stream as usize].device.starts_with("cpu:");
+        let task = &mut tasks[number];
+        task.time += takes;
+        task.work += match place {
+            Place::Group(_) if is_host && takes >= SPLIT => takes * count as u64,
+            Place::Group(_) if is_host => takes,
+            _ => 0,
+        };
+        *task = task.clone().after(before, number);
+        members[number].push(k);
+    }
+    let eager = Platform::eager(count);
+    let wait = u64::try_from(costs.typical.of(Cause::Wait)).unwrap_or(0).max(eager.wait);
+    let made = assign_in_order(&tasks, &[count], Platform { wait, ..eager });
+    let chosen = made.tasks.iter().filter_map(|task| match task.target {
+        Target::Group(_, stream) => Some((task.task, stream)),
+        Target::Stream(_) | Target::Other => None,
+    });
+    chosen.flat_map(|(task, stream)| members[task].iter().map(move |k| (*k, stream))).collect()
+}
+
+/// Returns the streams of a profile's calls as an assignment, which `millstream run --assign` takes:
+/// a rule for each line or node, and for each op of it if its calls run on several streams.
+///
+/// # Errors
+/// No call has a line or node.
+pub fn streams_as_assignment(profile: &Profile) -> Result<String, String> {
+    let mut of_place: BTreeMap<u32, Vec<(&str, u32)>> = BTreeMap::new();
+    for instruction in &profile.instructions {
+        let key = profile.streams.get(instruction.stream as usize).and_then(key);
+        let Some(key) = key.filter(|key| key.ty == StreamType::COMPUTE) else { continue };
+        let place = number(profile.place_of(instruction));
+        let name = profile.name_of(instruction);
+        if place == 0 || instruction.role != Role::Work || name == "SyncRead" {
+            continue;
+        }
+        let known = of_place.entry(place).or_default();
+        if !known.contains(&(name, key.index)) {
+            known.push((name, key.index));
+        }
+    }
+    if of_place.is_empty() {
+        return Err("no call of the profile has a line or node, which rules need".to_owned());
+    }
+    let rules = of_place.into_iter().flat_map(|(place, calls)| {
+        let is_one = calls.iter().all(|(_, stream)| *stream == calls[0].1);
+        let kept = if is_one { 1 } else { calls.len() };
+        let rule = move |(name, stream): (&str, u32)| {
+            (place, (!is_one).then(|| name.to_owned()), stream.into())
+        };
+        calls.into_iter().take(kept).map(rule).collect::<Vec<_>>()
+    });
+    Ok(millstream_trace::assignment::to_text([], rules))
 }
 
 fn storage(profile: &Profile, instruction: &Instruction) -> u32 {

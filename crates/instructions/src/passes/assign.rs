@@ -1,12 +1,8 @@
 //! Spreads the calls of a host device over a number of in-order streams.
 //!
-//! List scheduling: each call gets a rank, the time from its start to the end of the list along the
-//! longest path of its results; of the calls whose operands are ready the one of the highest rank
-//! comes first, on the stream where it begins earliest. Source: Topcuoglu, Hariri & Wu,
-//! "Performance-effective and low-complexity task scheduling for heterogeneous computing", 2002,
-//! sections 4.1 and 4.2, without insertion into gaps. A second assignment takes the calls in list
-//! order instead. The one that ends first is emitted; if neither ends before the list as it is, the
-//! list stays.
+//! The [assigner](crate::assigner) chooses the streams twice, in the order of the list and by rank.
+//! The assignment that ends first is emitted; if neither ends before the list as it is, or saves
+//! enough over a single stream, the list stays.
 //!
 //! # Streams
 //! The streams of a group are those of one device of kind `cpu` that run kernels and nothing else,
@@ -19,12 +15,13 @@
 //! Barriers and host observations stay where they are: the calls between two of them are assigned
 //! among themselves. Side effects keep their order.
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use millstream_types::{
     Access, DeviceId, Point, Result, StreamId, StreamKey, StreamMode, StreamType, WorkKind, WorkSet,
 };
 
+use crate::assigner::{Assigned, LastUses, Order, Place, Platform, Target, Task, schedule};
 use crate::instruction::{Accesses, Class};
 use crate::list::{InstructionList, StreamDecl};
 use crate::passes::facts::Facts;
@@ -44,9 +41,17 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
     let graph = Graph::of(&facts, &unchanged, &groups, options);
     let mut best = None;
     let mut shortest = makespan(&by_costs(&facts, options.costs));
-    for by_rank in [false, true] {
-        let assignment = graph.assign(&groups, options.costs.wait(), by_rank);
-        let plan = groups.plan(&unchanged, &graph, &assignment);
+    let platform = Platform::compiled(options.streams);
+    let on = |streams: usize, order: Order| {
+        schedule(&graph.tasks, &vec![streams; groups.targets.len()], platform, order)
+    };
+    let single = on(1, Order::Program).time;
+    for order in [Order::Program, Order::Rank] {
+        let made = on(options.streams, order);
+        if !made.beats(single) {
+            continue;
+        }
+        let plan = groups.plan(&unchanged, &graph, &made.tasks);
         if plan.orders_within_pools(&facts) {
             continue;
         }
@@ -151,10 +156,10 @@ impl Groups {
             }
         }
         let steps = assignment.iter().map(|call| {
-            let step: &Step<'a> = &old.steps[graph.nodes[call.node].step];
+            let step: &Step<'a> = &old.steps[graph.steps[call.task]];
             let on = match call.target {
                 Target::Group(group, target) => ids.get(&(group, target)).copied(),
-                Target::Own(_) => None,
+                Target::Stream(_) | Target::Other => None,
             };
             Step { on, ..step.clone() }
         });
@@ -171,168 +176,50 @@ impl Groups {
     }
 }
 
-/// A stream of the assignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Target {
-    /// A stream of a group: the group, and the number of its target.
-    Group(usize, usize),
-    /// A stream that keeps its instructions.
-    Own(StreamId),
-}
-
-/// An instruction that is neither a record nor a wait, and does not begin or end a tensor.
-struct Node {
-    /// The number of its step.
-    step: usize,
-    time: u64,
-    before: Vec<usize>,
-    /// The time from its start to the end of the list, at least.
-    rank: u64,
-    /// Its group, or its stream.
-    place: Place,
-}
-
-#[derive(Clone, Copy)]
-enum Place {
-    Group(usize),
-    Stream(StreamId),
-    /// All streams: a barrier on its own stream, or an observation of the host.
-    Fence,
-}
-
+/// The instructions that are neither records nor waits, and do not begin or end tensors.
 struct Graph {
-    nodes: Vec<Node>,
-    after: Vec<Vec<usize>>,
-}
-
-/// A node in an assignment.
-struct Assigned {
-    node: usize,
-    target: Target,
-    start: u64,
-    end: u64,
-}
-
-/// The last uses of a storage.
-#[derive(Default)]
-struct Uses {
-    write: Option<usize>,
-    reads: Vec<usize>,
+    tasks: Vec<Task>,
+    /// The number of each task's step.
+    steps: Vec<usize>,
 }
 
 impl Graph {
     fn of(facts: &Facts<'_>, plan: &Plan<'_>, groups: &Groups, options: &PassOptions<'_>) -> Graph {
-        let mut nodes: Vec<Node> = Vec::new();
-        let mut uses: HashMap<usize, Uses> = HashMap::new();
+        let mut graph = Graph { tasks: Vec::new(), steps: Vec::new() };
+        let mut uses = LastUses::default();
         let mut last_on: HashMap<StreamId, usize> = HashMap::new();
         let mut by_index: HashMap<usize, usize> = HashMap::new();
         let mut fence = None;
         let mut since_fence: Vec<usize> = Vec::new();
         for (step, Step { index, body, .. }) in plan.steps.iter().enumerate() {
             let Some((place, at)) = place_of(groups, body) else { continue };
-            let node = nodes.len();
+            let number = graph.tasks.len();
             let mut before: Vec<usize> = fence.into_iter().collect();
             for operand in body.operands() {
-                let uses = uses.entry(facts.storage_of(operand.tensor)).or_default();
-                before.extend(uses.write);
                 // Whoever holds an operand keeps it from all others.
                 let holds = body.kind().accesses() == Accesses::Holds;
-                if operand.access == Access::Read && !holds {
-                    uses.reads.push(node);
-                } else {
-                    before.append(&mut uses.reads);
-                    uses.write = Some(node);
-                }
+                let writes = operand.access != Access::Read || holds;
+                let storage = facts.storage_of(operand.tensor);
+                before.extend(uses.note(storage, writes, number));
             }
             let side_effects = plan.side_effects.get(index).into_iter().flatten();
             before.extend(side_effects.filter_map(|k| by_index.get(k).copied()));
             if let (Place::Stream(_), Some(at)) = (place, at) {
-                before.extend(last_on.insert(at.stream, node));
+                before.extend(last_on.insert(at.stream, number));
             }
             if matches!(place, Place::Fence) {
                 before.append(&mut since_fence);
-                fence = Some(node);
+                fence = Some(number);
             } else {
-                since_fence.push(node);
+                since_fence.push(number);
             }
-            before.sort_unstable();
-            before.dedup();
-            before.retain(|k| *k != node);
-            by_index.insert(*index, node);
+            by_index.insert(*index, number);
             let time = time(facts, options.costs, body);
-            nodes.push(Node { step, time, before, rank: 0, place });
+            let task = Task::of_call(options.costs, options.threads, (place, time));
+            graph.tasks.push(task.after(before, number));
+            graph.steps.push(step);
         }
-        let mut after = vec![Vec::new(); nodes.len()];
-        for k in (0..nodes.len()).rev() {
-            let rest = after[k].iter().map(|&n: &usize| nodes[n].rank).max().unwrap_or(0);
-            nodes[k].rank = rest + nodes[k].time;
-            nodes[k].before.iter().for_each(|&b| after[b].push(k));
-        }
-        Graph { nodes, after }
-    }
-
-    /// Returns all nodes in an order that their dependencies allow, each on a stream.
-    fn assign(&self, groups: &Groups, wait: u64, by_rank: bool) -> Vec<Assigned> {
-        let mut open: Vec<usize> = self.nodes.iter().map(|n| n.before.len()).collect();
-        // The heap gives the largest: the highest rank, and of equal ones the first of the list.
-        let key = |k: usize| {
-            let rank = if by_rank { self.nodes[k].rank } else { 0 };
-            (rank, std::cmp::Reverse(k))
-        };
-        let ready = (0..self.nodes.len()).filter(|&k| open[k] == 0).map(key);
-        let mut ready: BinaryHeap<_> = ready.collect();
-        let mut free: HashMap<Target, u64> = HashMap::new();
-        let (mut fenced, mut latest) = (0, 0);
-        let mut at: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        let mut assigned: Vec<Assigned> = Vec::with_capacity(self.nodes.len());
-        while let Some((_, std::cmp::Reverse(k))) = ready.pop() {
-            let node = &self.nodes[k];
-            let start_on = |target: Target| {
-                let free = free.get(&target).copied().unwrap_or(0).max(fenced);
-                let before = node.before.iter().filter_map(|b| at[*b]).map(|s| &assigned[s]);
-                let known =
-                    |call: &Assigned| call.end + if call.target == target { 0 } else { wait };
-                before.map(known).fold(free, u64::max)
-            };
-            let (target, start) = match node.place {
-                Place::Group(group) => {
-                    let targets = (0..groups.targets[group].len()).map(|t| Target::Group(group, t));
-                    let starts = targets.map(|target| (start_on(target), target));
-                    // Of equal ones the one that has been idle for the shortest time, which is most
-                    // often the one with the operands.
-                    let best = starts.min_by_key(|(start, target)| {
-                        (*start, std::cmp::Reverse(free.get(target).copied().unwrap_or(0)))
-                    });
-                    best.map_or((Target::Group(group, 0), 0), |(start, target)| (target, start))
-                }
-                Place::Stream(stream) => (Target::Own(stream), start_on(Target::Own(stream))),
-                Place::Fence => {
-                    // All streams: which one it is assigned to does not matter.
-                    (Target::Own(StreamId(0)), latest)
-                }
-            };
-            let end = start + node.time;
-            latest = end.max(latest);
-            if let Place::Fence = node.place {
-                fenced = end;
-            } else {
-                free.insert(target, end);
-            }
-            at[k] = Some(assigned.len());
-            assigned.push(Assigned { node: k, target, start, end });
-            for &next in &self.after[k] {
-                open[next] -= 1;
-                if open[next] == 0 {
-                    ready.push(key(next));
-                }
-            }
-        }
-        if by_rank {
-            // By time, so that lifetimes are short. The sort is stable: what takes no time stays
-            // before what needs it.
-            assigned.sort_by_key(|call| call.start);
-        }
-        assigned
+        graph
     }
 }
 
@@ -345,7 +232,7 @@ fn place_of(groups: &Groups, body: &Body) -> Option<(Place, Option<Point>)> {
         Class::Computes | Class::Orders => {
             let stream = at?.stream;
             let group = groups.of[stream.index()];
-            Some((group.map_or(Place::Stream(stream), Place::Group), at))
+            Some((group.map_or(Place::Stream(stream.index()), Place::Group), at))
         }
         Class::Begins | Class::Ends | Class::Records | Class::Waits | Class::Annotates => None,
     }

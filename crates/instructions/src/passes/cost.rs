@@ -14,15 +14,23 @@ pub trait CostModel: Sync {
     fn wait(&self) -> u64 {
         100
     }
+
+    /// Returns the time from which a call's kernel is split over all cores, in nanoseconds; none if
+    /// the streams share no cores.
+    fn split(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The times of one core of a desktop computer: a launch, and the longer of two times, that of the
 /// operations and that of the bytes.
 ///
-/// The figures are for the scale alone: 20 ns for a call in a compiled list, 10 bytes and 16
+/// The figures are for the scale alone: 20 ns for a call in a compiled list, 24 bytes and 64
 /// operations on f32 in a nanosecond. A core reaches about 10 GB/s of main memory in STREAM
-/// (McCalpin, 1995, <https://www.cs.virginia.edu/stream/>), and two fused multiply-adds of 256 bits
-/// in a cycle are 32 operations, of which kernels without blocking reach a part.
+/// (McCalpin, 1995, <https://www.cs.virginia.edu/stream/>), and more of what its caches hold; two
+/// fused multiply-adds of 256 bits in a cycle are 32 operations, and of 512 bits 64. Elementwise
+/// calls were measured at 27 bytes, products of 32 to 256 rows at 50 to 73 operations
+/// (docs/notes/traces-speed.md).
 #[derive(Clone, Copy, Debug)]
 pub struct CoreCosts {
     /// The time of each call besides its work, in nanoseconds.
@@ -31,11 +39,29 @@ pub struct CoreCosts {
     pub bytes: u64,
     /// The operations in a nanosecond.
     pub operations: u64,
+    /// The bytes of a call from which its kernel is split over all cores; none if streams share no
+    /// cores.
+    pub split: Option<u64>,
+}
+
+impl CoreCosts {
+    /// Calls of a compiled list. Elementwise kernels split calls of more than 32,768 elements, which
+    /// move 256 KiB.
+    pub const COMPILED: CoreCosts =
+        CoreCosts { launch: 20, bytes: 24, operations: 64, split: Some(1 << 18) };
+
+    /// Calls that a machine emits one by one: a worker takes and completes each.
+    pub const EAGER: CoreCosts = CoreCosts { launch: 150, ..CoreCosts::COMPILED };
+
+    /// Kernels of a device such as an A100: 1.5 TB/s, 10 operations on f32 in a picosecond, and 3 µs
+    /// for a launch.
+    pub const GPU: CoreCosts =
+        CoreCosts { launch: 3_000, bytes: 1_500, operations: 10_000, split: None };
 }
 
 impl Default for CoreCosts {
     fn default() -> CoreCosts {
-        CoreCosts { launch: 20, bytes: 10, operations: 16 }
+        CoreCosts::COMPILED
     }
 }
 
@@ -45,6 +71,10 @@ impl CostModel for CoreCosts {
         let operations = operations(op, reads, writes);
         let bytes = moved / self.bytes.max(1);
         self.launch + bytes.max(operations / self.operations.max(1))
+    }
+
+    fn split(&self) -> Option<u64> {
+        Some(self.split? / self.bytes.max(1))
     }
 }
 

@@ -39,6 +39,7 @@
 //!     standard_kernels: &|_| true,
 //!     costs: &costs,
 //!     streams: 1,
+//!     threads: 1,
 //!     outputs: &outputs,
 //! };
 //! let passes = Pass::parse_list("dead,fuse")?;
@@ -223,8 +224,11 @@ pub struct PassOptions<'a> {
     pub standard_kernels: &'a dyn Fn(&str) -> bool,
     /// The times of calls.
     pub costs: &'a dyn CostModel,
-    /// The number of in-order streams of each host device that `assign` spreads calls over.
+    /// The number of in-order streams of each host device that `assign` spreads calls over, each
+    /// with a core.
     pub streams: usize,
+    /// The number of threads that share a kernel.
+    pub threads: usize,
     /// The externals that are results.
     pub outputs: &'a Outputs,
 }

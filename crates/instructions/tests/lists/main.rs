@@ -1,5 +1,6 @@
 //! Lists as the builder makes them, their memory, and their text.
 
+mod assigner;
 mod common;
 mod ids;
 mod inference;

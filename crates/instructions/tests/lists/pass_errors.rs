@@ -29,6 +29,7 @@ fn applied(pass: Pass, list: &InstructionList) -> Result<InstructionList, Error>
         standard_kernels: &|_| true,
         costs: &costs,
         streams: 2,
+        threads: 1,
         outputs: &outputs,
     };
     pass.apply(list, &options)
@@ -77,6 +78,7 @@ fn the_hook_sees_every_list_and_can_end_the_run() {
         standard_kernels: &|_| true,
         costs: &costs,
         streams: 2,
+        threads: 1,
         outputs: &outputs,
     };
     let mut seen = Vec::new();

@@ -43,6 +43,7 @@ fn result(name: &str, source: &str) -> String {
         standard_kernels: &|_| true,
         costs: &costs,
         streams,
+        threads: 1,
         outputs: &outputs,
     };
     let chosen = Pass::parse_list(directive(source, "passes").unwrap()).unwrap();
@@ -99,6 +100,7 @@ fn foreign_lists_stay_accepted() {
         standard_kernels: &|_| true,
         costs: &costs,
         streams: 2,
+        threads: 1,
         outputs: &outputs,
     };
     let mut lists = 0;

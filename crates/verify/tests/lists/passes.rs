@@ -99,8 +99,14 @@ fn passes_give_lists_that_compute_the_same() {
             accepted(&list, &|| print_list(&list))?;
             let (ops, costs) = (&OPS, &Flat { wait });
             let streams = streams_of_each;
-            let options =
-                PassOptions { ops, standard_kernels: &|_| true, costs, streams, outputs: &outputs };
+            let options = PassOptions {
+                ops,
+                standard_kernels: &|_| true,
+                costs,
+                streams,
+                threads: 1,
+                outputs: &outputs,
+            };
             for pass in passes {
                 let after = applied(pass, &list, &options)?;
                 *changed.borrow_mut().entry(pass).or_default() += usize::from(after != list);
@@ -183,6 +189,7 @@ fn planted_mistakes_are_found() {
                 standard_kernels: &|_| true,
                 costs,
                 streams: 3,
+                threads: 1,
                 outputs: &outputs,
             };
             let before = emit(&streams, limit * 1024, &steps);
@@ -235,6 +242,7 @@ fn passes_accept_foreign_lists() {
                 standard_kernels: &|_| true,
                 costs,
                 streams: 2,
+                threads: 1,
                 outputs: &outputs,
             };
             for pass in passes {

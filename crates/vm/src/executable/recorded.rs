@@ -33,6 +33,8 @@ pub struct Recorded {
     pub(super) signature: Signature,
     /// Whether the list was shown to be sound.
     pub(super) is_proven: bool,
+    /// The number of streams of each host device that the pass `assign` spreads calls over.
+    pub(super) streams: usize,
 }
 
 /// The passes that [`Recorded::compile`] applies.
@@ -87,6 +89,23 @@ impl Recorded {
         &self.list
     }
 
+    /// Sets the number of streams of each host device that the pass [`Pass::Assign`] spreads calls
+    /// over, at least one; the machine's number of workers of host streams by default.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let recorded = r.finish()?.streams(4).optimize(&Pass::ALL, |_, _| ())?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn streams(self, streams: usize) -> Recorded {
+        Recorded { streams: streams.max(1), ..self }
+    }
+
     /// Applies passes to the list, one after another, and proves that the last list is sound and
     /// does the same operations on the same data. Calls `after` with each pass and its list.
     ///
@@ -116,17 +135,17 @@ impl Recorded {
         passes: &[Pass],
         mut after: impl FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        let Recorded { machine, list, signature, is_proven } = self;
+        let Recorded { machine, list, signature, is_proven, streams } = self;
         let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
         let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
-        let streams = machine.shared.host_workers;
         let costs = CoreCosts::default();
         let options = PassOptions {
             ops,
             standard_kernels: &standard_kernels,
             costs: &costs,
             streams,
+            threads: machine.shared.tables.threads.count(),
             outputs: &outputs,
         };
         let mut better: Option<InstructionList> = None;
@@ -136,7 +155,7 @@ impl Recorded {
             better = Some(next);
         }
         let Some(better) = better.filter(|better| *better != list) else {
-            return Ok(Recorded { machine, list, signature, is_proven });
+            return Ok(Recorded { machine, list, signature, is_proven, streams });
         };
         let proven =
             prove(&better).and_then(|()| compare(&list, &better, &outputs, "sequence of passes"));
@@ -151,7 +170,7 @@ impl Recorded {
             }
             Err(error)
         })?;
-        Ok(Recorded { machine, list: better, signature, is_proven: true })
+        Ok(Recorded { machine, list: better, signature, is_proven: true, streams })
     }
 
     /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the
@@ -190,7 +209,7 @@ impl Recorded {
     /// An instruction cannot stand in an executable, with its place.
     #[track_caller]
     pub fn compile_as_is(self) -> Result<Executable> {
-        let Recorded { machine, list, signature, is_proven } = self;
+        let Recorded { machine, list, signature, is_proven, .. } = self;
         if !is_proven {
             at_caller(prove(&list))?;
         }

@@ -815,7 +815,8 @@ impl Recorder {
         kinds.resize(list.externals.len(), FormalKind::Output);
         bound.resize(list.externals.len(), None);
         let signature = Signature { kinds, bound, outputs, callbacks, gradients, kept, generators };
-        Ok(Recorded { machine, list, signature, is_proven: false })
+        let streams = machine.shared.host_workers;
+        Ok(Recorded { machine, list, signature, is_proven: false, streams })
     }
 }
 
