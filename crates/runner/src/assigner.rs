@@ -63,7 +63,9 @@ fn of_subject(subject: Subject<'_>) -> Result<Tasks, RunError> {
 /// step. None if a single stream is as good, or if the program has a mistake.
 pub(crate) fn streams(subject: Subject<'_>) -> Option<Vec<(usize, usize)>> {
     let Tasks { tasks, most, steps } = of_subject(subject).ok()?;
-    let made = assign_in_order(&tasks, &most, Platform::eager(subject.options.cores()));
+    // The costs of waits are those of the run's own device.
+    let wait = costs_of(Some(&subject.options.device)).hand_over();
+    let made = assign_in_order(&tasks, &most, Platform::eager(subject.options.cores(), wait));
     let streams = made.tasks.iter().filter_map(|task| match task.target {
         Target::Group(_, stream) => Some((steps[task.task], stream)),
         Target::Stream(_) | Target::Other => None,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use millstream_instructions::assigner::{LastUses, Place, Platform, Target, Task, assign_in_order};
+use millstream_instructions::passes::CoreCosts;
 use millstream_profile::Profile;
 use millstream_profile::model::{Instruction, NONE, Role, Source, Stream};
 use millstream_runner::Assigner;
@@ -250,9 +251,10 @@ fn assigned(
         *task = task.clone().after(before, number);
         members[number].push(k);
     }
-    let eager = Platform::eager(count);
-    let wait = u64::try_from(costs.typical.of(Cause::Wait)).unwrap_or(0).max(eager.wait);
-    let made = assign_in_order(&tasks, &[count], Platform { wait, ..eager });
+    let is_host = profile.streams.iter().any(|stream| stream.device.starts_with("cpu:"));
+    let least = if is_host { CoreCosts::EAGER } else { CoreCosts::GPU }.hand_over;
+    let wait = u64::try_from(costs.typical.of(Cause::Wait)).unwrap_or(0).max(least);
+    let made = assign_in_order(&tasks, &[count], Platform::eager(count, wait));
     let chosen = made.tasks.iter().filter_map(|task| match task.target {
         Target::Group(_, stream) => Some((task.task, stream)),
         Target::Stream(_) | Target::Other => None,

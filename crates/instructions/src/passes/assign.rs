@@ -41,7 +41,7 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
     let graph = Graph::of(&facts, &unchanged, &groups, options);
     let mut best = None;
     let mut shortest = makespan(&by_costs(&facts, options.costs));
-    let platform = Platform::compiled(options.streams);
+    let platform = Platform::compiled(options.streams, options.costs.hand_over());
     let on = |streams: usize, order: Order| {
         schedule(&graph.tasks, &vec![streams; groups.targets.len()], platform, order)
     };

@@ -15,6 +15,12 @@ pub trait CostModel: Sync {
         100
     }
 
+    /// Returns the time from the end of a call until a call on another stream begins that waits for
+    /// it, in nanoseconds.
+    fn hand_over(&self) -> u64 {
+        CoreCosts::COMPILED.hand_over
+    }
+
     /// Returns the time from which a call's kernel is split over all cores, in nanoseconds; none if
     /// the streams share no cores.
     fn split(&self) -> Option<u64> {
@@ -42,21 +48,36 @@ pub struct CoreCosts {
     /// The bytes of a call from which its kernel is split over all cores; none if streams share no
     /// cores.
     pub split: Option<u64>,
+    /// The time of a hand-over between streams, in nanoseconds.
+    pub hand_over: u64,
 }
 
 impl CoreCosts {
     /// Calls of a compiled list. Elementwise kernels split calls of more than 32,768 elements, which
-    /// move 256 KiB.
-    pub const COMPILED: CoreCosts =
-        CoreCosts { launch: 20, bytes: 24, operations: 64, split: Some(1 << 18) };
+    /// move 256 KiB. A hand-over wakes a worker now and then; in a virtual machine, where that is
+    /// dear, 20 µs were measured on average (docs/notes/traces-speed.md, "Streams that help").
+    pub const COMPILED: CoreCosts = CoreCosts {
+        launch: 20,
+        bytes: 24,
+        operations: 64,
+        split: Some(1 << 18),
+        hand_over: 20_000,
+    };
 
-    /// Calls that a machine emits one by one: a worker takes and completes each.
-    pub const EAGER: CoreCosts = CoreCosts { launch: 150, ..CoreCosts::COMPILED };
+    /// Calls that a machine emits one by one: a worker takes and completes each, and sleeps more
+    /// often between them.
+    pub const EAGER: CoreCosts =
+        CoreCosts { launch: 150, hand_over: 40_000, ..CoreCosts::COMPILED };
 
-    /// Kernels of a device such as an A100: 1.5 TB/s, 10 operations on f32 in a picosecond, and 3 µs
-    /// for a launch.
-    pub const GPU: CoreCosts =
-        CoreCosts { launch: 3_000, bytes: 1_500, operations: 10_000, split: None };
+    /// Kernels of a device such as an A100: 1.5 TB/s, 10 operations on f32 in a picosecond, 3 µs for
+    /// a launch and for a wait between its streams.
+    pub const GPU: CoreCosts = CoreCosts {
+        launch: 3_000,
+        bytes: 1_500,
+        operations: 10_000,
+        split: None,
+        hand_over: 3_000,
+    };
 }
 
 impl Default for CoreCosts {
@@ -71,6 +92,10 @@ impl CostModel for CoreCosts {
         let operations = operations(op, reads, writes);
         let bytes = moved / self.bytes.max(1);
         self.launch + bytes.max(operations / self.operations.max(1))
+    }
+
+    fn hand_over(&self) -> u64 {
+        self.hand_over
     }
 
     fn split(&self) -> Option<u64> {

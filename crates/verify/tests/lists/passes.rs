@@ -50,6 +50,10 @@ struct Flat {
 }
 
 impl CostModel for Flat {
+    fn hand_over(&self) -> u64 {
+        self.wait
+    }
+
     fn call(&self, _: &str, reads: &[&TensorSpec], writes: &[&TensorSpec]) -> u64 {
         100 * (reads.len() + writes.len()) as u64
     }
