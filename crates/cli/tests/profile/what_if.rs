@@ -157,21 +157,26 @@ fn calls_get_streams_of_their_own_where_that_helps() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let path = |name: &str| examples().join("traces").join(name).to_str().unwrap().to_owned();
-    let (branches, chain) = (path("branches.json"), path("chain.json"));
-    for (program, count) in [(&branches, 3), (&chain, 1)] {
+    let (branches, small) = (path("branches.json"), transformer());
+    for (program, count) in [(&branches, 3), (&small, 1)] {
+        let run = ["run", program, "--threads", "4", "--compute-streams", "4"];
         for more in [&[][..], &["--assign", "auto"], &["--driver", "inline"]] {
-            let all = ["run", program, "--compute-streams", "4", "--emit-assign", "streams.json"];
-            succeeds(at, &[&all[..], more].concat());
+            succeeds(at, &[&run[..], &["--emit-assign", "streams.json"], more].concat());
             assert_eq!(streams_of(&at.join("streams.json")).len(), count, "{program} {more:?}");
         }
-        let all = ["run", program, "--compute-streams", "4", "--assign", "round-robin"];
-        succeeds(at, &[&all[..], &["--emit-assign", "turns.json"]].concat());
-        assert_eq!(streams_of(&at.join("turns.json")).len(), 4, "{program}");
-        // The pass that spreads the calls of an executable.
-        let all = ["run", program, "--compute-streams", "4", "--replay", "--emit", "list.txt"];
-        succeeds(at, &[&all[..], &["--emit-after", "assign"]].concat());
+        let turns = ["--assign", "round-robin", "--emit-assign", "turns.json"];
+        succeeds(at, &[&run[..], &turns].concat());
+        assert!(streams_of(&at.join("turns.json")).len() > count, "{program}");
+        // No more streams than workers.
+        let two = ["run", program, "--threads", "2", "--compute-streams", "4"];
+        succeeds(at, &[&two[..], &["--emit-assign", "two.json"]].concat());
+        assert_eq!(streams_of(&at.join("two.json")).len(), count.min(2), "{program}");
+        // The pass that spreads the calls of an executable. Fused, the branches are too short.
+        let replay = ["--replay", "--emit", "list.txt", "--emit-after", "assign"];
+        succeeds(at, &[&run[..], &replay, &["--passes", "dead,assign"]].concat());
         let list = std::fs::read_to_string(at.join("list.txt")).unwrap();
-        assert_eq!(list.matches("\nstream ").count(), count, "{list}");
+        let streams = list.lines().filter(|l| l.starts_with("stream ") && l.contains(" compute "));
+        assert_eq!(streams.count(), count, "{list}");
     }
     // The times of a model, which are the same everywhere.
     let model = examples().join("models/desktop-cpu.json");
