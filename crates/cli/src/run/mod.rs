@@ -183,7 +183,7 @@ fn profile_of(ran: &Ran) -> Option<Profile> {
     for rank in &ran.ranks {
         let times = rank.times.as_ref()?;
         let mut profile = measured(&ran.trace, times);
-        rename(&mut profile, &rank.names);
+        rename(&mut profile, &times.list, &rank.names);
         add_ranges(&mut profile, times, ran.ranges());
         profile.runs = runs(rank);
         ranks.push((times.began, profile));

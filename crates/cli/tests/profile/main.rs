@@ -5,6 +5,7 @@ mod forms;
 mod page;
 mod pages;
 mod perfetto;
+mod replay;
 mod timelines;
 mod what_if;
 

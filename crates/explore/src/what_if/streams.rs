@@ -33,28 +33,58 @@ pub(super) fn moved(
         }
         _ => streams_of_calls(&mut made, changes)?,
     };
+    let is_step =
+        |(k, i): (usize, &Instruction)| i.parent != NONE && i.stream != NONE && !made.is_part(k);
+    if made.instructions.iter().enumerate().any(is_step) {
+        made.remarks.push(
+            "an executable is compiled for its streams: predicted is one that is compiled for \
+             these, with the same calls and its tensors in the same memory"
+                .to_owned(),
+        );
+    }
     let (mut made, costs) = Rebuilding::new(&made, of_call).run(costs);
     share_workers(&mut made);
     Ok((made, costs))
 }
 
-/// Gives the host's streams their workers, in the order of their first instructions.
+/// Gives the host's streams their workers, in the order of their first instructions, and those of
+/// executables their tapes.
 fn share_workers(profile: &mut Profile) {
-    if profile.host_workers == 0 {
+    let workers = profile.host_workers;
+    if workers == 0 {
         return;
     }
     let mut next = 0;
+    // The worker of a list's first tape, and how many of its streams have one.
+    let mut lists: HashMap<String, (u32, u32)> = HashMap::new();
+    let mut tapes: HashMap<(String, u32), u32> = HashMap::new();
     let mut is_open = vec![false; profile.streams.len()];
-    let own = profile.instructions.iter().filter(|i| i.stream != NONE && i.parent == NONE);
-    for stream in own.map(|i| i.stream as usize) {
-        let decl = &mut profile.streams[stream];
-        if std::mem::replace(&mut is_open[stream], true) || decl.pool {
+    for k in 0..profile.instructions.len() {
+        let Instruction { stream, .. } = profile.instructions[k];
+        if stream == NONE || profile.is_part(k) {
             continue;
         }
-        // Streams of other devices have no worker, whatever they are given here.
-        if decl.device.starts_with("cpu:") {
-            decl.worker = Some(next % profile.host_workers);
-            next += 1;
+        let root = profile.instructions[profile.root_of(k as u32) as usize].stream;
+        // A launch runs its first tape on its own worker.
+        for stream in [root as usize, stream as usize] {
+            let first = profile.streams.get(root as usize).and_then(|own| own.worker).unwrap_or(0);
+            let Some(decl) = profile.streams.get_mut(stream) else { continue };
+            // Streams of other devices have no worker, whatever they are given here.
+            let is_known = std::mem::replace(&mut is_open[stream], true);
+            if is_known || decl.pool || !decl.device.starts_with("cpu:") {
+                continue;
+            }
+            let list = decl.key_and_list().1.to_owned();
+            if list.is_empty() {
+                decl.worker = Some(next % workers);
+                next += 1;
+                continue;
+            }
+            let (first, opened) = lists.entry(list.clone()).or_insert((first, 0));
+            let number = tapes.len() as u32;
+            decl.tape = Some(*tapes.entry((list, *opened % workers)).or_insert(number));
+            decl.worker = Some((*first + *opened) % workers);
+            *opened += 1;
         }
     }
 }
@@ -67,9 +97,10 @@ fn key(stream: &Stream) -> Option<StreamKey> {
     Some(StreamKey::new(device, ty, index))
 }
 
-/// Returns the number of a stream, which is added if the profile does not have it.
-fn stream_number(profile: &mut Profile, key: &StreamKey) -> u32 {
-    let name = key.to_string();
+/// Returns the number of a stream of the machine, or of the list of an executable. It is added if
+/// the profile does not have it.
+fn stream_number(profile: &mut Profile, key: &StreamKey, list: &str) -> u32 {
+    let name = format!("{key}{list}");
     let known = profile.streams.iter().position(|stream| stream.key() == name);
     known.unwrap_or_else(|| {
         let device = key.device.to_string();
@@ -91,8 +122,7 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
         let key = keys.get(stream as usize).and_then(Option::as_ref);
         key.is_some_and(|key| key.ty == StreamType::COMPUTE)
     };
-    let is_call =
-        |i: &Instruction| i.role == Role::Work && is_compute(i.stream) && i.parent == NONE;
+    let is_call = |i: &Instruction| i.role == Role::Work && is_compute(i.stream);
     if profile.streams.iter().any(|stream| stream.rank > 0) {
         return Err(
             "the profile is of several ranks, and how long they wait for each other is part \
@@ -101,12 +131,16 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
                 .to_owned(),
         );
     }
+    let of_launch: Vec<u32> =
+        (0..profile.instructions.len()).map(|k| own_launch(profile, k)).collect();
     let calls = profile.instructions.iter().filter(|i| is_call(i));
     let Some(first) = calls.clone().next() else {
-        return Err(
-            "the profile has no calls on compute streams of ours, which could go to others"
-                .to_owned(),
-        );
+        let message = "the profile has no calls on compute streams of ours, which could go to \
+                       others";
+        let launches = profile.instructions.iter().any(|i| i.role == Role::Launch);
+        let why = "; it has the launches of executables as one instruction each, as a device runs \
+                   their graphs";
+        return Err(format!("{message}{}", if launches { why } else { "" }));
     };
     if calls.clone().all(|i| profile.operands_of(i).is_empty()) {
         return Err(
@@ -118,23 +152,25 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
     let device = keys[first.stream as usize].as_ref().map(|key| key.device.clone());
     let Some(device) = device else { return Err("the calls' device is not known".to_owned()) };
     let mut streams: Vec<u32> = profile.instructions.iter().map(|i| i.stream).collect();
+    let mut numbers = Numbers::default();
     if let Some(count) = changes.compute_streams {
-        let of_turn: Vec<u32> = (0..count)
-            .map(|k| stream_number(profile, &StreamKey::compute(device.clone(), k)))
-            .collect();
-        let mut turn = 0;
+        // An executable takes its turns when it is recorded.
+        let mut turns: HashMap<u32, u32> = HashMap::new();
         let mut view: Option<(u32, u32)> = None;
-        for (k, instruction) in profile.instructions.iter().enumerate() {
+        for k in 0..profile.instructions.len() {
             // A call takes a turn, whether it computes or makes views of one tensor.
+            let instruction = &profile.instructions[k];
             let of = |i: &Instruction| (i.place, storage(profile, i));
             let is_view = instruction.role == Role::View;
             let begins_view = is_view && view != Some(of(instruction));
             view = is_view.then(|| of(instruction)).or(view.filter(|_| !is_call(instruction)));
+            let turn = turns.entry(of_launch[k]).or_default();
             if is_call(instruction) && profile.name_of(instruction) != "SyncRead" {
-                streams[k] = of_turn[turn % of_turn.len()];
-                turn += 1;
+                let key = StreamKey::compute(device.clone(), *turn % count);
+                streams[k] = numbers.of(profile, k, &key);
+                *turn += 1;
             } else if begins_view {
-                turn += 1;
+                *turn += 1;
             }
         }
     }
@@ -146,19 +182,24 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
                 Target::Named(name) => named(profile, assignment, name, &device)
                     .map_err(|message| rule.error(message).to_string())?,
             };
-            targets.push((stream_number(profile, &key), false));
+            targets.push((key, false));
         }
-        for (k, instruction) in profile.instructions.iter().enumerate() {
+        for k in 0..profile.instructions.len() {
+            let instruction = &profile.instructions[k];
             if !is_call(instruction) || profile.name_of(instruction) == "SyncRead" {
                 continue;
             }
             let place = number(profile.place_of(instruction));
             let name = profile.name_of(instruction);
-            for (rule, (stream, is_used)) in assignment.rules().iter().zip(&mut targets) {
+            let mut to = None;
+            for (rule, (key, is_used)) in assignment.rules().iter().zip(&mut targets) {
                 if rule.holds(name, place) {
-                    streams[k] = *stream;
+                    to = Some(&*key);
                     *is_used = true;
                 }
+            }
+            if let Some(key) = to {
+                streams[k] = numbers.of(profile, k, key);
             }
         }
         // A rule may be for a view, or for a call that the recorded run has not made.
@@ -168,6 +209,30 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
     }
     reads_follow_writers(profile, &is_call, &mut streams);
     Ok(streams)
+}
+
+/// Returns the launch that an instruction is a step of, or [`NONE`]. A part of one is none of ours.
+fn own_launch(profile: &Profile, instruction: usize) -> u32 {
+    match profile.is_part(instruction) {
+        true => NONE,
+        false => profile.instructions[instruction].parent,
+    }
+}
+
+/// The numbers of streams, by the keys of new ones and the list of an instruction.
+#[derive(Default)]
+struct Numbers(HashMap<(StreamKey, u32), u32>);
+
+impl Numbers {
+    /// Returns the number of a stream for an instruction: that of the list which the instruction's
+    /// own stream is of.
+    fn of(&mut self, profile: &mut Profile, instruction: usize, key: &StreamKey) -> u32 {
+        let own = profile.instructions[instruction].stream;
+        *self.0.entry((key.clone(), own)).or_insert_with(|| {
+            let list = profile.streams[own as usize].key_and_list().1.to_owned();
+            stream_number(profile, key, &list)
+        })
+    }
 }
 
 fn storage(profile: &Profile, instruction: &Instruction) -> u32 {
