@@ -119,9 +119,10 @@ fn replayed(path: &Path, streams: u32) -> InstructionList {
 }
 
 /// As [`more_streams_are_predicted_as_the_machine_emits_them`], of a replay: its executable for
-/// more streams is the one that is compiled for them.
+/// other streams is the one that is compiled for them.
 #[test]
-fn more_streams_of_an_executable_are_predicted_as_it_is_compiled() {
+fn other_streams_of_an_executable_are_predicted_as_it_is_compiled() {
+    let folder = tempfile::tempdir().unwrap();
     let all = spread();
     for path in [&all[2], &all[5], &all[6]] {
         let at = path.display();
@@ -129,17 +130,23 @@ fn more_streams_of_an_executable_are_predicted_as_it_is_compiled() {
         let again = what_if(&one, &Changes::default()).unwrap();
         assert_eq!(again.total, one.total, "{at}");
         let machine = by_model(&replayed(path, 4));
-        let changes = |streams| Changes { compute_streams: Some(streams), ..Changes::default() };
-        let made = what_if(&one, &changes(4)).unwrap();
+        // Views take turns, too, and an executable has not all of them, so streams are assigned.
+        let program = load(path, &LoadOptions::default()).unwrap();
+        let options = RunOptions::default().compute_streams(4);
+        let file = folder.path().join("streams.json");
+        std::fs::write(&file, millstream_runner::assignment(&program, &options).unwrap()).unwrap();
+        let assignment = Some(Assignment::read(&file, &LoadOptions::default()).unwrap());
+        let made = what_if(&one, &Changes { assignment, ..Changes::default() }).unwrap();
         let of_launch = |profile: &Profile| -> Vec<(String, String)> {
             let all = calls(profile).into_iter();
             all.filter(|(_, stream)| stream.ends_with(" in list0")).collect()
         };
-        assert!(of_launch(&made).len() > 20, "{at}");
+        assert!(of_launch(&made).len() > 10, "{at}");
         assert_eq!(of_launch(&made), of_launch(&machine), "{at}");
         let off = made.total as f64 / machine.total as f64 - 1.0;
         assert!(off.abs() < 0.005, "{at}: {} and {}", made.total, machine.total);
-        let back = what_if(&machine, &changes(1)).unwrap();
+        let changes = Changes { compute_streams: Some(1), ..Changes::default() };
+        let back = what_if(&machine, &changes).unwrap();
         let off = back.total.abs_diff(one.total);
         assert!(off < 10, "{at}: {} and {}", back.total, one.total);
         let waits = back.instructions.iter().filter(|i| i.role == Role::Wait && i.parent != NONE);

@@ -2,6 +2,7 @@
 
 mod browser;
 mod forms;
+mod launches;
 mod page;
 mod pages;
 mod perfetto;

@@ -157,7 +157,7 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
         // An executable takes its turns when it is recorded.
         let mut turns: HashMap<u32, u32> = HashMap::new();
         let mut view: Option<(u32, u32)> = None;
-        for k in 0..profile.instructions.len() {
+        for k in program_order(profile) {
             // A call takes a turn, whether it computes or makes views of one tensor.
             let instruction = &profile.instructions[k];
             let of = |i: &Instruction| (i.place, storage(profile, i));
@@ -219,6 +219,25 @@ fn own_launch(profile: &Profile, instruction: usize) -> u32 {
     }
 }
 
+/// Returns the positions of the instructions in the order of the program. The passes of an
+/// executable have moved views; the places of a trace tell where they were.
+fn program_order(profile: &Profile) -> Vec<usize> {
+    // A place in code ends with a line and a column.
+    let is_of_trace = |place: &str| {
+        let end = place.rfind([':', ' ']).unwrap_or(0);
+        !place[..end].ends_with(|c: char| c.is_ascii_digit())
+    };
+    let is_ordered = profile.places.iter().all(|place| is_of_trace(place));
+    let place = |k: usize| {
+        let instruction = &profile.instructions[k];
+        let is_step = instruction.parent != NONE && is_ordered;
+        if is_step { number(profile.place_of(instruction)) } else { 0 }
+    };
+    let mut all: Vec<usize> = (0..profile.instructions.len()).collect();
+    all.sort_by_key(|&k| (profile.root_of(k as u32), place(k)));
+    all
+}
+
 /// The numbers of streams, by the keys of new ones and the list of an instruction.
 #[derive(Default)]
 struct Numbers(HashMap<(StreamKey, u32), u32>);
@@ -271,19 +290,22 @@ fn reads_follow_writers(
     is_call: &dyn Fn(&Instruction) -> bool,
     streams: &mut [u32],
 ) {
-    let mut writer: HashMap<u32, u32> = HashMap::new();
+    // The stream of the last write of each storage, and the launch that it is in.
+    let mut writer: HashMap<u32, (u32, u32)> = HashMap::new();
     for (k, instruction) in profile.instructions.iter().enumerate() {
         if !is_call(instruction) {
             continue;
         }
         if profile.name_of(instruction) == "SyncRead" {
-            if let Some(&written) = writer.get(&storage(profile, instruction)) {
-                streams[k] = written;
+            let written = writer.get(&storage(profile, instruction));
+            if let Some((stream, _)) = written.filter(|(_, of)| *of == own_launch(profile, k)) {
+                streams[k] = *stream;
             }
             continue;
         }
         for operand in profile.operands_of(instruction).iter().filter(|o| o.writes) {
-            writer.insert(profile.tensors[operand.tensor as usize].storage, streams[k]);
+            let storage = profile.tensors[operand.tensor as usize].storage;
+            writer.insert(storage, (streams[k], own_launch(profile, k)));
         }
     }
 }
