@@ -113,7 +113,7 @@ const fn moved(own: u32, by: u32) -> u32 {
     if own == NONE { NONE } else { own + by }
 }
 
-/// Adds the runs of a rank: a run of the program takes as long as that of its slowest rank.
+/// Adds the runs of a rank. All ranks have the times of the program's runs.
 fn merge_runs(all: &mut Runs, own: Runs) {
     let missing = own.totals.len().saturating_sub(all.totals.len());
     all.totals.extend(std::iter::repeat_n(0, missing));

@@ -14,8 +14,8 @@ use crate::report::RunReport;
 pub struct RecordedRun {
     /// The time of the whole run, in nanoseconds.
     pub total: u64,
-    /// The time of the slowest rank in this run.
-    pub slowest: u64,
+    /// The time of the run of all ranks.
+    pub of_ranks: u64,
     /// The time of the calls of each op, by name.
     pub ops: BTreeMap<String, u64>,
 }
@@ -23,7 +23,7 @@ pub struct RecordedRun {
 impl RecordedRun {
     fn of(times: &RunTimes) -> RecordedRun {
         let mut run =
-            RecordedRun { total: times.total, slowest: times.total, ops: BTreeMap::new() };
+            RecordedRun { total: times.total, of_ranks: times.total, ops: BTreeMap::new() };
         let mut add = |list: &InstructionList, index: usize, takes: u64| {
             let Some(instruction) = list.instructions.get(index) else { return };
             let body = &instruction.body;
@@ -64,18 +64,18 @@ const GROUP: u32 = u32::MAX - 3;
 
 /// Adds a recorded run to a report. The report keeps all times of one run near the median: the new
 /// run replaces it if it is as near to the median so far. Runs that were replaced are gone, so the
-/// kept one need not be the nearest in the end. A run of several ranks takes as long as that of the
-/// slowest, which all of them learn, so that they keep the same one.
+/// kept one need not be the nearest in the end. All ranks learn how long a run of all takes, so that
+/// they keep the same one.
 pub(crate) fn keep(machine: &Machine, times: RunTimes, report: &mut RunReport) {
     let mut own = RecordedRun::of(&times);
-    match slowest(&**machine.communicator(), own.total, report.recorded.len()) {
-        Ok(slowest) => own.slowest = slowest,
+    match of_ranks(&**machine.communicator(), &times, report.recorded.len()) {
+        Ok(of_ranks) => own.of_ranks = of_ranks,
         // Another rank has ended, and keeps an earlier run.
         Err(_) if report.times.is_some() => return,
         Err(_) => {}
     }
     report.recorded.push(own);
-    let totals: Vec<u64> = report.recorded.iter().map(|run| run.slowest).collect();
+    let totals: Vec<u64> = report.recorded.iter().map(|run| run.of_ranks).collect();
     let off = |run: usize, median: u64| totals[run].abs_diff(median);
     let last = totals.len() - 1;
     let mut sorted = totals.clone();
@@ -86,13 +86,25 @@ pub(crate) fn keep(machine: &Machine, times: RunTimes, report: &mut RunReport) {
     }
 }
 
-/// Returns the time of the slowest rank in a run, by its number.
-fn slowest(communicator: &dyn Communicator, own: u64, run: usize) -> Result<u64, CommError> {
+/// Returns the time of a run of all ranks, by its number: from the first begin to the last end. The
+/// clocks of several processes have nothing in common, so there it is the time of the slowest rank.
+fn of_ranks(
+    communicator: &dyn Communicator,
+    times: &RunTimes,
+    run: usize,
+) -> Result<u64, CommError> {
     if communicator.ranks() == 1 {
-        return Ok(own);
+        return Ok(times.total);
     }
     let next = Exchange::NUMBERS * run as u64;
     let what = "the times of the ranks' runs";
-    let all: Vec<u64> = Exchange { communicator, group: GROUP, what, next }.all(&own)?;
-    Ok(all.into_iter().fold(own, u64::max))
+    let mut exchange = Exchange { communicator, group: GROUP, what, next };
+    let all: Vec<(u64, u64)> = exchange.all(&(times.began, times.total))?;
+    let is_one_process = communicator.kind() == "local";
+    let first = all.iter().map(|(began, _)| *began).min().unwrap_or(times.began);
+    let time = |(began, total): &(u64, u64)| match is_one_process {
+        true => began + total - first,
+        false => *total,
+    };
+    Ok(all.iter().map(time).max().unwrap_or(times.total))
 }

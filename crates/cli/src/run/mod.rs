@@ -200,7 +200,7 @@ fn runs(report: &RunReport) -> Runs {
     let mut runs = Runs::default();
     for run in report.recorded.iter().filter(|_| report.recorded.len() > 1) {
         let before = runs.totals.len();
-        runs.totals.push(run.total);
+        runs.totals.push(run.of_ranks);
         for (name, time) in &run.ops {
             let times = runs.ops.entry(name.clone()).or_default();
             times.resize(before, 0);
