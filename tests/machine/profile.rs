@@ -166,6 +166,40 @@ fn waits_between_tapes_name_their_steps() {
     }
 }
 
+/// Steps of an asynchronous device complete later than they are made. None is missing, as the
+/// recording ends only when nothing is in flight.
+#[test]
+fn steps_of_an_asynchronous_device_have_times() {
+    let machine = threaded();
+    let device = DeviceId::sim(0);
+    let recorded = machine.record(|r| {
+        let x = r.input_on("x", f32_spec(&[2]), &device)?;
+        let [s, t] = [0, 1].map(|k| r.stream(&StreamKey::compute(device.clone(), k)));
+        let y = r.call("relu", &[x]).on(s?)?[0];
+        let z = r.call("add", &[x, y]).on(t?)?[0];
+        r.output("z", &z)
+    });
+    let executable = recorded.unwrap().compile_as_is().unwrap();
+    let x = upload(&sim(&machine, 0), &machine, &[1.0, -2.0]);
+    for _ in 0..20 {
+        let times = times_of(&machine, |_| {
+            for _ in 0..10 {
+                executable.launch().input("x", &x).run().unwrap();
+            }
+        });
+        complete(&times);
+        assert_eq!(times.launches.len(), 10);
+        for launch in &times.launches {
+            let list = &times.list.executables[launch.executable.index()];
+            let calls = launch.steps.iter().filter(|step| {
+                list.instructions[step.instruction as usize].body.operands().len() > 1
+            });
+            assert_eq!(calls.count(), 2, "{:?}", launch.steps);
+            assert!(launch.tapes.iter().all(|tape| tape.worker.is_none()));
+        }
+    }
+}
+
 #[test]
 fn failed_steps_and_their_dependents_are_marked() {
     for driver in DRIVERS {

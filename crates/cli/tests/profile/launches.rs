@@ -1,7 +1,7 @@
 //! Launches in profiles of machines: steps, order, memory, needs to wait.
 
 use millstream_instructions::passes::Pass;
-use millstream_types::{DType, DeviceId, StreamId, StreamKey, TensorSpec};
+use millstream_types::{DType, DeviceId, StreamId, StreamKey, StreamType, TensorSpec};
 use millstream_vm::{Executable, Machine, MachineConfig, Tensor};
 
 use millstream_profile::model::{Instruction, NONE, Role};
@@ -107,6 +107,39 @@ fn launches_follow_one_another() {
     let held = memory::held(&profile, private as u32);
     assert_eq!(held.len(), 3);
     assert!(held.windows(2).all(|pair| pair[0].end <= pair[1].begin), "{held:?}");
+}
+
+/// Launches that may run side by side have private memory each, and streams of their own.
+#[test]
+fn instances_have_streams_of_their_own() {
+    let machine = Machine::new(MachineConfig::default().host_workers(2)).unwrap();
+    let inner = inner(&machine);
+    let lazy =
+        |k: u32| machine.stream(&StreamKey::new(CPU, StreamType::LAZY_JOB_LAUNCHER, k)).unwrap();
+    let (first, second) = (lazy(0), lazy(1));
+    inner.set_instances(2);
+    let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine).unwrap();
+    let recording = machine.profile(&[("x", &x)]).unwrap();
+    for _ in 0..4 {
+        for stream in [&first, &second] {
+            inner.launch().input("x", &x).on(stream).run().unwrap();
+        }
+    }
+    let profile = measured("instances", &recording.finish().unwrap());
+    let names: Vec<&str> = profile
+        .streams
+        .iter()
+        .filter(|stream| stream.tape.is_some())
+        .map(|stream| stream.name.as_str())
+        .collect();
+    assert_eq!(names, ["cpu:0 compute 0 in list0", "cpu:0 compute 0 in list0, instance 2"],);
+    // What one stream runs does not overlap.
+    for stream in 0..profile.streams.len() as u32 {
+        let own = profile.shown().filter(|(_, i, _)| i.stream == stream && i.parent != NONE);
+        let mut times: Vec<_> = own.map(|(_, _, times)| (times.start, times.end)).collect();
+        times.sort_unstable();
+        assert!(times.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{times:?}");
+    }
 }
 
 /// Without notes, the needs follow from the uses of the tensors.

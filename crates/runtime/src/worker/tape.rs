@@ -99,6 +99,7 @@ impl Worker {
                     let step = StepRef { run: run.clone(), tape, step: next - 1 };
                     let subject = Subject::Step(step);
                     self.streams[at].external = Some(ExternalCompletion { subject, so_far });
+                    self.steps += 1;
                     return rest(next, run);
                 }
                 Exit::Step => {
@@ -106,6 +107,7 @@ impl Worker {
                     if !self.step(at, &step) {
                         return rest(next, run);
                     }
+                    self.steps += 1;
                     next += 1;
                     left = left.saturating_sub(1);
                     if self.streams[at].external.is_some() {
