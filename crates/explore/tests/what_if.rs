@@ -1,5 +1,7 @@
 //! Predictions from profiles: on lists whose times are known exactly, and on small profiles made by
 //! hand.
+//!
+//! Long because each profile made by hand stands before its cases.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,15 +6,16 @@ use millstream_instructions::planner::rounded;
 use millstream_instructions::{
     Body, Class, InstructionList, Operand as Used, Placement, Resolution as Resolved, Via,
 };
-use millstream_types::{Access, Origin, Point, StreamMode, TensorId, TensorSpec};
+use millstream_types::{Access, Origin, Point, TensorId, TensorSpec};
 
 use crate::describe::{arguments, describe};
 use crate::interned::Interned;
 use crate::launches::{LaunchSteps, stream_of};
 use crate::model::{
-    Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Stream,
-    Tensor, Times, Wait,
+    Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Tensor, Times,
+    Wait,
 };
+use crate::scope::Scope;
 
 /// The times of a list's instructions.
 pub trait ListTimes {
@@ -47,75 +48,6 @@ pub fn of_list(
         building.instruction(list, index, times);
     }
     building.finish()
-}
-
-/// The instructions of a stream so far.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Track {
-    /// The sequence number and the position of each.
-    at: Vec<(u64, u32)>,
-    /// The needs of the next instruction that is no wait, as positions of waits.
-    pub(crate) open: Vec<u32>,
-    /// The needs that were resolved by a wait, which follows: the tensors.
-    needed: Vec<(Point, Vec<u32>)>,
-    /// For each other stream, the sequence numbers that its waits were for, with the waiters: those
-    /// that exceed all before them.
-    waited: HashMap<usize, Vec<(u64, u32)>>,
-}
-
-impl Track {
-    fn wait(&mut self, source: usize, until: u64, waiter: u32) {
-        let waits = self.waited.entry(source).or_default();
-        if waits.last().is_none_or(|(last, _)| *last < until) {
-            waits.push((until, waiter));
-        }
-    }
-
-    /// Returns the first wait for a sequence number of a stream, or a later one.
-    fn first_wait(&self, source: usize, seq: u64) -> Option<u32> {
-        let waits = self.waited.get(&source)?;
-        let first = waits.partition_point(|(until, _)| *until < seq);
-        waits.get(first).map(|(_, waiter)| *waiter)
-    }
-}
-
-/// The list that instructions are of: the whole one, or that of a launch.
-#[derive(Default)]
-pub(crate) struct Scope {
-    pub(crate) tensors: HashMap<TensorId, u32>,
-    pub(crate) tracks: Vec<Track>,
-    /// Its streams and its arenas, as they are declared.
-    streams: Vec<Stream>,
-    arenas: Vec<String>,
-    /// The position of each in the profile, once it is used.
-    stream_numbers: Vec<Option<u32>>,
-    arena_numbers: Vec<Option<u32>>,
-    /// The tape of each stream, and its worker.
-    pub(crate) tapes: Vec<Option<(u32, Option<u32>)>>,
-    /// What the names of its streams, arenas and tensors end with: ` in list0`.
-    pub(crate) suffix: String,
-}
-
-impl Scope {
-    pub(crate) fn of(list: &InstructionList, suffix: String) -> Scope {
-        let stream = |decl: &millstream_instructions::StreamDecl| Stream {
-            name: format!("{}{suffix}", decl.key),
-            device: decl.key.device.to_string(),
-            // The instructions of a tape have an order.
-            pool: decl.mode == StreamMode::Pool && suffix.is_empty(),
-            ..Stream::default()
-        };
-        Scope {
-            tensors: HashMap::new(),
-            tracks: vec![Track::default(); list.streams.len()],
-            streams: list.streams.iter().map(stream).collect(),
-            arenas: list.arenas.iter().map(|arena| format!("{arena}{suffix}")).collect(),
-            stream_numbers: vec![None; list.streams.len()],
-            arena_numbers: vec![None; list.arenas.len()],
-            tapes: Vec::new(),
-            suffix,
-        }
-    }
 }
 
 /// A profile under construction.

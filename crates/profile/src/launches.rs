@@ -14,8 +14,9 @@ use millstream_types::{Point, StreamId};
 use millstream_vm::{LaunchTimes, Outcome as Ended, StepTimes};
 
 use crate::causes::Causes;
-use crate::from_list::{Building, ListTimes, Scope, no_wait};
+use crate::from_list::{Building, ListTimes, no_wait};
 use crate::model::{Instruction, NONE, Outcome, Resolution, Role, Stream, Times, Wait};
+use crate::scope::Scope;
 
 /// The instruction that a step is made for: its index in the executable's list; within another
 /// executable that this one launches, the index of the launch, and its own.

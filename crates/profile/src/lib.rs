@@ -10,8 +10,8 @@
 //! |---|---|
 //! | [`model`] | the data |
 //! | `from_list`, `measured`, `describe` | from a list, and from the times of a run, to a profile |
-//! | `causes` | why the waits of a list were made |
 //! | `launches` | the instructions within launches of executables, with their times |
+//! | `scope`, `causes` | the list that instructions are of; why its waits were made |
 //! | `merged` | several ranks in one profile |
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
@@ -48,6 +48,7 @@ pub mod order;
 pub mod page;
 pub mod perfetto;
 pub mod repeats;
+mod scope;
 mod spread;
 pub mod summary;
 

@@ -64,8 +64,8 @@ const GROUP: u32 = u32::MAX - 3;
 
 /// Adds a recorded run to a report. The report keeps all times of one run near the median: the new
 /// run replaces it if it is as near to the median so far. Runs that were replaced are gone, so the
-/// kept one need not be the nearest in the end. All ranks learn how long a run of all takes, so that
-/// they keep the same one.
+/// kept one need not be the nearest in the end. All ranks learn how long a run of all takes, so
+/// that they keep the same one.
 pub(crate) fn keep(machine: &Machine, times: RunTimes, report: &mut RunReport) {
     let mut own = RecordedRun::of(&times);
     match of_ranks(&**machine.communicator(), &times, report.recorded.len()) {

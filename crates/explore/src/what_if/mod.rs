@@ -23,9 +23,9 @@
 //!    tensors that the recording keeps apart, so no wait comes from the reuse of memory.
 //! 5. A kernel takes the time that it took alone or beside the same others. That several kernels
 //!    at once share caches, memory or the threads within kernels is not predicted.
-//! 6. A launch is submitted with its steps, and ends when the last of them has. Steps of one tape run
-//!    in the order of the list. On other streams they are those of an executable that is compiled
-//!    for these, whose streams have tapes in turn; its calls and its memory stay the same.
+//! 6. A launch is submitted with its steps, and ends when the last of them has. Steps of one tape
+//!    run in the order of the list. On other streams they are those of an executable that is
+//!    compiled for these, whose streams have tapes in turn; its calls and its memory stay the same.
 //!
 //! `predict` is the same question about a list that never ran: it has no times to begin with.
 //!

@@ -184,7 +184,7 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
             };
             targets.push((key, false));
         }
-        for k in 0..profile.instructions.len() {
+        for (k, stream) in streams.iter_mut().enumerate() {
             let instruction = &profile.instructions[k];
             if !is_call(instruction) || profile.name_of(instruction) == "SyncRead" {
                 continue;
@@ -199,7 +199,7 @@ fn streams_of_calls(profile: &mut Profile, changes: &Changes) -> Result<Vec<u32>
                 }
             }
             if let Some(key) = to {
-                streams[k] = numbers.of(profile, k, key);
+                *stream = numbers.of(profile, k, key);
             }
         }
         // A rule may be for a view, or for a call that the recorded run has not made.
