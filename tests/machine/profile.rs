@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use millstream::vm::{Outcome, RunTimes};
+use millstream::vm::{Outcome, RunTimes, StepTimes};
 use millstream::*;
 use millstream_testing::machine::*;
 
@@ -137,6 +137,91 @@ fn steps_of_an_executable_have_times() {
             .map(|step| list.instructions[step.instruction as usize].body.kind().name())
             .collect();
         assert_eq!(names, ["OpCall", "OpCall"], "{driver:?}");
+    }
+}
+
+/// Steps of two tapes: a wait of the second one names the step of the first that it is for.
+#[test]
+fn waits_between_tapes_name_their_steps() {
+    let config = config(DriverKind::Threaded, SyncPolicy::Frontier).host_workers(2);
+    let machine = Machine::new(config).unwrap();
+    let executable = crate::executable::relu_plus(&machine, &[2]);
+    let x = upload(&cpu(&machine, 0), &machine, &[1.0, -2.0]);
+    let times = times_of(&machine, |_| {
+        for _ in 0..3 {
+            let launched = executable.launch().input("x", &x).run().unwrap();
+            assert_eq!(read(&launched.outputs()[0]), [2.0, -2.0]);
+        }
+    });
+    assert_eq!(times.launches.len(), 3);
+    for launch in &times.launches {
+        let list = &times.list.executables[launch.executable.index()];
+        let name = |of: &StepTimes| list.name_of(&list.instructions[of.instruction as usize].body);
+        let steps: Vec<_> = launch.steps.iter().map(|s| (name(s), s.tape, s.waits)).collect();
+        assert_eq!(steps, [("relu", 0, false), ("add", 1, true), ("add", 1, false)]);
+        assert_eq!(launch.steps[1].until, Some(0), "it waits for relu");
+        assert!(launch.steps[0].end <= launch.steps[1].end);
+        let workers: Vec<_> = launch.tapes.iter().map(|tape| tape.worker.unwrap()).collect();
+        assert!(workers.len() == 2 && workers[0] != workers[1], "{workers:?}");
+    }
+}
+
+/// Steps of an asynchronous device complete later than they are made. None is missing, as the
+/// recording ends only when nothing is in flight.
+#[test]
+fn steps_of_an_asynchronous_device_have_times() {
+    let machine = threaded();
+    let device = DeviceId::sim(0);
+    let recorded = machine.record(|r| {
+        let x = r.input_on("x", f32_spec(&[2]), &device)?;
+        let [s, t] = [0, 1].map(|k| r.stream(&StreamKey::compute(device.clone(), k)));
+        let y = r.call("relu", &[x]).on(s?)?[0];
+        let z = r.call("add", &[x, y]).on(t?)?[0];
+        r.output("z", &z)
+    });
+    let executable = recorded.unwrap().compile_as_is().unwrap();
+    let x = upload(&sim(&machine, 0), &machine, &[1.0, -2.0]);
+    for _ in 0..20 {
+        let times = times_of(&machine, |_| {
+            for _ in 0..10 {
+                executable.launch().input("x", &x).run().unwrap();
+            }
+        });
+        complete(&times);
+        assert_eq!(times.launches.len(), 10);
+        for launch in &times.launches {
+            let list = &times.list.executables[launch.executable.index()];
+            let calls = launch.steps.iter().filter(|step| {
+                list.instructions[step.instruction as usize].body.operands().len() > 1
+            });
+            assert_eq!(calls.count(), 2, "{:?}", launch.steps);
+            assert!(launch.tapes.iter().all(|tape| tape.worker.is_none()));
+        }
+    }
+}
+
+#[test]
+fn failed_steps_and_their_dependents_are_marked() {
+    for driver in DRIVERS {
+        let machine = failing(driver);
+        let recorded = machine.record(|r| {
+            let x = r.input("x", f32_spec(&[1]))?;
+            let stream = r.stream(&StreamKey::compute(CPU, 0))?;
+            let y = r.call("fail", &[x]).on(stream)?[0];
+            let z = r.call("relu", &[y]).on(stream)?[0];
+            let apart = r.call("relu", &[x]).on(stream)?[0];
+            r.output("z", &z)?;
+            r.output("apart", &apart)
+        });
+        let executable = recorded.unwrap().compile_as_is().unwrap();
+        let x = upload(&cpu(&machine, 0), &machine, &[1.0]);
+        let times = times_of(&machine, |_| {
+            let launched = executable.launch().input("x", &x).run().unwrap();
+            assert!(launched.outputs()[0].read().is_err());
+        });
+        let outcomes: Vec<_> = times.launches[0].steps.iter().map(|s| s.outcome).collect();
+        let expected = [Outcome::Failed, Outcome::Skipped, Outcome::Completed];
+        assert_eq!(outcomes, expected, "{driver:?}");
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod explored;
 mod placed;
+mod recorded;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,9 +32,9 @@ use serde_json::Value;
 /// How long a case may take: far longer than it does, unless it hangs.
 const LONG: Duration = Duration::from_secs(60);
 
-struct Case {
+pub(crate) struct Case {
     name: String,
-    programs: Vec<Arc<Program>>,
+    pub(crate) programs: Vec<Arc<Program>>,
     /// For each rank the texts that one of its failures contains.
     fails: Vec<Option<Vec<String>>>,
     refused: Option<Vec<String>>,
@@ -42,7 +43,7 @@ struct Case {
     not_replayed: bool,
 }
 
-fn case(path: &Path) -> Case {
+pub(crate) fn case(path: &Path) -> Case {
     let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
     let text = fs::read_to_string(path).unwrap();
     let all: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -131,7 +132,7 @@ fn ways() -> Vec<(String, RunOptions)> {
 ///
 /// # Panics
 /// It hangs.
-fn run(
+pub(crate) fn run(
     way: &str,
     programs: Vec<Arc<Program>>,
     options: RunOptions,

@@ -204,6 +204,12 @@ fn print(
             changes.describe().join(", "),
             time(made.total)
         )?;
+        let described = changes.describe();
+        let is_new =
+            |remark: &&String| !profile.remarks.contains(remark) && !described.contains(remark);
+        for remark in made.remarks.iter().filter(is_new) {
+            writeln!(out, "{remark}")?;
+        }
         if profile.spread().covers(made.total.abs_diff(unchanged.total)) {
             writeln!(out, "the runs differ by as much: the change may not be seen")?;
         }

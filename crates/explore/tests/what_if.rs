@@ -1,5 +1,7 @@
 //! Predictions from profiles: on lists whose times are known exactly, and on small profiles made by
 //! hand.
+//!
+//! Long because each profile made by hand stands before its cases.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use millstream_explore::predict::{Model, predict, profile as predicted};
 use millstream_explore::what_if::{Changes, Kernels, OpChange, Scaling, what_if};
 use millstream_instructions::InstructionList;
+use millstream_instructions::passes::Pass;
 use millstream_profile::model::{
     Instruction, NONE, Operand, Pause, Resolution, Role, Stream, Tensor, Times, Wait,
 };
@@ -106,6 +109,54 @@ fn more_streams_are_predicted_as_the_machine_emits_them() {
             assert!(off < 10, "{at}: {} and {}", back.total, one.total);
             assert!(!back.instructions.iter().any(|i| i.role == Role::Wait), "{at}");
         }
+    }
+}
+
+/// Returns the list of a replayed program on so many streams: its launch, and its executable.
+fn replayed(path: &Path, streams: u32) -> InstructionList {
+    let program = Arc::new(load(path, &LoadOptions::default()).unwrap());
+    let options = RunOptions::default().in_turn(streams).replay(true).emit(true);
+    // Elementwise calls of one stream would become one call.
+    let options = options.passes(&[Pass::Dead, Pass::Waits, Pass::Memory]);
+    let report = millstream_runner::prepare(program, &options).unwrap().run().unwrap();
+    let list = report.list.unwrap();
+    assert_eq!(list.executables.len(), 1);
+    list
+}
+
+/// As [`more_streams_are_predicted_as_the_machine_emits_them`], of a replay: its executable for
+/// other streams is the one that is compiled for them.
+#[test]
+fn other_streams_of_an_executable_are_predicted_as_it_is_compiled() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = spread();
+    for path in [&all[2], &all[5], &all[6]] {
+        let at = path.display();
+        let one = by_model(&replayed(path, 1));
+        let again = what_if(&one, &Changes::default()).unwrap();
+        assert_eq!(again.total, one.total, "{at}");
+        let machine = by_model(&replayed(path, 4));
+        // Views take turns, too, and an executable has not all of them, so streams are assigned.
+        let program = load(path, &LoadOptions::default()).unwrap();
+        let options = RunOptions::default().in_turn(4);
+        let file = folder.path().join("streams.json");
+        std::fs::write(&file, millstream_runner::assignment(&program, &options).unwrap()).unwrap();
+        let assignment = Some(Assignment::read(&file, &LoadOptions::default()).unwrap());
+        let made = what_if(&one, &Changes { assignment, ..Changes::default() }).unwrap();
+        let of_launch = |profile: &Profile| -> Vec<(String, String)> {
+            let all = calls(profile).into_iter();
+            all.filter(|(_, stream)| stream.ends_with(" in list0")).collect()
+        };
+        assert!(of_launch(&made).len() > 10, "{at}");
+        assert_eq!(of_launch(&made), of_launch(&machine), "{at}");
+        let off = made.total as f64 / machine.total as f64 - 1.0;
+        assert!(off.abs() < 0.005, "{at}: {} and {}", made.total, machine.total);
+        let changes = Changes { compute_streams: Some(1), ..Changes::default() };
+        let back = what_if(&machine, &changes).unwrap();
+        let off = back.total.abs_diff(one.total);
+        assert!(off < 10, "{at}: {} and {}", back.total, one.total);
+        let waits = back.instructions.iter().filter(|i| i.role == Role::Wait && i.parent != NONE);
+        assert_eq!(waits.count(), 0, "{at}");
     }
 }
 

@@ -56,6 +56,11 @@ pub enum Target {
 }
 
 impl Task {
+    /// Returns a task that takes no time, and comes after none.
+    pub const fn nothing(place: Place) -> Task {
+        Task { time: 0, work: 0, before: Vec::new(), place }
+    }
+
     /// Returns a task of this time of one core, which so many threads share if the model of costs
     /// says that such a call is split.
     pub fn of_call(costs: &dyn CostModel, threads: usize, (place, time): (Place, u64)) -> Task {

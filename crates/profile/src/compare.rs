@@ -121,7 +121,7 @@ fn wait_changes(a: &Profile, b: &Profile) -> (Counted, Counted) {
             let Some(until) = source(profile, wait.until) else { continue };
             let describe = |k: u32| {
                 let instruction = &profile.instructions[k as usize];
-                let stream = profile.stream_name(instruction.stream);
+                let stream = stream_name(profile, instruction.stream);
                 format!("{} on {stream}", bare_name(profile.name_of(instruction)))
             };
             let place = names.place(profile.place_of(user));
@@ -141,6 +141,15 @@ fn wait_changes(a: &Profile, b: &Profile) -> (Counted, Counted) {
     (of(1), of(-1))
 }
 
+/// Returns the name of a stream. A program has the same streams whether it is replayed or not.
+fn stream_name(profile: &Profile, stream: u32) -> String {
+    let Some(stream) = profile.streams.get(stream as usize) else { return "?".to_owned() };
+    match stream.key_and_list().1 {
+        "" => stream.name.clone(),
+        list => stream.name.replacen(list, "", 1),
+    }
+}
+
 /// Returns the instruction that a wait is for: a record stands for the work before it.
 fn source(profile: &Profile, until: u32) -> Option<u32> {
     let instruction = profile.instructions.get(until as usize)?;
@@ -155,12 +164,13 @@ fn source(profile: &Profile, until: u32) -> Option<u32> {
 /// Returns the instructions that work, in program order, each as a line without ids.
 fn works(profile: &Profile) -> impl Iterator<Item = (String, usize)> {
     let works = profile.instructions.iter().enumerate();
-    let works = works.filter(|(_, i)| i.role == Role::Work && i.stream != NONE && i.parent == NONE);
+    let works =
+        works.filter(|(k, i)| i.role == Role::Work && i.stream != NONE && !profile.is_part(*k));
     works.map(|(k, instruction)| {
         let spec = |o: &crate::model::Operand| profile.tensors[o.tensor as usize].spec.clone();
         let operands: Vec<String> = profile.operands_of(instruction).iter().map(spec).collect();
         let name = bare_name(profile.name_of(instruction));
-        let stream = profile.stream_name(instruction.stream);
+        let stream = stream_name(profile, instruction.stream);
         (format!("{name} ({}) on {stream}", operands.join(", ")), k)
     })
 }

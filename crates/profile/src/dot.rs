@@ -18,7 +18,7 @@ pub fn write(profile: &Profile, range: Range<usize>) -> Result<String, String> {
     let range = range.start..range.end.min(profile.instructions.len());
     let is_node = |k: &usize| {
         let instruction = &profile.instructions[*k];
-        instruction.stream != NONE && instruction.parent == NONE && instruction.role != Role::Record
+        instruction.stream != NONE && !profile.is_part(*k) && instruction.role != Role::Record
     };
     let nodes: Vec<usize> = range.clone().filter(is_node).collect();
     if nodes.len() > READABLE {

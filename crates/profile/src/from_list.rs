@@ -6,14 +6,16 @@ use millstream_instructions::planner::rounded;
 use millstream_instructions::{
     Body, Class, InstructionList, Operand as Used, Placement, Resolution as Resolved, Via,
 };
-use millstream_types::{Access, Origin, Point, StreamMode, TensorId, TensorSpec};
+use millstream_types::{Access, Origin, Point, TensorId, TensorSpec};
 
 use crate::describe::{arguments, describe};
 use crate::interned::Interned;
+use crate::launches::{LaunchSteps, stream_of};
 use crate::model::{
-    Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Stream,
-    Tensor, Times, Wait,
+    Instruction, NONE, Operand, Outcome, Profile, Resolution, Role, Source, Storage, Tensor, Times,
+    Wait,
 };
+use crate::scope::Scope;
 
 /// The times of a list's instructions.
 pub trait ListTimes {
@@ -22,6 +24,11 @@ pub trait ListTimes {
 
     /// Returns when the instruction at a point ran, and how it ended.
     fn at(&self, index: usize, point: Point) -> Option<(Times, Outcome)>;
+
+    /// Returns when the steps of the launch at a point ran, if that is known.
+    fn steps(&self, _: usize, _: Point) -> Option<LaunchSteps> {
+        None
+    }
 }
 
 /// Returns the profile of a list.
@@ -43,80 +50,80 @@ pub fn of_list(
     building.finish()
 }
 
-/// The instructions of a stream so far.
-#[derive(Clone, Debug, Default)]
-struct Track {
-    /// The sequence number and the position of each.
-    at: Vec<(u64, u32)>,
-    /// The needs of the next instruction that is no wait, as positions of waits.
-    open: Vec<u32>,
-    /// The needs that were resolved by a wait, which follows: the tensors.
-    needed: Vec<(Point, Vec<u32>)>,
-    /// For each other stream, the sequence numbers that its waits were for, with the waiters: those
-    /// that exceed all before them.
-    waited: HashMap<usize, Vec<(u64, u32)>>,
-}
-
-impl Track {
-    fn wait(&mut self, source: usize, until: u64, waiter: u32) {
-        let waits = self.waited.entry(source).or_default();
-        if waits.last().is_none_or(|(last, _)| *last < until) {
-            waits.push((until, waiter));
-        }
-    }
-
-    /// Returns the first wait for a sequence number of a stream, or a later one.
-    fn first_wait(&self, source: usize, seq: u64) -> Option<u32> {
-        let waits = self.waited.get(&source)?;
-        let first = waits.partition_point(|(until, _)| *until < seq);
-        waits.get(first).map(|(_, waiter)| *waiter)
-    }
-}
-
-struct Building {
-    profile: Profile,
+/// A profile under construction.
+pub(crate) struct Building {
+    pub(crate) profile: Profile,
     names: Interned<String>,
     places: Interned<String>,
     arguments: Interned<String>,
     by_origin: HashMap<(usize, u32), u32>,
-    tensors: HashMap<TensorId, u32>,
+    /// The streams and arenas of executables, by name.
+    streams: HashMap<String, u32>,
+    arenas: HashMap<String, u32>,
     /// For each storage, how many of its tensors live.
     living: Vec<u32>,
-    tracks: Vec<Track>,
+    pub(crate) scope: Scope,
+    /// The positions of the instructions of the launch that is added.
+    pub(crate) step_positions: HashMap<(u32, Option<u32>), u32>,
 }
 
 impl Building {
     fn new(title: &str, source: Source, list: &InstructionList) -> Building {
-        let stream = |decl: &millstream_instructions::StreamDecl| Stream {
-            name: decl.key.to_string(),
-            device: decl.key.device.to_string(),
-            pool: decl.mode == StreamMode::Pool,
-            ..Stream::default()
-        };
+        let mut scope = Scope::of(list, String::new());
         let profile = Profile {
             title: title.to_owned(),
             source,
-            streams: list.streams.iter().map(stream).collect(),
-            arenas: list.arenas.iter().map(ToString::to_string).collect(),
+            streams: scope.streams.clone(),
+            arenas: scope.arenas.clone(),
             ..Profile::default()
         };
+        // Those of the whole list are there from the start.
+        scope.stream_numbers = (0..scope.streams.len()).map(|k| Some(k as u32)).collect();
+        scope.arena_numbers = (0..scope.arenas.len()).map(|k| Some(k as u32)).collect();
         Building {
-            tracks: vec![Track::default(); profile.streams.len()],
             profile,
             names: Interned::default(),
             places: Interned::default(),
             arguments: Interned::default(),
             by_origin: HashMap::new(),
-            tensors: HashMap::new(),
+            streams: HashMap::new(),
+            arenas: HashMap::new(),
             living: Vec::new(),
+            scope,
+            step_positions: HashMap::new(),
         }
     }
 
-    fn name(&mut self, name: &str) -> u32 {
+    /// Returns the position of a stream of the list.
+    pub(crate) fn stream(&mut self, stream: usize) -> u32 {
+        let Some(number) = self.scope.stream_numbers.get_mut(stream) else { return stream as u32 };
+        *number.get_or_insert_with(|| {
+            let declared = &self.scope.streams[stream];
+            *self.streams.entry(declared.name.clone()).or_insert_with(|| {
+                let tape = self.scope.tapes.get(stream).copied().flatten();
+                self.profile.streams.push(stream_of(declared.clone(), tape));
+                self.profile.streams.len() as u32 - 1
+            })
+        })
+    }
+
+    /// Returns the position of an arena of the list.
+    fn arena(&mut self, arena: usize) -> u32 {
+        let Some(number) = self.scope.arena_numbers.get_mut(arena) else { return arena as u32 };
+        *number.get_or_insert_with(|| {
+            let name = &self.scope.arenas[arena];
+            *self.arenas.entry(name.clone()).or_insert_with(|| {
+                self.profile.arenas.push(name.clone());
+                self.profile.arenas.len() as u32 - 1
+            })
+        })
+    }
+
+    pub(crate) fn name(&mut self, name: &str) -> u32 {
         self.names.number(name.to_owned(), &mut self.profile.names)
     }
 
-    fn place(&mut self, origin: &Origin) -> u32 {
+    pub(crate) fn place(&mut self, origin: &Origin) -> u32 {
         // Most instructions come from few places, and printing one takes long.
         let key = match origin {
             Origin::Unknown => return NONE,
@@ -149,9 +156,10 @@ impl Building {
 
     fn tensor(&mut self, id: TensorId, name: &str, spec: &TensorSpec, storage: u32) -> u32 {
         let number = self.profile.tensors.len() as u32;
-        let (name, spec) = (name.to_owned(), spec.brief());
+        let name = format!("{name}{}", self.scope.suffix);
+        let spec = spec.brief();
         self.profile.tensors.push(Tensor { name, spec, storage });
-        self.tensors.insert(id, number);
+        self.scope.tensors.insert(id, number);
         number
     }
 
@@ -160,7 +168,7 @@ impl Building {
     fn operands(&mut self, used: &[Used], by: Option<u32>) -> [u32; 2] {
         let from = self.profile.operands.len() as u32;
         for operand in used {
-            let Some(&tensor) = self.tensors.get(&operand.tensor) else { continue };
+            let Some(&tensor) = self.scope.tensors.get(&operand.tensor) else { continue };
             let (reads, writes) = (operand.access.reads(), operand.access.writes());
             self.profile.operands.push(Operand { tensor, reads, writes });
             if let Some(by) = by {
@@ -172,23 +180,41 @@ impl Building {
     }
 
     /// Returns the last instruction at or before a point.
-    fn at(&self, point: Point) -> u32 {
-        let Some(track) = self.tracks.get(point.stream.index()) else { return NONE };
+    pub(crate) fn at(&self, point: Point) -> u32 {
+        let Some(track) = self.scope.tracks.get(point.stream.index()) else { return NONE };
         let upto = track.at.partition_point(|(seq, _)| *seq <= point.seq);
         track.at[..upto].last().map_or(NONE, |(_, index)| *index)
     }
 
-    fn instruction(&mut self, list: &InstructionList, index: usize, times: &impl ListTimes) {
+    /// Returns the last instruction of a stream so far.
+    pub(crate) fn last_of(&self, stream: usize) -> Option<u32> {
+        self.scope.tracks.get(stream)?.at.last().map(|(_, index)| *index)
+    }
+
+    /// Adds an instruction of a list, behind the steps of the launch that it is.
+    pub(crate) fn instruction(
+        &mut self,
+        list: &InstructionList,
+        index: usize,
+        times: &impl ListTimes,
+    ) {
         let millstream_instructions::Instruction { body, origin } = &list.instructions[index];
+        let first = self.profile.instructions.len();
+        if let Some(steps) =
+            body.at().filter(|_| body.list().is_some()).and_then(|at| times.steps(index, at))
+        {
+            self.launch(list, body, &steps, times.issued(index));
+            self.own_steps(first, self.profile.instructions.len());
+        }
         let own = self.profile.instructions.len() as u32;
         if let Body::SoftSyncStream { on, needs, tensors, resolution } = body {
             return self.need(on.index(), *needs, tensors, *resolution);
         }
         let (name, role) = describe(list, body);
         let mut used: Vec<Used> = body.operands().to_vec();
-        let of = body.view_of().and_then(|of| self.tensors.get(&of).copied());
+        let of = body.view_of().and_then(|of| self.scope.tensors.get(&of).copied());
         if let (Some((tensor, spec)), Some(placement)) = (body.begins(), body.placement()) {
-            let storage = Storage { allocated: own, ..storage(placement) };
+            let storage = Storage { allocated: own, ..self.storage(placement) };
             self.begin(tensor, &tensor.to_string(), spec, storage);
             used.push(Used { tensor, access: Access::Write });
         } else if let (Some((tensor, spec)), Some(of)) = (body.begins(), of) {
@@ -201,7 +227,7 @@ impl Building {
             used.push(Used { tensor, access: Access::Read });
         } else if let Some(workspace) = body.placement() {
             let (allocated, released, last_use) = (own, own, own);
-            let storage = Storage { allocated, released, last_use, ..storage(workspace) };
+            let storage = Storage { allocated, released, last_use, ..self.storage(workspace) };
             self.profile.storages.push(storage);
             self.living.push(0);
         } else if body.class() == Class::Observes {
@@ -216,11 +242,12 @@ impl Building {
         let arguments = arguments(body)
             .map(|text| self.arguments.number_of(&text, &mut self.profile.arguments));
         let at = body.at();
+        let stream = at.map_or(NONE, |at| self.stream(at.stream.index()));
         let timed = at.and_then(|at| times.at(index, at));
         self.profile.instructions.push(Instruction {
             name,
             role,
-            stream: at.map_or(NONE, |at| at.stream.0.into()),
+            stream,
             seq: at.map_or(0, |at| at.seq),
             place,
             issued: times.issued(index),
@@ -231,7 +258,7 @@ impl Building {
             parent: NONE,
             submitter: None,
         });
-        if let Some(at) = at.filter(|at| at.stream.index() < self.tracks.len()) {
+        if let Some(at) = at.filter(|at| at.stream.index() < self.scope.tracks.len()) {
             self.placed(at, body, own, role);
         }
     }
@@ -240,44 +267,44 @@ impl Building {
     fn placed(&mut self, at: Point, body: &Body, own: u32, role: Role) {
         let stream = at.stream.index();
         if let Some(until) = body.until() {
-            let needed = std::mem::take(&mut self.tracks[stream].needed);
+            let needed = std::mem::take(&mut self.scope.tracks[stream].needed);
             // A wait may be for a later point of the stream than the need.
             let (mine, rest): (Vec<_>, Vec<_>) = needed
                 .into_iter()
                 .partition(|(p, _)| p.stream == until.stream && p.seq <= until.seq);
-            self.tracks[stream].needed = rest;
+            self.scope.tracks[stream].needed = rest;
             let mut tensors: Vec<u32> = mine.into_iter().flat_map(|(_, t)| t).collect();
             tensors.dedup();
             let resolution = match body.via() {
                 Some(Via::Device(_)) => Resolution::Device,
                 _ => Resolution::Host,
             };
-            self.tracks[stream].open.push(self.profile.waits.len() as u32);
+            self.scope.tracks[stream].open.push(self.profile.waits.len() as u32);
             let (waiter, source) = (own, until.stream.index());
             let until_at = self.at(until);
             let wait = Wait { waiter, until: until_at, resolution, tensors, ..no_wait() };
             self.profile.waits.push(wait);
-            self.tracks[stream].wait(source, until.seq, own);
+            self.scope.tracks[stream].wait(source, until.seq, own);
         } else if !matches!(role, Role::Record) {
-            for wait in std::mem::take(&mut self.tracks[stream].open) {
+            for wait in std::mem::take(&mut self.scope.tracks[stream].open) {
                 let wait = &mut self.profile.waits[wait as usize];
                 wait.user = own;
                 if wait.resolution.is_elided() {
                     wait.waiter = own;
                 }
             }
-            self.tracks[stream].needed.clear();
+            self.scope.tracks[stream].needed.clear();
         }
-        self.tracks[stream].at.push((at.seq, own));
+        self.scope.tracks[stream].at.push((at.seq, own));
     }
 
     /// Notes a need and its resolution, which come before the instruction that has the need.
     fn need(&mut self, stream: usize, needs: Point, tensors: &[TensorId], resolved: Resolved) {
         let tensors: Vec<u32> =
-            tensors.iter().filter_map(|tensor| self.tensors.get(tensor).copied()).collect();
+            tensors.iter().filter_map(|tensor| self.scope.tensors.get(tensor).copied()).collect();
         let resolution = match resolved {
             Resolved::Device | Resolved::Host => {
-                if let Some(track) = self.tracks.get_mut(stream) {
+                if let Some(track) = self.scope.tracks.get_mut(stream) {
                     track.needed.push((needs, tensors));
                 }
                 return;
@@ -293,34 +320,40 @@ impl Building {
         let until = self.at(needs);
         let waits = self.profile.waits.len() as u32;
         self.profile.waits.push(Wait { until, resolution, covered_by, tensors, ..no_wait() });
-        if let Some(track) = self.tracks.get_mut(stream) {
+        if let Some(track) = self.scope.tracks.get_mut(stream) {
             track.open.push(waits);
         }
     }
 
     /// Returns the first wait that brought a stream behind a point: directly, or by way of one
     /// other stream.
-    fn covering(&self, stream: usize, needs: Point) -> u32 {
+    pub(crate) fn covering(&self, stream: usize, needs: Point) -> u32 {
         let (source, seq) = (needs.stream.index(), needs.seq);
-        let Some(own) = self.tracks.get(stream) else { return NONE };
+        let Some(own) = self.scope.tracks.get(stream) else { return NONE };
         if let Some(direct) = own.first_wait(source, seq) {
             return direct;
         }
         let by_way = own.waited.keys().filter_map(|&other| {
-            let first = self.tracks[other].first_wait(source, seq)?;
+            let first = self.scope.tracks[other].first_wait(source, seq)?;
             own.first_wait(other, self.profile.instructions[first as usize].seq)
         });
         by_way.min().unwrap_or(NONE)
     }
 
     fn release(&mut self, tensor: TensorId, by: u32) {
-        let Some(&tensor) = self.tensors.get(&tensor) else { return };
+        let Some(&tensor) = self.scope.tensors.get(&tensor) else { return };
         let storage = self.profile.tensors[tensor as usize].storage as usize;
         let living = &mut self.living[storage];
         *living = living.saturating_sub(1);
         if *living == 0 {
             self.profile.storages[storage].released = by;
         }
+    }
+
+    fn storage(&mut self, of: &Placement) -> Storage {
+        let Placement { arena, offset, size, generation } = *of;
+        let (arena, size) = (self.arena(arena.index()), rounded(size).unwrap_or(size));
+        Storage { arena, offset, size, generation, tensor: NONE, ..Storage::default() }
     }
 
     fn finish(mut self) -> Profile {
@@ -330,12 +363,6 @@ impl Building {
     }
 }
 
-fn storage(of: &Placement) -> Storage {
-    let Placement { arena, offset, size, generation } = *of;
-    let (arena, size) = (arena.index() as u32, rounded(size).unwrap_or(size));
-    Storage { arena, offset, size, generation, tensor: NONE, ..Storage::default() }
-}
-
-fn no_wait() -> Wait {
+pub(crate) fn no_wait() -> Wait {
     Wait { waiter: NONE, until: NONE, user: NONE, covered_by: NONE, ..Wait::default() }
 }

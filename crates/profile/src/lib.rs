@@ -10,6 +10,8 @@
 //! |---|---|
 //! | [`model`] | the data |
 //! | `from_list`, `measured`, `describe` | from a list, and from the times of a run, to a profile |
+//! | `launches` | the instructions within launches of executables, with their times |
+//! | `scope`, `causes` | the list that instructions are of; why its waits were made |
 //! | `merged` | several ranks in one profile |
 //! | [`order`] | what each instruction comes after; the critical path |
 //! | [`memory`] | who holds memory, and when |
@@ -26,6 +28,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod causes;
 pub mod chrome;
 pub mod columns;
 pub mod compare;
@@ -36,6 +39,7 @@ pub mod file;
 mod from_list;
 mod interned;
 pub mod lanes;
+mod launches;
 mod measured;
 pub mod memory;
 mod merged;
@@ -44,11 +48,13 @@ pub mod order;
 pub mod page;
 pub mod perfetto;
 pub mod repeats;
+mod scope;
 mod spread;
 pub mod summary;
 
 pub use from_list::{ListTimes, of_list};
 pub use interned::Interned;
+pub use launches::LaunchSteps;
 pub use measured::{add_ranges, measured};
 pub use merged::merged;
 pub use model::{Outcome, Profile, Runs, Source, Times};

@@ -1,40 +1,71 @@
 //! From the times of a run to a profile.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use millstream_instructions::builder::InferenceStats;
-use millstream_types::{Origin, Point};
-use millstream_vm::{Outcome as Ended, RunTimes, StepTimes};
+use millstream_types::{ListId, Origin, Point, StreamId};
+use millstream_vm::{LaunchTimes, RunTimes};
 
-use crate::describe::describe;
 use crate::from_list::{ListTimes, of_list};
-use crate::model::{
-    Instruction, NONE, Outcome, Pause, Profile, Range, Role, Source, Stream, Times,
-};
+use crate::launches::{LaunchSteps, outcome};
+use crate::model::{NONE, Outcome, Pause, Profile, Range, Source, Times};
 
-struct Measured<'a>(&'a RunTimes);
+struct Measured<'a> {
+    run: &'a RunTimes,
+    launches: HashMap<Point, &'a LaunchTimes>,
+    /// Numbers for the streams that run tapes, and the instances of each executable's private
+    /// memory: the streams of their first tapes.
+    tapes: RefCell<HashMap<StreamId, u32>>,
+    instances: RefCell<HashMap<ListId, Vec<StreamId>>>,
+}
+
+impl<'a> Measured<'a> {
+    fn of(run: &'a RunTimes) -> Measured<'a> {
+        let launches = run.launches.iter().map(|launch| (launch.at, launch)).collect();
+        Measured { run, launches, tapes: RefCell::default(), instances: RefCell::default() }
+    }
+
+    /// Returns which instance of its private memory a launch has.
+    fn instance(&self, launch: &LaunchTimes) -> usize {
+        let Some(tape) = launch.tapes.first() else { return 0 };
+        let mut all = self.instances.borrow_mut();
+        let own = all.entry(launch.executable).or_default();
+        own.iter().position(|stream| *stream == tape.stream).unwrap_or_else(|| {
+            own.push(tape.stream);
+            own.len() - 1
+        })
+    }
+}
 
 impl ListTimes for Measured<'_> {
     fn issued(&self, index: usize) -> Option<u64> {
-        self.0.issued.get(index).copied()
+        self.run.issued.get(index).copied()
+    }
+
+    fn steps(&self, _: usize, at: Point) -> Option<LaunchSteps> {
+        let launch = self.launches.get(&at)?;
+        let list = self.run.list.executables.get(launch.executable.index())?;
+        let mut tapes = self.tapes.borrow_mut();
+        let number = |stream| {
+            let next = tapes.len() as u32;
+            *tapes.entry(stream).or_insert(next)
+        };
+        LaunchSteps::of(list, launch, self.instance(launch), number)
     }
 
     fn at(&self, _: usize, point: Point) -> Option<(Times, Outcome)> {
-        let all = &self.0.streams.get(point.stream.index())?.instructions;
+        let all = &self.run.streams.get(point.stream.index())?.instructions;
         let found = all.binary_search_by_key(&point.seq, |times| times.seq).ok()?;
         let one = &all[found];
-        let outcome = match one.outcome {
-            Ended::Completed => Outcome::Completed,
-            Ended::Failed => Outcome::Failed,
-            Ended::Skipped => Outcome::Skipped,
-        };
-        Some((Times { ready: one.ready, start: one.start, end: one.end }, outcome))
+        let times = Times { ready: one.ready, start: one.start, end: one.end };
+        Some((times, outcome(one.outcome)))
     }
 }
 
 /// Returns the profile of a run.
 pub fn measured(title: &str, run: &RunTimes) -> Profile {
-    let mut profile = of_list(title, Source::Measured, &run.list, &Measured(run));
+    let mut profile = of_list(title, Source::Measured, &run.list, &Measured::of(run));
     for (stream, times) in profile.streams.iter_mut().zip(&run.streams) {
         stream.by_device = times.by_device;
         // Other devices run instructions by themselves, and pools on all workers.
@@ -51,7 +82,6 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
         .map(|r| Range { name: r.name.clone(), thread: r.thread, begin: r.begin, end: r.end })
         .collect();
     profile.pauses = pauses(&profile, run);
-    steps(&mut profile, run);
     profile
 }
 
@@ -113,66 +143,6 @@ fn pauses(profile: &Profile, run: &RunTimes) -> Vec<Pause> {
         }
     }
     pauses
-}
-
-/// Adds the steps of launches, on streams of their own.
-fn steps(profile: &mut Profile, run: &RunTimes) {
-    let launches: HashMap<(u32, u64), u32> = profile
-        .instructions
-        .iter()
-        .enumerate()
-        .filter(|(_, i)| i.role == Role::Launch)
-        .map(|(k, i)| ((i.stream, i.seq), k as u32))
-        .collect();
-    let mut streams: HashMap<(u32, usize), u32> = HashMap::new();
-    let mut names: HashMap<String, u32> =
-        profile.names.iter().enumerate().map(|(k, name)| (name.clone(), k as u32)).collect();
-    let mut places: HashMap<String, u32> =
-        profile.places.iter().enumerate().map(|(k, place)| (place.clone(), k as u32)).collect();
-    for launch in &run.launches {
-        let parent = (u32::from(launch.at.stream.0), launch.at.seq);
-        let Some(&parent) = launches.get(&parent) else { continue };
-        let Some(list) = run.list.executables.get(launch.executable.index()) else { continue };
-        for StepTimes { instruction, waits, ready, end } in &launch.steps {
-            let Some(made) = list.instructions.get(*instruction as usize) else { continue };
-            let Some(at) = made.body.at() else { continue };
-            let decl = &list.streams[at.stream.index()];
-            let key = (launch.executable.0, at.stream.index());
-            let stream = *streams.entry(key).or_insert_with(|| {
-                profile.streams.push(Stream {
-                    name: format!("{} in {}", decl.key, launch.executable),
-                    device: decl.key.device.to_string(),
-                    ..Stream::default()
-                });
-                profile.streams.len() as u32 - 1
-            });
-            let (name, role) = match waits {
-                true => ("wait".to_owned(), Role::Wait),
-                false => describe(list, &made.body),
-            };
-            let name = *names.entry(name).or_insert_with_key(|name| {
-                profile.names.push(name.clone());
-                profile.names.len() as u32 - 1
-            });
-            let place = match made.origin.is_unknown() {
-                true => NONE,
-                false => *places.entry(made.origin.to_string()).or_insert_with_key(|place| {
-                    profile.places.push(place.clone());
-                    profile.places.len() as u32 - 1
-                }),
-            };
-            profile.instructions.push(Instruction {
-                name,
-                role,
-                stream,
-                seq: if *waits { 0 } else { at.seq },
-                place,
-                times: Some(Times { ready: *ready, start: *ready, end: *end }),
-                parent,
-                ..Instruction::default()
-            });
-        }
-    }
 }
 
 #[cfg(test)]

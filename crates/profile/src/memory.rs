@@ -20,7 +20,8 @@ pub struct Held {
 ///
 /// A program holds memory from the submission of its allocation to that of its release, in program
 /// order. So the highest level is the peak that a run reports, however long its instructions take.
-/// Predictions have no times of submission: there a storage is held from its first use to its last.
+/// Predictions have no times of submission, and the memory of an executable is planned: there a
+/// storage is held from its first use to its last.
 pub fn held(profile: &Profile, arena: u32) -> Vec<Held> {
     let mut last_use: Vec<u64> = vec![0; profile.storages.len()];
     let mut first_use: Vec<u64> = vec![u64::MAX; profile.storages.len()];
@@ -31,7 +32,7 @@ pub fn held(profile: &Profile, arena: u32) -> Vec<Held> {
             first_use[storage] = first_use[storage].min(times.start);
         }
     }
-    let submitted = |k: u32| profile.instructions.get(k as usize).and_then(|i| i.issued);
+    let submitted = |k: u32| submitted(profile, k);
     let times = |k: u32| profile.instructions.get(k as usize).and_then(|i| i.times);
     let one = |(k, storage): (usize, &Storage)| {
         let Storage { allocated, released, .. } = *storage;
@@ -55,6 +56,12 @@ pub fn held(profile: &Profile, arena: u32) -> Vec<Held> {
     let mut held: Vec<Held> = storages.filter_map(one).collect();
     held.sort_by_key(|held| (held.begin, held.storage));
     held
+}
+
+/// Returns when the program submitted an instruction by itself.
+fn submitted(profile: &Profile, k: u32) -> Option<u64> {
+    let instruction = profile.instructions.get(k as usize);
+    instruction.filter(|instruction| instruction.parent == NONE)?.issued
 }
 
 /// The memory of an arena from a moment on.
@@ -91,10 +98,7 @@ struct Change {
 
 /// Returns the changes of an arena's memory, in order.
 fn changes(profile: &Profile, held: &[Held]) -> Vec<Change> {
-    let position = |k: u32| {
-        let instruction = profile.instructions.get(k as usize);
-        instruction.filter(|i| i.issued.is_some()).map(|_| k + 1)
-    };
+    let position = |k: u32| submitted(profile, k).map(|_| k + 1);
     let mut changes = Vec::with_capacity(held.len() * 2);
     for &Held { storage, begin, end } in held {
         let of = &profile.storages[storage as usize];

@@ -10,7 +10,6 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
     let began = ranks.iter().map(|(began, _)| *began).min().unwrap_or(0);
     let mut all = Profile { title: title.to_owned(), ..Profile::default() };
     let mut interned = [HashMap::new(), HashMap::new(), HashMap::new()];
-    let mut steps = Vec::new();
     for (rank, (own_begin, profile)) in (0..).zip(ranks) {
         let later = own_begin - began;
         let is_first = rank == 0;
@@ -29,16 +28,17 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
             all.operands.len(),
         ]
         .map(|count| count as u32);
+        let tapes = all.streams.iter().filter_map(|s| s.tape).max().map_or(0, |max| max + 1);
         let workers = all.streams.iter().filter_map(|s| s.worker).max().map_or(0, |max| max + 1);
         let threads = all.ranges.iter().map(|r| r.thread + 1).max().unwrap_or(0);
         all.streams.extend(profile.streams.into_iter().map(|mut stream| {
             stream.name = format!("rank {rank}: {}", stream.name);
             stream.worker = stream.worker.map(|worker| worker + workers);
+            stream.tape = stream.tape.map(|tape| tape + tapes);
             stream.rank = rank;
             stream
         }));
         all.arenas.extend(profile.arenas.iter().map(of_rank));
-        let moved = |own: u32, by: u32| if own == NONE { NONE } else { own + by };
         all.tensors.extend(profile.tensors.into_iter().map(|mut tensor| {
             tensor.storage = moved(tensor.storage, storages);
             tensor
@@ -47,26 +47,8 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
             operand.tensor += tensors;
             operand
         }));
-        // Steps of launches follow all other instructions.
         let before = all.instructions.len() as u32;
-        let shown = profile.instructions.iter().filter(|i| i.parent == NONE).count() as u32;
-        let behind = steps.len() as u32;
-        let (mut own_steps, mut position) = (0, 0);
-        // A step's position is known from the end, once all ranks are there.
-        let positions: Vec<(bool, u32)> = profile
-            .instructions
-            .iter()
-            .map(|i| {
-                let next = if i.parent == NONE { &mut position } else { &mut own_steps };
-                *next += 1;
-                (i.parent != NONE, *next - 1)
-            })
-            .collect();
-        let at = |k: u32| match positions.get(k as usize) {
-            Some((false, k)) => before + k,
-            Some((true, k)) => STEPS + behind + k,
-            None => NONE,
-        };
+        let at = |k: u32| moved(k, before);
         let mut name = |kind: usize, own: u32, from: &[String], to: &mut Vec<String>| {
             let Some(text) = from.get(own as usize) else { return NONE };
             *interned[kind].entry(text.clone()).or_insert_with(|| {
@@ -90,12 +72,8 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
                 times
             });
             instruction.parent = at(instruction.parent);
-            match instruction.parent {
-                NONE => all.instructions.push(instruction),
-                _ => steps.push(instruction),
-            }
+            all.instructions.push(instruction);
         }
-        debug_assert_eq!(all.instructions.len() as u32, before + shown);
         all.storages.extend(profile.storages.into_iter().map(|mut storage| {
             storage.arena = moved(storage.arena, arenas);
             storage.tensor = moved(storage.tensor, tensors);
@@ -127,11 +105,15 @@ pub fn merged(title: &str, ranks: Vec<(u64, Profile)>) -> Profile {
             pause
         }));
     }
-    place_steps(&mut all, steps);
     all
 }
 
-/// Adds the runs of a rank: a run of the program takes as long as that of its slowest rank.
+/// Returns a position behind so many others.
+const fn moved(own: u32, by: u32) -> u32 {
+    if own == NONE { NONE } else { own + by }
+}
+
+/// Adds the runs of a rank. All ranks have the times of the program's runs.
 fn merge_runs(all: &mut Runs, own: Runs) {
     let missing = own.totals.len().saturating_sub(all.totals.len());
     all.totals.extend(std::iter::repeat_n(0, missing));
@@ -140,31 +122,6 @@ fn merge_runs(all: &mut Runs, own: Runs) {
         let all = all.ops.entry(name).or_insert_with(|| vec![0; times.len()]);
         all.iter_mut().zip(times).for_each(|(all, own)| *all += own);
     }
-}
-
-/// Where positions of steps begin until their final ones are known.
-const STEPS: u32 = 1 << 31;
-
-/// Appends the steps of launches, and corrects the positions of those that waits name.
-fn place_steps(all: &mut Profile, steps: Vec<crate::model::Instruction>) {
-    let before = all.instructions.len() as u32;
-    all.instructions.extend(steps);
-    let correct = |at: &mut u32| {
-        if *at != NONE && *at >= STEPS {
-            *at = *at - STEPS + before;
-        }
-    };
-    for wait in &mut all.waits {
-        [&mut wait.waiter, &mut wait.until, &mut wait.user, &mut wait.covered_by]
-            .into_iter()
-            .for_each(correct);
-    }
-    for storage in &mut all.storages {
-        [&mut storage.allocated, &mut storage.released, &mut storage.last_use]
-            .into_iter()
-            .for_each(correct);
-    }
-    all.pauses.iter_mut().for_each(|pause| correct(&mut pause.until));
 }
 
 #[cfg(test)]
@@ -179,11 +136,11 @@ mod tests {
             streams: vec![Stream { name: "s".to_owned(), ..Stream::default() }],
             names: vec!["a".to_owned()],
             instructions: vec![
+                Instruction { times, parent: 1, ..plain.clone() },
                 Instruction { times, role: Role::Launch, ..plain.clone() },
-                Instruction { times, seq: 2, ..plain.clone() },
-                Instruction { times, parent: 0, ..plain },
+                Instruction { times, seq: 2, ..plain },
             ],
-            waits: vec![Wait { waiter: 1, until: 0, user: 2, covered_by: NONE, ..Wait::default() }],
+            waits: vec![Wait { waiter: 2, until: 1, user: 2, covered_by: NONE, ..Wait::default() }],
             total: end,
             ..Profile::default()
         }
@@ -196,10 +153,10 @@ mod tests {
         assert_eq!(names, ["rank 0: s", "rank 1: s"]);
         assert_eq!((all.total, all.names.len(), all.instructions.len()), (25, 1, 6));
         let ends: Vec<u64> = all.instructions.iter().map(|i| i.times.unwrap().end).collect();
-        assert_eq!(ends, [10, 10, 25, 25, 10, 25]);
+        assert_eq!(ends, [10, 10, 10, 25, 25, 25]);
         let parents: Vec<u32> = all.instructions.iter().map(|i| i.parent).collect();
-        assert_eq!(parents, [NONE, NONE, NONE, NONE, 0, 2]);
+        assert_eq!(parents, [1, NONE, NONE, 4, NONE, NONE]);
         let wait = &all.waits[1];
-        assert_eq!((wait.waiter, wait.until, wait.user), (3, 2, 5));
+        assert_eq!((wait.waiter, wait.until, wait.user), (5, 4, 5));
     }
 }

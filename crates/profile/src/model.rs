@@ -52,6 +52,10 @@ pub struct Stream {
     /// none if the stream is alone, or runs by itself as that of an asynchronous device does.
     #[serde(default)]
     pub worker: Option<u32>,
+    /// The tape of an executable that runs its instructions, together with those of other streams,
+    /// in the order of the executable's list; none for a stream of no executable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tape: Option<u32>,
     /// The program that it belongs to: the rank. Barriers and waits of one program's threads say
     /// nothing about the streams of another one.
     #[serde(default)]
@@ -69,6 +73,13 @@ impl Stream {
         name.strip_prefix("rank ")
             .and_then(|name| name.split_once(": "))
             .map_or(name, |(_, key)| key)
+    }
+
+    /// Returns the stream's key in the list that has it, and what names that list: nothing for the
+    /// streams of the machine, ` in list0` for those of an executable.
+    pub fn key_and_list(&self) -> (&str, &str) {
+        let key = self.key();
+        key.split_at(key.find(" in ").unwrap_or(key.len()))
     }
 
     /// Returns the program's name of the stream, if it has one.
@@ -169,7 +180,9 @@ pub struct Instruction {
     /// The arguments of an op's call, as a position in [`Profile::arguments`]. What the host does
     /// (a function of the program, an access, a read) has none, nor has a run of another program.
     pub arguments: Option<u32>,
-    /// The launch that it is a step of, or [`NONE`].
+    /// The launch that it is a step of, or [`NONE`]. The launch stands behind its steps, and ends
+    /// when the last of them has ended. It stands before them if their order is not known; then
+    /// they are parts of it, and no instructions of their own.
     pub parent: u32,
     /// The instruction on a thread of the program that submitted it, if the profile has threads.
     pub submitter: Option<u32>,
@@ -342,7 +355,7 @@ pub struct Profile {
     pub tensors: Vec<Tensor>,
     /// The storages.
     pub storages: Vec<Storage>,
-    /// The instructions, in program order; steps of a launch follow all others.
+    /// The instructions, in program order; the steps of a launch stand before it.
     pub instructions: Vec<Instruction>,
     /// The operands of all instructions.
     pub operands: Vec<Operand>,
@@ -386,6 +399,56 @@ impl Profile {
         let names: HashMap<String, &str> = tensors.into_iter().collect();
         for tensor in &mut self.tensors {
             if let Some(name) = names.get(&tensor.name) {
+                tensor.name = (*name).to_owned();
+            }
+        }
+    }
+
+    /// Returns whether an instruction, by position, is a part of another one: a step of a launch
+    /// whose steps have no known order.
+    pub fn is_part(&self, instruction: usize) -> bool {
+        let parent = self.instructions[instruction].parent;
+        parent != NONE && (parent as usize) < instruction
+    }
+
+    /// Returns the launch by the program that an instruction is a step of, or the instruction
+    /// itself.
+    pub fn root_of(&self, instruction: u32) -> u32 {
+        let mut root = instruction;
+        // A step stands before its launch, so that this ends.
+        while let Some(next) = self.instructions.get(root as usize).map(|i| i.parent)
+            && next != NONE
+            && next > root
+        {
+            root = next;
+        }
+        root
+    }
+
+    /// Gives the streams and tensors of the executables the names that the program has for them,
+    /// as [`Profile::rename`] does. `list` is the executable's name, as in `list0`.
+    pub fn rename_within<'a>(
+        &mut self,
+        list: &str,
+        streams: impl IntoIterator<Item = (String, &'a str)>,
+        tensors: impl IntoIterator<Item = (String, &'a str)>,
+    ) {
+        // Instances of private memory have streams and tensors of their own.
+        let own = |name: &str| {
+            let (name, list_of) = name.split_once(" in ")?;
+            let list_of = list_of.split_once(", instance").map_or(list_of, |(list, _)| list);
+            (list_of == list).then(|| name.to_owned())
+        };
+        let streams: HashMap<String, &str> = streams.into_iter().collect();
+        for stream in &mut self.streams {
+            let named = own(&stream.name).and_then(|key| streams.get(&key));
+            if let Some(name) = named {
+                stream.name = format!("{name} ({})", stream.name);
+            }
+        }
+        let tensors: HashMap<String, &str> = tensors.into_iter().collect();
+        for tensor in &mut self.tensors {
+            if let Some(name) = own(&tensor.name).and_then(|own| tensors.get(&own)) {
                 tensor.name = (*name).to_owned();
             }
         }

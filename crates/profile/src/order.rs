@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{NONE, Profile, Role, Times};
+use crate::model::{Instruction, NONE, Profile, Role, Stream, Times};
 
 /// Why an instruction comes after another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +17,10 @@ pub enum Reason {
     Host,
     /// Both use a storage, on a pool.
     Data,
+    /// Another stream of its tape comes to it in the list of the executable.
+    List,
+    /// It is a launch, which ends when its steps have.
+    Step,
 }
 
 /// What each instruction comes after, by position.
@@ -33,87 +37,207 @@ struct Uses {
     reads: Vec<u32>,
 }
 
+/// A launch whose steps are added.
+struct Launch {
+    /// The streams of its steps.
+    streams: Vec<u32>,
+    /// The last barrier between them, or [`NONE`].
+    fence: u32,
+}
+
+/// An order under construction.
+struct Ordering<'a> {
+    profile: &'a Profile,
+    order: Order,
+    waits: Vec<Vec<u32>>,
+    /// The last instruction of each stream and of each tape, and the last barrier before the next
+    /// instruction of each stream.
+    last: Vec<u32>,
+    of_tape: HashMap<u32, u32>,
+    gate: Vec<u32>,
+    /// What the host of each rank has waited for.
+    observed: HashMap<u32, Vec<u32>>,
+    uses: HashMap<u32, Uses>,
+    launches: HashMap<u32, Launch>,
+}
+
 impl Order {
-    /// Returns the order of a profile's instructions. Steps of launches are left out: a launch is
-    /// one instruction.
+    /// Returns the order of a profile's instructions. Parts of launches are left out.
     pub fn of(profile: &Profile) -> Order {
-        let mut order = Order::default();
-        let mut last: Vec<u32> = vec![NONE; profile.streams.len()];
-        let mut gate: Vec<u32> = vec![NONE; profile.streams.len()];
-        let mut observed: HashMap<u32, Vec<u32>> = HashMap::new();
-        let ranks: Vec<u32> = profile.streams.iter().map(|stream| stream.rank).collect();
-        let mut uses: HashMap<u32, Uses> = HashMap::new();
         let mut waits: Vec<Vec<u32>> = vec![Vec::new(); profile.instructions.len()];
         for wait in &profile.waits {
             if !wait.resolution.is_elided() && wait.until != NONE && wait.waiter != NONE {
                 waits[wait.waiter as usize].push(wait.until);
             }
         }
-        for (k, instruction) in profile.instructions.iter().enumerate() {
-            order.first.push(order.edges.len() as u32);
-            let own = k as u32;
-            if instruction.role == Role::Observe {
-                let until = std::mem::take(&mut waits[k]);
-                let first = until.first().map(|&until| profile.instructions[until as usize].stream);
-                let rank = first.and_then(|stream| ranks.get(stream as usize)).copied();
-                observed.insert(rank.unwrap_or(0), until);
-                continue;
+        let mut ordering = Ordering {
+            profile,
+            order: Order::default(),
+            waits,
+            last: vec![NONE; profile.streams.len()],
+            of_tape: HashMap::new(),
+            gate: vec![NONE; profile.streams.len()],
+            observed: HashMap::new(),
+            uses: HashMap::new(),
+            launches: HashMap::new(),
+        };
+        for (k, instruction) in (0..).zip(&profile.instructions) {
+            ordering.order.first.push(ordering.order.edges.len() as u32);
+            let is_step = instruction.parent != NONE;
+            match instruction.role {
+                _ if profile.is_part(k as usize) => {}
+                // What the host waited for when the list was recorded is a wait of its tapes.
+                Role::Observe if is_step => {}
+                Role::Observe => ordering.observe(k),
+                _ if instruction.stream == NONE => {}
+                _ if is_step => ordering.step(k, instruction),
+                _ => ordering.instruction(k, instruction),
             }
-            if instruction.stream == NONE || instruction.parent != NONE {
-                continue;
-            }
-            let stream = instruction.stream as usize;
-            let pool = profile.streams[stream].pool;
-            let mut add = |earlier: u32, reason| {
-                if earlier != NONE {
-                    order.edges.push((earlier, reason));
-                }
-            };
-            waits[k].iter().for_each(|&until| add(until, Reason::Wait));
-            if !pool {
-                add(last[stream], Reason::Stream);
-            }
-            add(gate[stream], Reason::Fence);
-            let rank = ranks[stream];
-            let awaited = observed.get(&rank).into_iter().flatten();
-            awaited.for_each(|&until| add(until, Reason::Host));
-            if instruction.role == Role::Fence {
-                let own = last.iter().zip(&ranks).filter(|(_, of)| **of == rank);
-                own.for_each(|(&tail, _)| add(tail, Reason::Fence));
-            }
-            for operand in profile.operands_of(instruction) {
-                let storage = profile.tensors[operand.tensor as usize].storage;
-                let uses = uses.entry(storage).or_default();
-                if pool {
-                    add(uses.write.unwrap_or(NONE), Reason::Data);
-                    if operand.writes {
-                        uses.reads.iter().for_each(|&read| add(read, Reason::Data));
-                    }
-                }
-                if operand.writes {
-                    *uses = Uses { write: Some(own), reads: Vec::new() };
-                } else {
-                    uses.reads.push(own);
-                }
-            }
-            if instruction.role == Role::Fence {
-                let all = gate.iter_mut().zip(&ranks).filter(|(_, of)| **of == rank);
-                all.for_each(|(gate, _)| *gate = own);
-            } else if pool && matches!(instruction.role, Role::Wait) {
-                gate[stream] = own;
-            } else {
-                gate[stream] = NONE;
-            }
-            last[stream] = own;
         }
+        let mut order = ordering.order;
         order.first.push(order.edges.len() as u32);
         order
+    }
+
+    /// Returns whether an instruction is a launch that ends when its steps have.
+    pub fn has_steps(&self, instruction: usize) -> bool {
+        self.before(instruction).iter().any(|(_, reason)| *reason == Reason::Step)
     }
 
     /// Returns what an instruction comes after.
     pub fn before(&self, instruction: usize) -> &[(u32, Reason)] {
         let range = self.first.get(instruction).zip(self.first.get(instruction + 1));
         range.map_or(&[], |(from, to)| &self.edges[*from as usize..*to as usize])
+    }
+}
+
+impl Ordering<'_> {
+    fn add(&mut self, earlier: u32, reason: Reason) {
+        if earlier != NONE {
+            self.order.edges.push((earlier, reason));
+        }
+    }
+
+    fn add_waits(&mut self, k: u32) {
+        for until in std::mem::take(&mut self.waits[k as usize]) {
+            self.add(until, Reason::Wait);
+        }
+    }
+
+    fn observe(&mut self, k: u32) {
+        let until = std::mem::take(&mut self.waits[k as usize]);
+        let profile = self.profile;
+        let first = until.first().map(|&until| profile.instructions[until as usize].stream);
+        let rank = first.and_then(|stream| profile.streams.get(stream as usize)).map(|s| s.rank);
+        self.observed.insert(rank.unwrap_or(0), until);
+    }
+
+    /// Adds what an instruction on the machine's streams comes after.
+    fn instruction(&mut self, k: u32, instruction: &Instruction) {
+        let stream = instruction.stream as usize;
+        let Stream { pool, rank, .. } = self.profile.streams[stream];
+        self.add_waits(k);
+        self.add_begin(instruction, pool);
+        if instruction.role == Role::Fence {
+            let own = |of: &usize| self.profile.streams[*of].rank == rank;
+            let own: Vec<usize> = (0..self.last.len()).filter(own).collect();
+            own.iter().for_each(|&of| self.add(self.last[of], Reason::Fence));
+            own.iter().for_each(|&of| self.gate[of] = k);
+        }
+        for operand in self.profile.operands_of(instruction) {
+            let storage = self.profile.tensors[operand.tensor as usize].storage;
+            let uses = self.uses.entry(storage).or_default();
+            if pool {
+                let written = uses.write.map(|write| (write, Reason::Data));
+                self.order.edges.extend(written);
+                let reads = uses.reads.iter().filter(|_| operand.writes);
+                self.order.edges.extend(reads.map(|&read| (read, Reason::Data)));
+            }
+            if operand.writes {
+                *uses = Uses { write: Some(k), reads: Vec::new() };
+            } else {
+                uses.reads.push(k);
+            }
+        }
+        if instruction.role != Role::Fence {
+            self.gate[stream] = if pool && instruction.role == Role::Wait { k } else { NONE };
+        }
+        self.add_steps(k);
+        self.last[stream] = k;
+    }
+
+    /// Adds what the next instruction of a stream of the machine comes after.
+    fn add_begin(&mut self, instruction: &Instruction, pool: bool) {
+        let stream = instruction.stream as usize;
+        if !pool {
+            self.add(self.last[stream], Reason::Stream);
+        }
+        self.add(self.gate[stream], Reason::Fence);
+        let rank = self.profile.streams[stream].rank;
+        let awaited = self.observed.get(&rank).into_iter().flatten();
+        self.order.edges.extend(awaited.map(|&until| (until, Reason::Host)));
+    }
+
+    /// Adds what the first step of a stream of a launch comes after: what the launch does.
+    fn add_begin_of(&mut self, launch: u32) {
+        let instruction = &self.profile.instructions[launch as usize];
+        if instruction.stream == NONE {
+            return;
+        }
+        if instruction.parent == NONE {
+            let pool = self.profile.streams[instruction.stream as usize].pool;
+            return self.add_begin(instruction, pool);
+        }
+        match self.launches.get(&instruction.parent) {
+            Some(outer) if outer.streams.contains(&instruction.stream) => {
+                let fence = outer.fence;
+                self.add(self.last[instruction.stream as usize], Reason::Stream);
+                self.add(fence, Reason::Fence);
+            }
+            _ => self.add_begin_of(instruction.parent),
+        }
+    }
+
+    /// Adds what a step of a launch comes after: the steps of its stream and of its tape, and the
+    /// barrier before it.
+    fn step(&mut self, k: u32, instruction: &Instruction) {
+        let stream = instruction.stream;
+        let none = || Launch { streams: Vec::new(), fence: NONE };
+        let launch = self.launches.entry(instruction.parent).or_insert_with(none);
+        let fence = launch.fence;
+        let is_first = !launch.streams.contains(&stream);
+        if is_first {
+            launch.streams.push(stream);
+        }
+        let all = match instruction.role {
+            Role::Fence => {
+                launch.fence = k;
+                launch.streams.clone()
+            }
+            _ => Vec::new(),
+        };
+        self.add_waits(k);
+        if is_first {
+            self.add_begin_of(instruction.parent);
+        }
+        let last = std::mem::replace(&mut self.last[stream as usize], k);
+        self.add(last, Reason::Stream);
+        self.add(fence, Reason::Fence);
+        let others = all.into_iter().filter(|other| *other != stream);
+        others.for_each(|other| self.add(self.last[other as usize], Reason::Fence));
+        if let Some(tape) = self.profile.streams[stream as usize].tape {
+            let of_tape = self.of_tape.insert(tape, k).filter(|step| *step != last);
+            self.add(of_tape.unwrap_or(NONE), Reason::List);
+        }
+        self.add_steps(k);
+    }
+
+    /// Adds the last steps of a launch.
+    fn add_steps(&mut self, k: u32) {
+        let streams = self.launches.remove(&k).map(|launch| launch.streams);
+        for stream in streams.into_iter().flatten() {
+            self.add(self.last[stream as usize], Reason::Step);
+        }
     }
 }
 
@@ -159,7 +283,7 @@ pub struct OnPath {
 /// itself is on the path.
 pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
     let timed = |k: u32| profile.instructions[k as usize].times;
-    let ends = profile.shown().filter(|(_, i, _)| i.parent == NONE);
+    let ends = profile.shown().filter(|(k, ..)| !profile.is_part(*k));
     let Some((last, ..)) = ends.max_by_key(|(_, _, times)| times.end) else { return Vec::new() };
     let mut ended_pauses: HashMap<u32, Vec<(u64, u32)>> = HashMap::new();
     for pause in profile.pauses.iter().filter(|p| p.until != NONE) {
@@ -183,9 +307,11 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
         });
         let latest = before.max_by_key(|(end, k, _)| (*end, *k));
         let ended = latest.map_or(0, |(end, ..)| end);
-        // A wait is over when what it waits for has ended: the rest is the way there and back.
+        // A wait is over when what it waits for has ended, and a launch when its steps have: the
+        // rest is the way there and back.
         let begun = match instruction.role {
             Role::Wait | Role::Fence => start.max(ended),
+            Role::Launch if order.has_steps(at as usize) => start.max(ended),
             _ => start,
         }
         .min(upto);
@@ -214,7 +340,7 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
                 && let Some(end) = timed(until).map(|t| t.end).filter(|end| *end <= resumed)
                 && until < at
             {
-                push(Segment::Submits { before: at }, resumed, issued);
+                push(Segment::Submits { before: profile.root_of(at) }, resumed, issued);
                 push(Segment::Resumes { after: until }, end, resumed);
                 (at, upto) = (until, end);
                 continue;
@@ -225,11 +351,11 @@ pub fn critical_path(profile: &Profile, order: &Order) -> Vec<OnPath> {
             let awaited = awaited.filter_map(|&(k, _)| Some((timed(k)?.end, k)));
             match awaited.filter(|(end, _)| *end <= issued).max() {
                 Some((end, k)) => {
-                    push(Segment::Submits { before: at }, end, issued);
+                    push(Segment::Submits { before: profile.root_of(at) }, end, issued);
                     (at, upto) = (k, end);
                 }
                 None => {
-                    push(Segment::Submits { before: at }, 0, issued);
+                    push(Segment::Submits { before: profile.root_of(at) }, 0, issued);
                     break;
                 }
             }

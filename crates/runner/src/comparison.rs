@@ -8,14 +8,12 @@
 //! A rank whose calls depend on data has no table. Its calls are compared when they are made.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::channel;
 
-use millstream_comm::{
-    Buffer, Call, Channel, Collective, CommError, Communicator, Elements, ProcessGroup, Slot,
-};
+use millstream_comm::{CommError, Communicator};
 use millstream_trace::Program;
-use millstream_types::{DType, Origin};
 use millstream_verify::ChannelCalls;
+
+use crate::exchange::Exchange;
 
 /// A channel in a rank's table: its name, its ranks, whether it is one of messages, the number of
 /// its calls and their hash.
@@ -27,7 +25,7 @@ type Given = (Option<String>, Option<Vec<Row>>);
 /// A call, with its place in the program: in what the ranks agree, and the text for errors.
 type Text = (String, String);
 
-/// The index of the group, by which no program tells groups apart.
+/// A reserved group index.
 const GROUP: u32 = u32::MAX - 1;
 
 /// Compares the calls of all ranks, each of which gives its own. Blocks until all have.
@@ -40,7 +38,8 @@ pub(crate) fn compare(
     own: Option<&[ChannelCalls]>,
 ) -> Result<(), CommError> {
     let table: Option<Vec<Row>> = own.map(|own| own.iter().map(row).collect());
-    let mut exchange = Exchange { communicator, next: 0 };
+    let what = "the comparison of the ranks' programs";
+    let mut exchange = Exchange { communicator, group: GROUP, what, next: 0 };
     let given: Vec<Given> = exchange.all(&(program_hash(program), table))?;
     let (divided, tables): (Vec<_>, Vec<_>) = given.into_iter().unzip();
     if let Some(other) = divided.iter().position(|text| *text != divided[0]) {
@@ -137,61 +136,4 @@ fn difference(channel: &str, ranks: &[usize], calls: &[Vec<Text>]) -> CommError 
         }
     }
     CommError::new(format!("the ranks' programs do not meet in {channel}, and none has run"))
-}
-
-/// The exchange of values between all ranks.
-struct Exchange<'a> {
-    communicator: &'a dyn Communicator,
-    /// The number of the next collective.
-    next: u64,
-}
-
-impl Exchange<'_> {
-    /// Returns what each rank gives.
-    fn all<T: serde::Serialize + serde::de::DeserializeOwned>(
-        &mut self,
-        own: &T,
-    ) -> Result<Vec<T>, CommError> {
-        let ranks = self.communicator.ranks();
-        let text = serde_json::to_vec(own).map_err(CommError::new)?;
-        let length = Elements { dtype: DType::I64, numel: 1 };
-        let lengths = Buffer::of_words(length, vec![text.len() as u64])?;
-        let lengths = self.gather(lengths, vec![1; ranks])?;
-        let counts = lengths.bytes().chunks_exact(size_of::<u64>());
-        let counts = counts.filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
-        let counts: Vec<usize> = counts.map(|count| count as usize).collect();
-        let mut given = Buffer::zeros(Elements { dtype: DType::U8, numel: text.len() })?;
-        given.bytes_mut().copy_from_slice(&text);
-        let all = self.gather(given, counts.clone())?;
-        let mut rest = all.bytes();
-        let mut values = Vec::with_capacity(ranks);
-        for count in counts {
-            let broken = || CommError::new("the ranks' tables of calls are broken");
-            let (text, after) = rest.split_at_checked(count).ok_or_else(broken)?;
-            values.push(serde_json::from_slice(text).map_err(CommError::new)?);
-            rest = after;
-        }
-        Ok(values)
-    }
-
-    /// Returns the elements of all ranks, one after the other.
-    fn gather(&mut self, given: Buffer, counts: Vec<usize>) -> Result<Buffer, CommError> {
-        let ranks: Vec<usize> = (0..self.communicator.ranks()).collect();
-        let group = ProcessGroup::new(&ranks, GROUP, ranks.len())?;
-        let elements = Elements { dtype: given.dtype(), numel: counts.iter().sum() };
-        let request = self.communicator.start(Call {
-            slot: Slot { channel: Channel::Collectives(group), number: self.next },
-            collective: Collective::AllGather { counts },
-            op: "the comparison of the ranks' programs",
-            given: vec![given],
-            expected: vec![elements],
-            origin: Origin::Unknown,
-        });
-        self.next += 1;
-        let (sender, outcome) = channel();
-        request.then(move |outcome| drop(sender.send(outcome)));
-        let lost = || CommError::new("the communicator gave no outcome");
-        let mut received = outcome.recv().map_err(|_| lost())??;
-        received.pop().ok_or_else(lost)
-    }
 }

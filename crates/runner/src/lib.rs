@@ -16,6 +16,7 @@
 //! | [`ranks`] | programs of several ranks |
 //! | `lower` | from statements to steps: the one place that reads statements |
 //! | `comparison` | the comparison of the ranks' collectives before their programs run |
+//! | `exchange` | the exchange of values between ranks, apart from their programs |
 //! | `execution`, `executor` | executes steps on any executor; the interface of executors |
 //! | `dry_run` | the executor without a device: it checks, and gives lists without a run |
 //! | `dry_calls` | its calls of composite ops |
@@ -40,6 +41,7 @@ mod comparison;
 mod dry_calls;
 mod dry_run;
 pub mod error;
+mod exchange;
 mod executables;
 mod execution;
 mod executor;

@@ -18,6 +18,8 @@ pub struct Names {
     pub streams: Vec<(StreamId, String)>,
     /// The named tensors, in the order of the list.
     pub tensors: Vec<(TensorId, String)>,
+    /// Those of the lists of the executables that the list launches.
+    pub executables: Vec<Names>,
 }
 
 /// Returns the names that a native trace gives to what its list holds. A tensor is known by the
@@ -27,6 +29,8 @@ pub fn names(program: &Program, options: &RunOptions, list: &InstructionList) ->
     if program.imported.is_some() {
         return names;
     }
+    let executables = list.executables.iter().map(|list| self::names(program, options, list));
+    names.executables = executables.collect();
     let streams = stream_names(program, options);
     for (k, decl) in list.streams.iter().enumerate() {
         if let Some((_, name)) = streams.iter().find(|(key, _)| *key == decl.key) {

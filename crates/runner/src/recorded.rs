@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use millstream_comm::{CommError, Communicator};
 use millstream_instructions::{Class, InstructionList};
 use millstream_vm::{Machine, RunTimes};
 
+use crate::exchange::Exchange;
 use crate::report::RunReport;
 
 /// The sums of a recorded run.
@@ -12,13 +14,16 @@ use crate::report::RunReport;
 pub struct RecordedRun {
     /// The time of the whole run, in nanoseconds.
     pub total: u64,
+    /// The time of the run of all ranks.
+    pub of_ranks: u64,
     /// The time of the calls of each op, by name.
     pub ops: BTreeMap<String, u64>,
 }
 
 impl RecordedRun {
     fn of(times: &RunTimes) -> RecordedRun {
-        let mut run = RecordedRun { total: times.total, ops: BTreeMap::new() };
+        let mut run =
+            RecordedRun { total: times.total, of_ranks: times.total, ops: BTreeMap::new() };
         let mut add = |list: &InstructionList, index: usize, takes: u64| {
             let Some(instruction) = list.instructions.get(index) else { return };
             let body = &instruction.body;
@@ -40,26 +45,66 @@ impl RecordedRun {
                 continue;
             };
             for step in launch.steps.iter().filter(|step| !step.waits) {
-                add(list, step.instruction as usize, step.end.saturating_sub(step.ready));
+                let takes = step.end.saturating_sub(step.start);
+                let index = step.instruction as usize;
+                let launched = list.instructions.get(index).and_then(|i| i.body.list());
+                let inner = launched.and_then(|id| list.executables.get(id.index()));
+                match step.inner.zip(inner) {
+                    Some((index, inner)) => add(inner, index as usize, takes),
+                    None => add(list, index, takes),
+                }
             }
         }
         run
     }
 }
 
+/// A reserved group index.
+const GROUP: u32 = u32::MAX - 3;
+
 /// Adds a recorded run to a report. The report keeps all times of one run near the median: the new
 /// run replaces it if it is as near to the median so far. Runs that were replaced are gone, so the
-/// kept one need not be the nearest in the end. Of several ranks the last run is kept, which is the
-/// same one for all of them.
+/// kept one need not be the nearest in the end. All ranks learn how long a run of all takes, so
+/// that they keep the same one.
 pub(crate) fn keep(machine: &Machine, times: RunTimes, report: &mut RunReport) {
-    report.recorded.push(RecordedRun::of(&times));
-    let mut totals: Vec<u64> = report.recorded.iter().map(|run| run.total).collect();
-    totals.sort_unstable();
-    let median = totals[(totals.len() - 1) / 2];
-    let off = |times: &RunTimes| times.total.abs_diff(median);
-    let is_alone = machine.communicator().ranks() == 1;
-    let is_nearer = report.times.as_ref().is_none_or(|kept| off(&times) <= off(kept));
-    if is_nearer || !is_alone {
-        report.times = Some(times);
+    let mut own = RecordedRun::of(&times);
+    match of_ranks(&**machine.communicator(), &times, report.recorded.len()) {
+        Ok(of_ranks) => own.of_ranks = of_ranks,
+        // Another rank has ended, and keeps an earlier run.
+        Err(_) if report.times.is_some() => return,
+        Err(_) => {}
     }
+    report.recorded.push(own);
+    let totals: Vec<u64> = report.recorded.iter().map(|run| run.of_ranks).collect();
+    let off = |run: usize, median: u64| totals[run].abs_diff(median);
+    let last = totals.len() - 1;
+    let mut sorted = totals.clone();
+    sorted.sort_unstable();
+    let median = sorted[last / 2];
+    if report.times.is_none() || off(last, median) <= off(report.kept, median) {
+        (report.times, report.kept) = (Some(times), last);
+    }
+}
+
+/// Returns the time of a run of all ranks, by its number: from the first begin to the last end. The
+/// clocks of several processes have nothing in common, so there it is the time of the slowest rank.
+fn of_ranks(
+    communicator: &dyn Communicator,
+    times: &RunTimes,
+    run: usize,
+) -> Result<u64, CommError> {
+    if communicator.ranks() == 1 {
+        return Ok(times.total);
+    }
+    let next = Exchange::NUMBERS * run as u64;
+    let what = "the times of the ranks' runs";
+    let mut exchange = Exchange { communicator, group: GROUP, what, next };
+    let all: Vec<(u64, u64)> = exchange.all(&(times.began, times.total))?;
+    let is_one_process = communicator.kind() == "local";
+    let first = all.iter().map(|(began, _)| *began).min().unwrap_or(times.began);
+    let time = |(began, total): &(u64, u64)| match is_one_process {
+        true => began + total - first,
+        false => *total,
+    };
+    Ok(all.iter().map(time).max().unwrap_or(times.total))
 }

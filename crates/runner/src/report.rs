@@ -45,9 +45,10 @@ pub struct RunReport {
     pub readings: Vec<Duration>,
     /// The first run's list of instructions, if the options ask for it.
     pub list: Option<InstructionList>,
-    /// The times of the run that is nearest to the median, if the options ask for them; of several
-    /// ranks, those of the last run.
+    /// The times of a run near the median, if the options ask for them: the same run on all ranks.
     pub times: Option<RunTimes>,
+    /// The number of that run, from 0.
+    pub kept: usize,
     /// The sums of each run's times, if the options ask for them.
     pub recorded: Vec<RecordedRun>,
     /// The program's names of what the list, or that of the times, holds.

@@ -50,6 +50,7 @@ pub use millstream_runtime::emission::{ShutdownReport, StreamOptions};
 pub use millstream_runtime::host::Blob;
 pub use millstream_runtime::profile::{
     InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+    TapeTimes,
 };
 pub use millstream_runtime::scope::cancel::Cancellation;
 pub use millstream_runtime::scope::origin::with_origin;

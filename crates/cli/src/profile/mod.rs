@@ -10,12 +10,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use millstream_files::Outputs;
+use millstream_instructions::InstructionList;
 use millstream_instructions::text::parse_list;
 use millstream_profile::summary::Show;
 use millstream_profile::{ListTimes, Outcome, Profile, Source, Times, compare, file, of_list};
 use millstream_runner::{Names, RunOptions, lists};
 use millstream_trace::{LoadOptions, input_files, load, single_trace};
-use millstream_types::Point;
+use millstream_types::{ListId, Point};
 
 pub(crate) use outputs::{Forms, some_rows};
 pub(crate) use timeline::{Timeline, single_profile};
@@ -54,10 +55,21 @@ pub(crate) struct Compare {
 }
 
 /// Gives the streams and tensors of a profile the names that the program has for them.
-pub(crate) fn rename(profile: &mut Profile, names: &Names) {
+pub(crate) fn rename(profile: &mut Profile, list: &InstructionList, names: &Names) {
+    let tensors = |names: &'_ Names| -> Vec<(String, String)> {
+        names.tensors.iter().map(|(id, name)| (id.to_string(), name.clone())).collect()
+    };
     let streams = names.streams.iter().map(|(id, name)| (id.index(), name.as_str()));
-    let tensors = names.tensors.iter().map(|(id, name)| (id.to_string(), name.as_str()));
-    profile.rename(streams, tensors);
+    let own = tensors(names);
+    profile.rename(streams, own.iter().map(|(id, name)| (id.clone(), name.as_str())));
+    for (k, (list, names)) in list.executables.iter().zip(&names.executables).enumerate() {
+        let streams = names.streams.iter().filter_map(|(id, name)| {
+            Some((list.streams.get(id.index())?.key.to_string(), name.as_str()))
+        });
+        let own = tensors(names);
+        let tensors = own.iter().map(|(id, name)| (id.clone(), name.as_str()));
+        profile.rename_within(&ListId(k as u32).to_string(), streams, tensors);
+    }
 }
 
 fn bad(message: &str) -> ExitCode {

@@ -183,7 +183,7 @@ fn profile_of(ran: &Ran) -> Option<Profile> {
     for rank in &ran.ranks {
         let times = rank.times.as_ref()?;
         let mut profile = measured(&ran.trace, times);
-        rename(&mut profile, &rank.names);
+        rename(&mut profile, &times.list, &rank.names);
         add_ranges(&mut profile, times, ran.ranges());
         profile.runs = runs(rank);
         ranks.push((times.began, profile));
@@ -200,7 +200,7 @@ fn runs(report: &RunReport) -> Runs {
     let mut runs = Runs::default();
     for run in report.recorded.iter().filter(|_| report.recorded.len() > 1) {
         let before = runs.totals.len();
-        runs.totals.push(run.total);
+        runs.totals.push(run.of_ranks);
         for (name, time) in &run.ops {
             let times = runs.ops.entry(name.clone()).or_default();
             times.resize(before, 0);

@@ -247,7 +247,7 @@ fn predict(
     let prediction = prediction(list, &model).map_err(problem)?;
     let title = arguments.path.as_ref().map_or_else(String::new, |p| p.display().to_string());
     let mut profile = profile(&title, list, &prediction);
-    rename(&mut profile, names);
+    rename(&mut profile, list, names);
     outputs.show(|out, terminal| {
         writeln!(out, "for {}:", model.name)?;
         arguments.outputs.print_summary(&profile, out, terminal)

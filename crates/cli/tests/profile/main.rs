@@ -2,9 +2,11 @@
 
 mod browser;
 mod forms;
+mod launches;
 mod page;
 mod pages;
 mod perfetto;
+mod replay;
 mod timelines;
 mod what_if;
 

@@ -76,7 +76,7 @@ pub(super) fn quotes(page: &str, folder: &Path) -> usize {
 
 #[test]
 fn the_page_on_profiles_quotes_what_its_commands_print() {
-    assert_eq!(quotes("profile.md", folder_with_examples().path()), 2);
+    assert_eq!(quotes("profile.md", folder_with_examples().path()), 3);
 }
 
 #[test]

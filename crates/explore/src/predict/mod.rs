@@ -11,8 +11,10 @@
 //! 4. The host submits in no time. After a host wait it continues when the wait has ended.
 //! 5. Time is counted in whole picoseconds.
 //!
-//! A list contains neither the time of a launch nor the time of a host function. Both count as
-//! zero, and [`Prediction::unknown`] counts the instructions of both kinds.
+//! 6. A launch of an executable takes the time of the executable's list.
+//!
+//! A list does not contain the time of a host function. It counts as zero, and
+//! [`Prediction::unknown`] counts such instructions.
 
 pub mod model;
 mod profile;
@@ -53,6 +55,8 @@ pub struct Prediction {
     pub total: u64,
     /// The number of instructions whose time the list does not contain.
     pub unknown: usize,
+    /// The predictions of the lists of the executables that the list launches, by id.
+    pub executables: Vec<Prediction>,
 }
 
 struct Predictor<'a> {
@@ -61,6 +65,7 @@ struct Predictor<'a> {
     specs: HashMap<TensorId, TensorSpec>,
     names: Vec<String>,
     unknown: usize,
+    executables: Vec<Prediction>,
 }
 
 /// Predicts the time that a list takes.
@@ -82,6 +87,11 @@ pub fn predict(list: &InstructionList, model: &Model) -> Result<Prediction, Stri
         specs: list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect(),
         names: Vec::new(),
         unknown: 0,
+        executables: list
+            .executables
+            .iter()
+            .map(|l| predict(l, model))
+            .collect::<Result<_, _>>()?,
     };
     let mut begun = 0;
     let intervals = timeline(list, |index, body| {
@@ -96,7 +106,7 @@ pub fn predict(list: &InstructionList, model: &Model) -> Result<Prediction, Stri
         predictor.names.push(name);
         Ok::<u64, String>(takes)
     })?;
-    let Predictor { names, unknown, .. } = predictor;
+    let Predictor { names, unknown, executables, .. } = predictor;
     let total = intervals.iter().map(|i| i.end).max().unwrap_or(0);
     let mut critical = Vec::new();
     let mut at = intervals.iter().rposition(|i| i.end == total);
@@ -116,7 +126,7 @@ pub fn predict(list: &InstructionList, model: &Model) -> Result<Prediction, Stri
         end,
     };
     let timeline = intervals.into_iter().zip(names).map(span).collect();
-    Ok(Prediction { timeline, critical, total, unknown })
+    Ok(Prediction { timeline, critical, total, unknown, executables })
 }
 
 impl Predictor<'_> {
@@ -138,8 +148,14 @@ impl Predictor<'_> {
             Body::SyncRead { .. } => {
                 (name.to_owned(), self.model.of(kind)?.read(kind, &uses(Access::reads)))
             }
+            Body::LazyJobLauncher { list, .. } => {
+                let inner = self.executables.get(list.index());
+                let inner = inner.ok_or_else(|| format!("{list} is not declared"))?;
+                self.unknown += inner.unknown;
+                (name.to_owned(), inner.total)
+            }
             _ => {
-                // Functions of the program's, and other lists.
+                // Functions of the program's.
                 self.unknown += usize::from(body.class() == Class::Computes);
                 (name.to_owned(), 0)
             }

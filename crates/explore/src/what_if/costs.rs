@@ -137,6 +137,11 @@ pub(super) const fn is_wait(role: Role) -> bool {
     matches!(role, Role::Wait | Role::Fence)
 }
 
+/// Returns whether an instruction ends when others have: a wait, or a launch with its steps.
+pub(super) fn ends_with(order: &Order, profile: &Profile, instruction: usize) -> bool {
+    is_wait(profile.instructions[instruction].role) || order.has_steps(instruction)
+}
+
 impl Costs {
     /// Divides the times of a profile.
     pub(super) fn of(profile: &Profile) -> Costs {
@@ -148,13 +153,14 @@ impl Costs {
                 submitted[instruction as usize] = k;
             }
         }
-        let busy = WorkerTimes::of(profile);
+        let busy = WorkerTimes::of(profile, &order);
         let mut latencies: HashMap<Cause, Vec<i64>> = HashMap::new();
         for (k, instruction) in profile.instructions.iter().enumerate() {
-            let mut cost = Cost { submitted: submitted[k], worker_before: NONE, ..Cost::default() };
-            if let Some(times) = instruction.times.filter(|_| instruction.parent == NONE) {
-                let is_wait = is_wait(instruction.role);
-                let begun = if is_wait { times.end } else { times.start };
+            // The program submits a launch, and its steps with it.
+            let submitted = submitted[profile.root_of(k as u32) as usize];
+            let mut cost = Cost { submitted, worker_before: NONE, ..Cost::default() };
+            if let Some(times) = instruction.times.filter(|_| !profile.is_part(k)) {
+                let begun = if ends_with(&order, profile, k) { times.end } else { times.start };
                 cost.takes = times.end - begun;
                 let mut last = (0, Cause::Before);
                 let mut note = |at: u64, cause| {
@@ -181,12 +187,14 @@ impl Costs {
                     };
                     match reason {
                         Reason::Host if instruction.issued.is_some() => {}
-                        Reason::Stream | Reason::Data => note(end, Cause::Before),
+                        Reason::Stream | Reason::Data | Reason::List => note(end, Cause::Before),
                         // A worker goes on after its own calls at once.
-                        Reason::Wait if busy.are_of_one(earlier, k as u32) => {
+                        Reason::Wait | Reason::Step if busy.are_of_one(earlier, k as u32) => {
                             note(end, Cause::Before);
                         }
-                        Reason::Wait | Reason::Fence | Reason::Host => note(end, Cause::Wait),
+                        Reason::Wait | Reason::Step | Reason::Fence | Reason::Host => {
+                            note(end, Cause::Wait);
+                        }
                     }
                 }
                 let ns = begun as i64 - last.0 as i64;
@@ -330,11 +338,11 @@ struct WorkerTimes<'a> {
 }
 
 impl WorkerTimes<'_> {
-    fn of(profile: &Profile) -> WorkerTimes<'_> {
+    fn of<'a>(profile: &'a Profile, order: &Order) -> WorkerTimes<'a> {
         let mut ends: HashMap<u32, Vec<(u64, u32)>> = HashMap::new();
-        for (k, instruction, times) in profile.shown().filter(|(_, i, _)| i.parent == NONE) {
+        for (k, instruction, times) in profile.shown().filter(|(k, ..)| !profile.is_part(*k)) {
             let worker = profile.streams[instruction.stream as usize].worker;
-            if let Some(worker) = worker.filter(|_| !is_wait(instruction.role)) {
+            if let Some(worker) = worker.filter(|_| !ends_with(order, profile, k)) {
                 ends.entry(worker).or_default().push((times.end, k as u32));
             }
         }

@@ -23,6 +23,9 @@
 //!    tensors that the recording keeps apart, so no wait comes from the reuse of memory.
 //! 5. A kernel takes the time that it took alone or beside the same others. That several kernels
 //!    at once share caches, memory or the threads within kernels is not predicted.
+//! 6. A launch is submitted with its steps, and ends when the last of them has. Steps of one tape
+//!    run in the order of the list. On other streams they are those of an executable that is
+//!    compiled for these, whose streams have tapes in turn; its calls and its memory stay the same.
 //!
 //! `predict` is the same question about a list that never ran: it has no times to begin with.
 //!
@@ -32,7 +35,7 @@
 //! | `change` | the changes, and how they are written on a command line |
 //! | `costs` | from the times of a profile to what each step takes by itself |
 //! | `model` | the times of kernels on another device, from a cost model |
-//! | `streams`, `waits` | calls moved to other streams, and the waits that follow |
+//! | `spread`, `streams`, `waits` | the streams of calls that are spread, calls moved to other streams, and the waits that follow |
 //! | `replay`, `servers` | the steps run again, on workers |
 //! | `gains` | what the removal of each wait, and faster ops, would gain |
 
@@ -42,6 +45,7 @@ mod gains;
 mod model;
 mod replay;
 mod servers;
+mod spread;
 mod streams;
 mod waits;
 
@@ -54,7 +58,7 @@ use millstream_profile::summary::{WaitCost, waits};
 pub use change::{Changes, OpChange, Scaling};
 pub use gains::{Gain, gains};
 pub use model::Kernels;
-pub use streams::streams_as_assignment;
+pub use spread::streams_as_assignment;
 
 use costs::Costs;
 

@@ -37,7 +37,9 @@ impl Kernels {
     pub(super) fn apply(&self, profile: &mut Profile, costs: &mut Costs) -> Result<(), String> {
         let moves = self.device.as_ref().filter(|device| *device != "cpu");
         if moves.is_some() {
-            profile.streams.iter_mut().for_each(|stream| stream.worker = None);
+            for stream in &mut profile.streams {
+                (stream.worker, stream.tape) = (None, None);
+            }
         }
         if self.measured_on.is_none() {
             // The time of a call in a model includes that of its launch.

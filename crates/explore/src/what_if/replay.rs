@@ -7,7 +7,7 @@ use millstream_profile::Profile;
 use millstream_profile::model::{NONE, Role, Times};
 use millstream_profile::order::{Order, Reason};
 
-use super::costs::{Action, Cause, Costs, is_wait};
+use super::costs::{Action, Cause, Costs, ends_with};
 use super::servers::{Server, servers};
 
 /// The simulated time of a step of the program, or of an instruction.
@@ -63,8 +63,8 @@ pub(super) fn replay(profile: &mut Profile, costs: &Costs) {
     let measured: Vec<Option<Times>> = profile.instructions.iter().map(|i| i.times).collect();
     let mut end = 0;
     for (k, instruction) in profile.instructions.iter_mut().enumerate() {
-        if instruction.parent != NONE {
-            // The steps of a launch keep their places in it.
+        if instruction.parent != NONE && (instruction.parent as usize) < k {
+            // The parts of a launch keep their places in it.
             let parent = instruction.parent as usize;
             if let (Some(old), Some(new)) = (measured[parent], times[parent]) {
                 instruction.times = instruction.times.map(|own| moved(own, old, new));
@@ -83,6 +83,13 @@ pub(super) fn replay(profile: &mut Profile, costs: &Costs) {
             Action::Resume(k) => profile.pauses[k as usize].end = at,
         }
         end = end.max(at);
+    }
+    for k in 0..profile.instructions.len() {
+        // A launch is submitted with its steps.
+        let root = profile.root_of(k as u32) as usize;
+        if root != k && profile.instructions[k].issued.is_some() {
+            profile.instructions[k].issued = profile.instructions[root].issued;
+        }
     }
     for range in &mut profile.ranges {
         range.begin = interpolated(&known, range.begin);
@@ -171,7 +178,7 @@ impl<'a> Replay<'a> {
     /// Returns whether an instruction runs on a stream by itself.
     fn runs(&self, k: u32) -> bool {
         let instruction = &self.profile.instructions[k as usize];
-        let is_part = instruction.parent != NONE;
+        let is_part = self.profile.is_part(k as usize);
         instruction.stream != NONE && !is_part && instruction.role != Role::Observe
     }
 
@@ -291,7 +298,7 @@ impl<'a> Replay<'a> {
         let instruction = &self.profile.instructions[k as usize];
         let end = begins + self.costs.instructions[k as usize].takes;
         let stream = instruction.stream as usize;
-        let times = match is_wait(instruction.role) {
+        let times = match ends_with(&self.order, self.profile, k as usize) {
             false => {
                 if let Some(server) = self.server[stream]
                     && let Some(free) = self.servers[server].free.iter_mut().min()
@@ -344,7 +351,7 @@ impl<'a> Replay<'a> {
         let Node::Instruction(earlier) = earlier else { return Cause::Submission };
         let before = self.order.before(of as usize).iter();
         let reasons = before.filter(|(k, _)| *k == earlier).map(|(_, reason)| *reason);
-        let own = |reason| matches!(reason, Reason::Stream | Reason::Data);
+        let own = |reason| matches!(reason, Reason::Stream | Reason::Data | Reason::List);
         let reasons: Vec<Reason> = reasons.collect();
         let server = |k: u32| self.server[self.profile.instructions[k as usize].stream as usize];
         let is_same = server(earlier).is_some() && server(earlier) == server(of);

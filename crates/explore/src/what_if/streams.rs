@@ -1,9 +1,7 @@
 //! Calls moved to other streams: by a rule, in turn, or by the assigner.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
-use millstream_instructions::assigner::{LastUses, Place, Platform, Target, Task, assign_in_order};
-use millstream_instructions::passes::CoreCosts;
 use millstream_profile::Profile;
 use millstream_profile::model::{Instruction, NONE, Role, Source, Stream};
 use millstream_runner::Assigner;
@@ -12,7 +10,8 @@ use millstream_types::nearest::did_you_mean;
 use millstream_types::{StreamKey, StreamType};
 
 use super::change::Changes;
-use super::costs::{Cause, Cost, Costs};
+use super::costs::{Cost, Costs};
+use super::spread::Calls;
 use super::waits::Rebuilding;
 
 /// Returns the profile with its calls on other streams, or with another number of workers.
@@ -36,43 +35,74 @@ pub(super) fn moved(
         }
         _ => streams_of_calls(&mut made, &costs, changes)?,
     };
+    let is_step =
+        |(k, i): (usize, &Instruction)| i.parent != NONE && i.stream != NONE && !made.is_part(k);
+    if made.instructions.iter().enumerate().any(is_step) {
+        made.remarks.push(
+            "an executable is compiled for its streams: predicted is one that is compiled for \
+             these, with the same calls and its tensors in the same memory"
+                .to_owned(),
+        );
+    }
     let (mut made, costs) = Rebuilding::new(&made, of_call).run(costs);
     share_workers(&mut made);
     Ok((made, costs))
 }
 
-/// Gives the host's streams their workers, in the order of their first instructions.
+/// Gives the host's streams their workers, in the order of their first instructions, and those of
+/// executables their tapes.
 fn share_workers(profile: &mut Profile) {
-    if profile.host_workers == 0 {
+    let workers = profile.host_workers;
+    if workers == 0 {
         return;
     }
     let mut next = 0;
+    // The worker of a list's first tape, and how many of its streams have one.
+    let mut lists: HashMap<String, (u32, u32)> = HashMap::new();
+    let mut tapes: HashMap<(String, u32), u32> = HashMap::new();
     let mut is_open = vec![false; profile.streams.len()];
-    let own = profile.instructions.iter().filter(|i| i.stream != NONE && i.parent == NONE);
-    for stream in own.map(|i| i.stream as usize) {
-        let decl = &mut profile.streams[stream];
-        if std::mem::replace(&mut is_open[stream], true) || decl.pool {
+    for k in 0..profile.instructions.len() {
+        let Instruction { stream, .. } = profile.instructions[k];
+        if stream == NONE || profile.is_part(k) {
             continue;
         }
-        // Streams of other devices have no worker, whatever they are given here.
-        if decl.device.starts_with("cpu:") {
-            decl.worker = Some(next % profile.host_workers);
-            next += 1;
+        let root = profile.instructions[profile.root_of(k as u32) as usize].stream;
+        // A launch runs its first tape on its own worker.
+        for stream in [root as usize, stream as usize] {
+            let first = profile.streams.get(root as usize).and_then(|own| own.worker).unwrap_or(0);
+            let Some(decl) = profile.streams.get_mut(stream) else { continue };
+            // Streams of other devices have no worker, whatever they are given here.
+            let is_known = std::mem::replace(&mut is_open[stream], true);
+            if is_known || decl.pool || !decl.device.starts_with("cpu:") {
+                continue;
+            }
+            let list = decl.key_and_list().1.to_owned();
+            if list.is_empty() {
+                decl.worker = Some(next % workers);
+                next += 1;
+                continue;
+            }
+            let (first, opened) = lists.entry(list.clone()).or_insert((first, 0));
+            let number = tapes.len() as u32;
+            decl.tape = Some(*tapes.entry((list, *opened % workers)).or_insert(number));
+            decl.worker = Some((*first + *opened) % workers);
+            *opened += 1;
         }
     }
 }
 
 /// Returns the key of a stream of ours.
-fn key(stream: &Stream) -> Option<StreamKey> {
+pub(super) fn key(stream: &Stream) -> Option<StreamKey> {
     let mut words = stream.key().split(' ');
     let device = words.next()?.parse().ok()?;
     let (ty, index) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     Some(StreamKey::new(device, ty, index))
 }
 
-/// Returns the number of a stream, which is added if the profile does not have it.
-fn stream_number(profile: &mut Profile, key: &StreamKey) -> u32 {
-    let name = key.to_string();
+/// Returns the number of a stream of the machine, or of the list of an executable. It is added if
+/// the profile does not have it.
+fn stream_number(profile: &mut Profile, key: &StreamKey, list: &str) -> u32 {
+    let name = format!("{key}{list}");
     let known = profile.streams.iter().position(|stream| stream.key() == name);
     known.unwrap_or_else(|| {
         let device = key.device.to_string();
@@ -82,7 +112,7 @@ fn stream_number(profile: &mut Profile, key: &StreamKey) -> u32 {
 }
 
 /// Returns the line or node of a place: `step.json:12`, `et.json node 12`.
-fn number(place: &str) -> u32 {
+pub(super) fn number(place: &str) -> u32 {
     let digits = place.rfind([':', ' ']).map_or(place, |at| &place[at + 1..]);
     digits.parse().unwrap_or(0)
 }
@@ -98,8 +128,7 @@ fn streams_of_calls(
         let key = keys.get(stream as usize).and_then(Option::as_ref);
         key.is_some_and(|key| key.ty == StreamType::COMPUTE)
     };
-    let is_call =
-        |i: &Instruction| i.role == Role::Work && is_compute(i.stream) && i.parent == NONE;
+    let is_call = |i: &Instruction| i.role == Role::Work && is_compute(i.stream);
     if profile.streams.iter().any(|stream| stream.rank > 0) {
         return Err(
             "the profile is of several ranks, and how long they wait for each other is part \
@@ -108,12 +137,16 @@ fn streams_of_calls(
                 .to_owned(),
         );
     }
+    let of_launch: Vec<u32> =
+        (0..profile.instructions.len()).map(|k| own_launch(profile, k)).collect();
     let calls = profile.instructions.iter().filter(|i| is_call(i));
     let Some(first) = calls.clone().next() else {
-        return Err(
-            "the profile has no calls on compute streams of ours, which could go to others"
-                .to_owned(),
-        );
+        let message = "the profile has no calls on compute streams of ours, which could go to \
+                       others";
+        let launches = profile.instructions.iter().any(|i| i.role == Role::Launch);
+        let why = "; it has the launches of executables as one instruction each, as a device runs \
+                   their graphs";
+        return Err(format!("{message}{}", if launches { why } else { "" }));
     };
     if calls.clone().all(|i| profile.operands_of(i).is_empty()) {
         return Err(
@@ -125,24 +158,16 @@ fn streams_of_calls(
     let device = keys[first.stream as usize].as_ref().map(|key| key.device.clone());
     let Some(device) = device else { return Err("the calls' device is not known".to_owned()) };
     let mut streams: Vec<u32> = profile.instructions.iter().map(|i| i.stream).collect();
+    let mut numbers = Numbers::default();
     if let Some(count) = changes.compute_streams {
-        let of_turn: Vec<u32> = (0..count)
-            .map(|k| stream_number(profile, &StreamKey::compute(device.clone(), k)))
-            .collect();
+        let calls = Calls { profile, costs, of_launch: &of_launch, is_call: &is_call };
         let chosen = match changes.assigner {
-            Assigner::Auto => {
-                // More of the host's streams than workers would take turns.
-                let workers = match profile.host_workers {
-                    0 => usize::MAX,
-                    workers if device.is_host() => workers as usize,
-                    _ => usize::MAX,
-                };
-                assigned(profile, costs, &is_call, of_turn.len().min(workers))
-            }
-            Assigner::RoundRobin => in_turn(profile, &is_call, of_turn.len()),
+            Assigner::Auto => calls.assigned(&device, count as usize),
+            Assigner::RoundRobin => calls.in_turn(count),
         };
         for (k, stream) in chosen {
-            streams[k] = of_turn[stream];
+            let key = StreamKey::compute(device.clone(), stream);
+            streams[k] = numbers.of(profile, k, &key);
         }
     }
     if let Some(assignment) = &changes.assignment {
@@ -153,19 +178,24 @@ fn streams_of_calls(
                 Named::Named(name) => named(profile, assignment, name, &device)
                     .map_err(|message| rule.error(message).to_string())?,
             };
-            targets.push((stream_number(profile, &key), false));
+            targets.push((key, false));
         }
-        for (k, instruction) in profile.instructions.iter().enumerate() {
+        for (k, stream) in streams.iter_mut().enumerate() {
+            let instruction = &profile.instructions[k];
             if !is_call(instruction) || profile.name_of(instruction) == "SyncRead" {
                 continue;
             }
             let place = number(profile.place_of(instruction));
             let name = profile.name_of(instruction);
-            for (rule, (stream, is_used)) in assignment.rules().iter().zip(&mut targets) {
+            let mut to = None;
+            for (rule, (key, is_used)) in assignment.rules().iter().zip(&mut targets) {
                 if rule.holds(name, place) {
-                    streams[k] = *stream;
+                    to = Some(&*key);
                     *is_used = true;
                 }
+            }
+            if let Some(key) = to {
+                *stream = numbers.of(profile, k, key);
             }
         }
         // A rule may be for a view, or for a call that the recorded run has not made.
@@ -177,126 +207,31 @@ fn streams_of_calls(
     Ok(streams)
 }
 
-/// Returns the stream of each call by its turn.
-fn in_turn(
-    profile: &Profile,
-    is_call: &dyn Fn(&Instruction) -> bool,
-    count: usize,
-) -> Vec<(usize, usize)> {
-    let (mut turn, mut chosen) = (0, Vec::new());
-    let mut view: Option<(u32, u32)> = None;
-    for (k, instruction) in profile.instructions.iter().enumerate() {
-        // A call takes a turn, whether it computes or makes views of one tensor.
-        let of = |i: &Instruction| (i.place, storage(profile, i));
-        let is_view = instruction.role == Role::View;
-        let begins_view = is_view && view != Some(of(instruction));
-        view = is_view.then(|| of(instruction)).or(view.filter(|_| !is_call(instruction)));
-        if is_call(instruction) && profile.name_of(instruction) != "SyncRead" {
-            chosen.push((k, turn % count));
-            turn += 1;
-        } else if begins_view {
-            turn += 1;
-        }
+/// Returns the launch that an instruction is a step of, or [`NONE`]. A part of one is none of ours.
+fn own_launch(profile: &Profile, instruction: usize) -> u32 {
+    match profile.is_part(instruction) {
+        true => NONE,
+        false => profile.instructions[instruction].parent,
     }
-    chosen
 }
 
-/// The time from which a call of the host counts as split over all cores, in nanoseconds: kernels
-/// split what moves more than 256 KiB.
-const SPLIT: u64 = 11_000;
+/// The numbers of streams, by the keys of new ones and the list of an instruction.
+#[derive(Default)]
+struct Numbers(HashMap<(StreamKey, u32), u32>);
 
-/// Returns the stream of each call by the assigner, with the measured times. The calls of one
-/// statement stay together, as an assignment cannot part them.
-fn assigned(
-    profile: &Profile,
-    costs: &Costs,
-    is_call: &dyn Fn(&Instruction) -> bool,
-    count: usize,
-) -> Vec<(usize, usize)> {
-    let (mut tasks, mut members): (Vec<Task>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
-    let mut uses = LastUses::default();
-    let places: HashSet<u32> = profile.instructions.iter().map(|i| i.place).collect();
-    let mut last = None;
-    for (k, instruction) in profile.instructions.iter().enumerate() {
-        let is_other = matches!(instruction.role, Role::Work | Role::Launch);
-        if instruction.stream == NONE || instruction.parent != NONE || !is_other {
-            continue;
-        }
-        let place = match (is_call(instruction), profile.name_of(instruction)) {
-            (true, "SyncRead") => Place::Host,
-            (true, _) => Place::Group(0),
-            (false, _) => Place::Stream(instruction.stream as usize),
-        };
-        let statement = (place == Place::Group(0) && places.len() > 2).then_some(instruction.place);
-        if statement.is_none() || statement != last {
-            tasks.push(Task { time: 0, work: 0, before: Vec::new(), place });
-            members.push(Vec::new());
-        }
-        last = statement;
-        let number = tasks.len() - 1;
-        let mut before = Vec::new();
-        for operand in profile.operands_of(instruction) {
-            let storage = profile.tensors[operand.tensor as usize].storage as usize;
-            before.extend(uses.note(storage, operand.writes, number));
-        }
-        let takes = costs.instructions[k].takes;
-        let is_host = profile.streams[instruction.stream as usize].device.starts_with("cpu:");
-        let task = &mut tasks[number];
-        task.time += takes;
-        task.work += match place {
-            Place::Group(_) if is_host && takes >= SPLIT => takes * count as u64,
-            Place::Group(_) if is_host => takes,
-            _ => 0,
-        };
-        *task = task.clone().after(before, number);
-        members[number].push(k);
+impl Numbers {
+    /// Returns the number of a stream for an instruction: that of the list which the instruction's
+    /// own stream is of.
+    fn of(&mut self, profile: &mut Profile, instruction: usize, key: &StreamKey) -> u32 {
+        let own = profile.instructions[instruction].stream;
+        *self.0.entry((key.clone(), own)).or_insert_with(|| {
+            let list = profile.streams[own as usize].key_and_list().1.to_owned();
+            stream_number(profile, key, &list)
+        })
     }
-    let is_host = profile.streams.iter().any(|stream| stream.device.starts_with("cpu:"));
-    let least = if is_host { CoreCosts::EAGER } else { CoreCosts::GPU }.hand_over;
-    let wait = u64::try_from(costs.typical.of(Cause::Wait)).unwrap_or(0).max(least);
-    let made = assign_in_order(&tasks, &[count], Platform::eager(count, wait));
-    let chosen = made.tasks.iter().filter_map(|task| match task.target {
-        Target::Group(_, stream) => Some((task.task, stream)),
-        Target::Stream(_) | Target::Other => None,
-    });
-    chosen.flat_map(|(task, stream)| members[task].iter().map(move |k| (*k, stream))).collect()
 }
 
-/// Returns the streams of a profile's calls as an assignment, which `millstream run --assign` takes:
-/// a rule for each line or node, and for each op of it if its calls run on several streams.
-///
-/// # Errors
-/// No call has a line or node.
-pub fn streams_as_assignment(profile: &Profile) -> Result<String, String> {
-    let mut of_place: BTreeMap<u32, Vec<(&str, u32)>> = BTreeMap::new();
-    for instruction in &profile.instructions {
-        let key = profile.streams.get(instruction.stream as usize).and_then(key);
-        let Some(key) = key.filter(|key| key.ty == StreamType::COMPUTE) else { continue };
-        let place = number(profile.place_of(instruction));
-        let name = profile.name_of(instruction);
-        if place == 0 || instruction.role != Role::Work || name == "SyncRead" {
-            continue;
-        }
-        let known = of_place.entry(place).or_default();
-        if !known.contains(&(name, key.index)) {
-            known.push((name, key.index));
-        }
-    }
-    if of_place.is_empty() {
-        return Err("no call of the profile has a line or node, which rules need".to_owned());
-    }
-    let rules = of_place.into_iter().flat_map(|(place, calls)| {
-        let is_one = calls.iter().all(|(_, stream)| *stream == calls[0].1);
-        let kept = if is_one { 1 } else { calls.len() };
-        let rule = move |(name, stream): (&str, u32)| {
-            (place, (!is_one).then(|| name.to_owned()), stream.into())
-        };
-        calls.into_iter().take(kept).map(rule).collect::<Vec<_>>()
-    });
-    Ok(millstream_trace::assignment::to_text([], rules))
-}
-
-fn storage(profile: &Profile, instruction: &Instruction) -> u32 {
+pub(super) fn storage(profile: &Profile, instruction: &Instruction) -> u32 {
     let operand = profile.operands_of(instruction).first();
     operand.map_or(NONE, |o| profile.tensors[o.tensor as usize].storage)
 }
@@ -332,19 +267,22 @@ fn reads_follow_writers(
     is_call: &dyn Fn(&Instruction) -> bool,
     streams: &mut [u32],
 ) {
-    let mut writer: HashMap<u32, u32> = HashMap::new();
+    // The stream of the last write of each storage, and the launch that it is in.
+    let mut writer: HashMap<u32, (u32, u32)> = HashMap::new();
     for (k, instruction) in profile.instructions.iter().enumerate() {
         if !is_call(instruction) {
             continue;
         }
         if profile.name_of(instruction) == "SyncRead" {
-            if let Some(&written) = writer.get(&storage(profile, instruction)) {
-                streams[k] = written;
+            let written = writer.get(&storage(profile, instruction));
+            if let Some((stream, _)) = written.filter(|(_, of)| *of == own_launch(profile, k)) {
+                streams[k] = *stream;
             }
             continue;
         }
         for operand in profile.operands_of(instruction).iter().filter(|o| o.writes) {
-            writer.insert(profile.tensors[operand.tensor as usize].storage, streams[k]);
+            let storage = profile.tensors[operand.tensor as usize].storage;
+            writer.insert(storage, (streams[k], own_launch(profile, k)));
         }
     }
 }

@@ -41,6 +41,23 @@ pub(super) struct Rebuilding<'a> {
     sequence: Vec<u64>,
     uses: HashMap<u32, Uses>,
     host: Clock,
+    /// The launches whose steps are added, by their old positions.
+    launches: HashMap<u32, Launch>,
+}
+
+/// A launch whose steps are added.
+struct Launch {
+    /// The waits that it needs itself.
+    waits: Vec<usize>,
+    /// What the next stream of its list begins with.
+    begin: Clock,
+    /// The streams of its steps.
+    streams: Vec<u32>,
+}
+
+/// Returns whether an instruction needs the waits of its tensors.
+const fn is_call(instruction: &Instruction) -> bool {
+    matches!(instruction.role, Role::Work | Role::Launch | Role::Order)
 }
 
 impl<'a> Rebuilding<'a> {
@@ -77,6 +94,7 @@ impl<'a> Rebuilding<'a> {
             sequence: vec![0; count],
             uses: HashMap::new(),
             host: start,
+            launches: HashMap::new(),
         }
     }
 
@@ -120,11 +138,10 @@ impl<'a> Rebuilding<'a> {
         (made, Costs { instructions, steps, typical: costs.typical, tail: costs.tail })
     }
 
-    fn push(&mut self, instruction: Instruction, cost: Cost) -> u32 {
+    fn push(&mut self, instruction: Instruction, cost: Cost, is_part: bool) -> u32 {
         let stream = instruction.stream as usize;
         let mut instruction = instruction;
-        if let Some(sequence) = self.sequence.get_mut(stream).filter(|_| instruction.parent == NONE)
-        {
+        if let Some(sequence) = self.sequence.get_mut(stream).filter(|_| !is_part) {
             *sequence += 1;
             instruction.seq = *sequence;
             let clock = Rc::make_mut(&mut self.clocks[stream]);
@@ -150,20 +167,28 @@ impl<'a> Rebuilding<'a> {
         let last_kept = |made: &Rebuilding<'_>| {
             made.last_kept.get(instruction.stream as usize).copied().unwrap_or(NONE)
         };
-        if goes && instruction.parent == NONE {
+        let is_part = old.is_part(k);
+        if !is_part && instruction.parent != NONE && stream != NONE {
+            self.enter(instruction.parent, stream, costs);
+        }
+        if goes && !is_part {
             self.kept_before.insert(k as u32, last_kept(self));
             return;
         }
         let cost = costs.instructions[k];
-        let is_call = instruction.parent == NONE
-            && matches!(instruction.role, Role::Work | Role::Launch | Role::Order)
-            && stream != NONE;
+        let is_call = !is_part && is_call(instruction) && stream != NONE;
         let mut open = Vec::new();
-        if is_call && !self.is_pool(stream) {
+        if let Some(launch) = self.launches.remove(&(k as u32)) {
+            open = launch.waits;
+            for of in launch.streams {
+                let after = self.clocks[of as usize].clone();
+                self.join(stream as usize, &after);
+            }
+        } else if is_call && !self.is_pool(stream) {
             open = self.needed_waits(k, stream, cost);
         }
         let moved = Instruction { stream, ..instruction.clone() };
-        let own = self.push(moved, cost);
+        let own = self.push(moved, cost, is_part);
         self.positions[k] = own;
         if let Some(last) = self.last_kept.get_mut(instruction.stream as usize) {
             *last = own;
@@ -176,11 +201,58 @@ impl<'a> Rebuilding<'a> {
         }
         self.kept_waits(k as u32, own);
         if instruction.role == Role::Fence {
-            let all = Rc::new(self.sequence.clone());
-            self.clocks.iter_mut().for_each(|clock| *clock = all.clone());
+            self.fence(instruction.parent);
         }
         if is_call {
             self.note_uses(k, own);
+        }
+    }
+
+    /// Begins a launch, if it has not begun, and one of its streams: they begin with what the
+    /// launch comes after.
+    fn enter(&mut self, launch: u32, stream: u32, costs: &Costs) {
+        let old = self.old;
+        let (of, own) = (&old.instructions[launch as usize], self.streams[launch as usize]);
+        if own == NONE {
+            return;
+        }
+        if !self.launches.contains_key(&launch) {
+            if of.parent != NONE {
+                self.enter(of.parent, own, costs);
+            }
+            let cost = costs.instructions[launch as usize];
+            let waits = match is_call(of) && !self.is_pool(own) {
+                true => self.needed_waits(launch as usize, own, cost),
+                false => Vec::new(),
+            };
+            let (begin, streams) = (self.clocks[own as usize].clone(), Vec::new());
+            self.launches.insert(launch, Launch { waits, begin, streams });
+        }
+        let Some(known) = self.launches.get_mut(&launch) else { return };
+        if !known.streams.contains(&stream) {
+            known.streams.push(stream);
+            let begin = known.begin.clone();
+            self.join(stream as usize, &begin);
+        }
+    }
+
+    /// Brings the streams of a launch, or those of the machine, behind one another.
+    fn fence(&mut self, launch: u32) {
+        let Some(known) = self.launches.get(&launch) else {
+            let all = Rc::new(self.sequence.clone());
+            self.clocks.iter_mut().for_each(|clock| *clock = all.clone());
+            return;
+        };
+        let streams = known.streams.clone();
+        let first = streams[0] as usize;
+        for &of in &streams {
+            let after = self.clocks[of as usize].clone();
+            self.join(first, &after);
+        }
+        let all = self.clocks[first].clone();
+        streams.iter().for_each(|&of| self.join(of as usize, &all));
+        if let Some(known) = self.launches.get_mut(&launch) {
+            known.begin = all;
         }
     }
 
@@ -246,11 +318,12 @@ impl<'a> Rebuilding<'a> {
             stream,
             place: of.place,
             issued: of.issued,
-            parent: NONE,
+            parent: of.parent,
             ..Instruction::default()
         };
         // It is submitted together with its instruction.
-        self.push(wait, Cost { submitted: cost.submitted, worker_before: NONE, ..Cost::default() })
+        let cost = Cost { submitted: cost.submitted, worker_before: NONE, ..Cost::default() };
+        self.push(wait, cost, false)
     }
 
     fn join(&mut self, stream: usize, after: &Clock) {

@@ -160,6 +160,7 @@ function link(profile) {
   profile.waitsOfUser = grouped(profile.waitUser, profile.count);
   profile.waitsUntil = grouped(profile.waitUntil, profile.count);
   profile.submittedBy = grouped(profile.submitter, profile.count);
+  profile.stepsOf = grouped(profile.parent, profile.count);
   const first = new Uint32Array(profile.waitTensorCount.length + 1);
   profile.waitTensorCount.forEach((count, k) => { first[k + 1] = first[k] + count; });
   profile.tensorsOfWait = (wait) => profile.waitTensors.subarray(first[wait], first[wait + 1]);

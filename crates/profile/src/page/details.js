@@ -50,6 +50,8 @@ class Details {
     if (asked) pairs.push(['arguments', asked]);
     pairs.push(['instruction', formatCount(profile.numbering.global(k))]);
     if (profile.parent[k] !== NONE) pairs.push(['step of', this.link(profile.parent[k])]);
+    const steps = profile.stepsOf.of(k).filter(profile.isTimed);
+    if (steps.length) pairs.push(['runs', this.stepsOf(steps)]);
     const submitter = profile.submitter[k];
     if (submitter !== NONE) pairs.push(['submitted by', this.link(submitter)]);
     const submitted = profile.submittedBy.of(k);
@@ -59,6 +61,15 @@ class Details {
     parts.push(facts(pairs));
     parts.push(...this.operands(k), ...this.waits(k));
     this.panel.replaceChildren(...parts);
+  }
+
+  // The instructions of the list that a launch runs: their number, and the longest.
+  stepsOf(steps) {
+    const { profile } = this;
+    const time = (k) => profile.end[k] - profile.start[k];
+    const longest = [...steps].sort((a, b) => time(b) - time(a)).slice(0, 5);
+    const links = longest.flatMap((k) => [' ', this.link(k)]);
+    return element('span', [`${counted(steps.length, 'instruction')}; the longest:`, ...links]);
   }
 
   operands(k) {

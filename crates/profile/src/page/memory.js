@@ -69,7 +69,7 @@ function holdersAt(profile, arena, time) {
 // A tensor's name. One that only has a number is called by the op that wrote its storage first.
 function tensorName(profile, tensor) {
   const { name, storage } = profile.tensors[tensor];
-  if (!/^(%\d+|n\d+\.\d+)$/.test(name)) return name;
+  if (!/^(%\d+|n\d+\.\d+)( in |$)/.test(name)) return name;
   const maker = profile.names[profile.storageMaker[storage]];
   if (maker) return `${maker} (${name})`;
   return profile.storageAllocated[storage] === NONE ? `given (${name})` : name;

@@ -121,7 +121,6 @@ class Sums {
       if (profile.role[k] === ROLE.fence) return 'a barrier';
       const wait = profile.waitsOf.of(k).find((own) => !profile.isElided(own));
       const until = wait === undefined ? NONE : profile.waitUntil[wait];
-      if (profile.parent[k] !== NONE) return 'another stream of its list';
       if (until === NONE) return profile.isWhole ? 'something unknown' : 'something out of range';
       const source = profile.workBefore(until);
       return `${profile.nameOf(source)} on ${profile.streamOf(source)}`;

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_instructions::{Kind, StreamDecl};
+use millstream_runtime::profile::recording::StepSource;
 use millstream_runtime::tapes::GROUP;
 use millstream_runtime::tapes::tape::{
     Action, Address, PackedAddress, StepCall, StepOperand, Tape,
 };
 use millstream_types::Origin;
+
+/// The index of an instruction in the outermost list; for that of an executable which is launched
+/// there, the index of the launch, and its own.
+pub(super) type Source = (u32, Option<u32>);
 
 /// For each tape, how many of its steps have completed.
 pub(super) type Clock = SmallVec<[u32; 4]>;
@@ -26,8 +31,7 @@ pub(super) struct Draft {
     pub(super) tape: Tape,
     pub(super) steps: Vec<Action>,
     pub(super) publishes: Vec<bool>,
-    /// For each step, the instruction that it is made for.
-    pub(super) sources: Vec<u32>,
+    pub(super) sources: Vec<StepSource>,
     pub(super) addresses: Vec<Address>,
     pub(super) calls: Vec<StepCall>,
     pub(super) is_asynchronous: bool,
@@ -61,9 +65,20 @@ impl Draft {
         }
     }
 
-    pub(super) fn push(&mut self, action: Action, source: u32) {
+    /// Adds a step for an instruction.
+    pub(super) fn push(&mut self, action: Action, (instruction, inner): Source) {
+        let awaits = match &action {
+            Action::Wait { tape, steps } | Action::WaitOnDevice { tape, steps, .. } => {
+                Some((*tape, *steps))
+            }
+            Action::Call { .. }
+            | Action::Record { .. }
+            | Action::Read { .. }
+            | Action::Callback { .. }
+            | Action::GlobalSync { .. } => None,
+        };
         self.steps.push(action);
-        self.sources.push(source);
+        self.sources.push(StepSource { instruction, inner, awaits });
         self.publishes.push(false);
     }
 

@@ -1,5 +1,6 @@
 //! Which tapes become graphs, by hand-made tapes.
 
+use millstream_runtime::profile::recording::StepSource;
 use millstream_runtime::tapes::graph::CaptureStep;
 use millstream_runtime::tapes::tape::{Action, Address, StepCall, StepOperand, Tape};
 use millstream_types::{Access, DType, DeviceId, Origin, StreamKey, TensorId, TensorSpec};
@@ -40,13 +41,14 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
         Do::Wait(tape, steps) => Action::Wait { tape, steps },
         Do::Read => Action::Read { call: 0, into: 0 },
     };
+    let source = StepSource { instruction: 0, inner: None, awaits: None };
     Tape {
         key: StreamKey::compute(device.clone(), 0),
         on_host: (device.kind() == "cpu").then_some(0),
         steps: steps.iter().map(action).collect(),
         publishes: steps.iter().map(|_| false).collect(),
         addresses: Box::default(),
-        sources: (0..steps.len() as u32).collect(),
+        sources: steps.iter().map(|_| source).collect(),
         calls: Box::new([call]),
     }
 }

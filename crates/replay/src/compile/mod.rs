@@ -48,7 +48,7 @@ use millstream_types::{
     AttrValue, Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec,
 };
 
-use draft::{Clock, Draft, join};
+use draft::{Clock, Draft, Source, join};
 use scope::{Known, Scope, on_device};
 use streams::SharedTapes;
 
@@ -137,8 +137,8 @@ struct Compiler<'a> {
     channels: Vec<(Channel, u64)>,
     /// The arguments of the calls to which each launch gives some.
     given: Vec<Arc<Attrs>>,
-    /// The index of the instruction that is compiled, in the outermost list.
-    source: u32,
+    /// The instruction that is compiled.
+    source: Source,
 }
 
 fn too_many(what: &str) -> Error {
@@ -163,7 +163,7 @@ impl<'a> Compiler<'a> {
             reads: Vec::new(),
             channels: Vec::new(),
             given: Vec::new(),
-            source: 0,
+            source: (0, None),
         }
     }
 
@@ -190,9 +190,10 @@ impl<'a> Compiler<'a> {
 
     fn instructions(&mut self, scope: &mut Scope<'a>) -> Result<()> {
         for (index, Instruction { body, origin }) in scope.list.instructions.iter().enumerate() {
-            if scope.first_stream == 0 {
-                self.source = index as u32;
-            }
+            self.source = match scope.first_stream {
+                0 => (index as u32, None),
+                _ => (self.source.0, Some(index as u32)),
+            };
             self.instruction(scope, body, origin).map_err(|e| e.at(origin))?;
         }
         Ok(())

@@ -18,4 +18,5 @@ mod times;
 
 pub use times::{
     InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+    TapeTimes,
 };

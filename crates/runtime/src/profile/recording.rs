@@ -1,6 +1,6 @@
 //! What the threads of a machine share while they record.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::thread::ThreadId;
 
@@ -14,15 +14,28 @@ use super::clock::Clock;
 use super::samples::Sample;
 use super::times::{
     InstructionTimes, LaunchTimes, Outcome, Pause, Range, RunTimes, StepTimes, StreamTimes,
+    TapeTimes,
 };
+
+/// What a step of a tape is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepSource {
+    /// The index of the instruction in the executable's list.
+    pub instruction: u32,
+    /// If that launches another executable: the index of the instruction in that one's list.
+    pub inner: Option<u32>,
+    /// For a wait, the tape and the number of its steps that have to complete.
+    pub awaits: Option<(u16, u32)>,
+}
 
 /// A tape of a launch: the stream that runs it, and its last sequence number before the first step.
 #[derive(Clone, Debug)]
 pub(crate) struct LaunchedTape {
     pub(crate) stream: StreamId,
     pub(crate) base: u64,
-    /// For each step, the index of its instruction.
-    pub(crate) sources: Arc<[u32]>,
+    /// The worker; none if a device runs the steps by itself.
+    pub(crate) worker: Option<usize>,
+    pub(crate) sources: Arc<[StepSource]>,
 }
 
 /// Where a stream of a list is on the machine.
@@ -127,20 +140,17 @@ impl Recording {
         let issued = issued.iter().map(|&raw| self.clock.ns(raw)).collect();
         let streams = list.streams.iter().zip(places).map(|(decl, place)| {
             let id = place.stream;
-            let device = content.device.remove(&id).unwrap_or_default();
-            let outcomes = content.outcomes.remove(&id).unwrap_or_default();
-            let samples = content.samples.remove(&id).unwrap_or_default();
-            let mut instructions = self.instructions(samples, &outcomes, &device);
+            let by_device = content.device.get(&id).is_some_and(|times| !times.is_empty());
+            let mut instructions = self.of_stream(id, &mut content);
             instructions.retain_mut(|one| {
                 let own = one.seq.checked_sub(place.offset);
                 one.seq = own.unwrap_or(0);
                 own.is_some()
             });
-            let by_device = !device.is_empty();
             let worker = workers.iter().find(|(of, _)| *of == id).map(|(_, worker)| *worker);
             StreamTimes { key: decl.key.clone(), instructions, by_device, worker }
         });
-        let streams = streams.collect();
+        let streams: Vec<StreamTimes> = streams.collect();
         // The point of the list that is a point of the machine.
         let in_list = |at: Point| {
             let own = places.iter().position(|place| place.stream == at.stream)?;
@@ -149,7 +159,17 @@ impl Recording {
         };
         let launches = std::mem::take(&mut content.launches).into_iter();
         let launches = launches.filter_map(|(at, tapes)| Some((in_list(at)?, tapes))).collect();
-        let launches = self.launches(launches, &mut content, &list);
+        let mut launches = self.launches(launches, &mut content, &list);
+        for launch in &mut launches {
+            let of = &streams[launch.at.stream.index()].instructions;
+            let own = of.binary_search_by_key(&launch.at.seq, |times| times.seq);
+            // A worker may look at a tape before the launch has begun.
+            let begun = own.map_or(0, |own| of[own].start);
+            for step in &mut launch.steps {
+                step.ready = step.ready.max(begun).min(step.end);
+                step.start = step.start.max(step.ready);
+            }
+        }
         let Content { mut ranges, mut pauses, .. } = content;
         ranges.sort_by_key(|range| (range.begin, std::cmp::Reverse(range.end)));
         pauses.sort_by_key(|pause| (pause.begin, std::cmp::Reverse(pause.end)));
@@ -170,6 +190,14 @@ impl Recording {
             handoff: None,
             inference: InferenceStats::default(),
         }
+    }
+
+    /// Takes the times of a stream out of the content.
+    fn of_stream(&self, id: StreamId, content: &mut Content) -> Vec<InstructionTimes> {
+        let device = content.device.remove(&id).unwrap_or_default();
+        let outcomes = content.outcomes.remove(&id).unwrap_or_default();
+        let samples = content.samples.remove(&id).unwrap_or_default();
+        self.instructions(samples, &outcomes, &device)
     }
 
     fn instructions(
@@ -224,29 +252,42 @@ impl Recording {
                 _ => None,
             })
             .collect();
-        content.samples.values_mut().for_each(|samples| {
-            samples.sort_by_key(|sample| sample.seq);
-            samples.dedup_by_key(|sample| sample.seq);
-        });
-        let device: HashMap<StreamId, HashMap<u64, [u64; 2]>> =
-            content.device.drain().map(|(id, times)| (id, times.into_iter().collect())).collect();
+        let launched: HashSet<StreamId> =
+            launches.iter().flat_map(|(_, tapes)| tapes).map(|tape| tape.stream).collect();
+        let times: HashMap<StreamId, Vec<InstructionTimes>> =
+            launched.into_iter().map(|stream| (stream, self.of_stream(stream, content))).collect();
         let one = |(at, tapes): (Point, Vec<LaunchedTape>)| {
             let executable = *executables.get(&at)?;
-            let steps = tapes.iter().flat_map(|tape| {
-                let samples = content.samples.get(&tape.stream).map_or(&[][..], |all| all);
-                let first = samples.partition_point(|sample| sample.seq <= tape.base);
-                samples[first..].iter().map_while(|sample| {
-                    let step = (sample.seq - tape.base - 1) as usize;
-                    let &instruction = tape.sources.get(step)?;
-                    // The steps before an instruction's own one are its waits.
-                    let waits = tape.sources.get(step + 1) == Some(&instruction);
-                    let own = [self.clock.ns(sample.ready), self.clock.ns(sample.end)];
-                    let times = device.get(&tape.stream).and_then(|all| all.get(&sample.seq));
-                    let [ready, end] = times.copied().unwrap_or(own);
-                    Some(StepTimes { instruction, waits, ready, end })
-                })
-            });
-            Some(LaunchTimes { at, executable, steps: steps.collect() })
+            let mut steps = Vec::new();
+            let mut positions = HashMap::new();
+            let mut awaited = Vec::new();
+            for (number, tape) in (0..).zip(&tapes) {
+                let all = times.get(&tape.stream).map_or(&[][..], |all| all);
+                let from = all.partition_point(|times| times.seq <= tape.base);
+                for own in &all[from..] {
+                    let step = (own.seq - tape.base) as usize;
+                    let Some(source) = tape.sources.get(step - 1) else { break };
+                    positions.insert((number, step as u32), steps.len() as u32);
+                    awaited.push(source.awaits);
+                    steps.push(StepTimes {
+                        instruction: source.instruction,
+                        inner: source.inner,
+                        tape: number,
+                        waits: source.awaits.is_some(),
+                        until: None,
+                        ready: own.ready,
+                        start: own.start,
+                        end: own.end,
+                        outcome: own.outcome,
+                    });
+                }
+            }
+            for (step, awaited) in steps.iter_mut().zip(awaited) {
+                step.until = awaited.and_then(|until| positions.get(&until).copied());
+            }
+            let tapes =
+                tapes.iter().map(|tape| TapeTimes { stream: tape.stream, worker: tape.worker });
+            Some(LaunchTimes { at, executable, tapes: tapes.collect(), steps })
         };
         launches.into_iter().filter_map(one).collect()
     }

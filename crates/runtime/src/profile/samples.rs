@@ -123,7 +123,7 @@ impl StreamSamples {
     pub(crate) fn step(&mut self, seq: u64) {
         let end = self.recording.clock.raw();
         let ready = std::mem::take(&mut self.ready);
-        self.taken.push(Sample { seq, ready, launched: 0, end });
+        self.push(Sample { seq, ready, launched: 0, end });
     }
 
     #[inline]

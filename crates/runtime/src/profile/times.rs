@@ -2,7 +2,7 @@
 
 use millstream_instructions::InstructionList;
 use millstream_instructions::builder::InferenceStats;
-use millstream_types::{ListId, Point, StreamKey};
+use millstream_types::{ListId, Point, StreamId, StreamKey};
 
 /// How an instruction ended.
 ///
@@ -83,7 +83,7 @@ pub struct StreamTimes {
     pub worker: Option<usize>,
 }
 
-/// The times of a step of an executable.
+/// The times of a step of an executable, in nanoseconds since the recording began.
 ///
 /// ```
 /// # use millstream_types::{DType, TensorSpec};
@@ -108,12 +108,50 @@ pub struct StreamTimes {
 pub struct StepTimes {
     /// The index of its instruction in the executable's list.
     pub instruction: u32,
-    /// Whether it is a wait before its instruction.
+    /// If that launches another executable: the index of its instruction in that one's list.
+    pub inner: Option<u32>,
+    /// Its tape, by position in [`LaunchTimes::tapes`].
+    pub tape: u16,
+    /// Whether it waits for another tape, before its instruction or in its stead.
     pub waits: bool,
+    /// The step that it waits for, by position in [`LaunchTimes::steps`]; none if it waits for
+    /// none, or for one without times.
+    pub until: Option<u32>,
     /// When it was first tried.
     pub ready: u64,
+    /// When it began, as [`InstructionTimes::start`].
+    pub start: u64,
     /// When it had completed.
     pub end: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// A tape of a launch: its steps run one after another, in the order of the executable's list.
+///
+/// ```
+/// # use millstream_types::{DType, TensorSpec};
+/// # use millstream_vm::*;
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("relu", &[x]).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+/// let recording = machine.profile(&[("x", &x)])?;
+/// f.launch().input("x", &x).run()?;
+/// let launch = &recording.finish()?.launches[0];
+/// assert_eq!(launch.tapes.len(), 1);
+/// assert!(launch.tapes[0].worker.is_some());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapeTimes {
+    /// The machine's stream that runs it. Launches on one instance of private memory share it.
+    pub stream: StreamId,
+    /// The number of the host's worker that runs it; none for the tape of another device.
+    pub worker: Option<usize>,
 }
 
 /// The times of a launch of an executable.
@@ -140,7 +178,9 @@ pub struct LaunchTimes {
     pub at: Point,
     /// The executable, by its id in the list.
     pub executable: ListId,
-    /// Its steps.
+    /// Its tapes.
+    pub tapes: Vec<TapeTimes>,
+    /// Its steps, tape by tape. A tape that a device launches as a graph has none.
     pub steps: Vec<StepTimes>,
 }
 

@@ -15,6 +15,7 @@ use millstream_types::{
 };
 
 use crate::host::SharedCallback;
+use crate::profile::recording::StepSource;
 
 use super::graph::GraphPlan;
 
@@ -112,9 +113,8 @@ pub struct Tape {
     pub steps: Box<[Action]>,
     /// For each step, whether another tape waits for it, so that its end is published.
     pub publishes: Box<[bool]>,
-    /// For each step, the index in the list of the instruction that it is made for. Recordings of
-    /// times share it.
-    pub sources: Arc<[u32]>,
+    /// For each step, what it is made for. Recordings of times share it.
+    pub sources: Arc<[StepSource]>,
     pub addresses: Box<[PackedAddress]>,
     pub calls: Box<[StepCall]>,
 }

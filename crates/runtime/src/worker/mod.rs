@@ -74,8 +74,11 @@ pub(crate) struct Worker {
     index: Vec<u32>,
     /// Streams with published points that have not been flushed.
     dirty: Vec<u32>,
-    /// Tasks finished since the last flush.
+    /// Tasks finished since the last flush, and steps of tapes that completed as instructions do.
     finished: u64,
+    /// Steps of tapes that count in `finished` when they complete, or did. The emission counts the
+    /// play of a tape alone.
+    steps: u64,
     messages: Vec<Message>,
     stop: bool,
     /// Whether a stream is to be forgotten once it is idle.
@@ -98,6 +101,7 @@ impl Worker {
             index: Vec::new(),
             dirty: Vec::new(),
             finished: 0,
+            steps: 0,
             messages: Vec::new(),
             stop: false,
             closing: false,
@@ -354,7 +358,13 @@ impl Worker {
         }
         self.dirty.clear();
         if self.finished > 0 {
-            self.tables.backlog.finish(std::mem::take(&mut self.finished));
+            let finished = std::mem::take(&mut self.finished);
+            // While steps are in flight, tasks count later: the backlog is never taken for less.
+            let steps = finished.min(self.steps);
+            self.steps -= steps;
+            if finished > steps {
+                self.tables.backlog.finish(finished - steps);
+            }
         }
         if self.closing {
             self.forget_closed();

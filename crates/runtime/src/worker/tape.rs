@@ -12,6 +12,7 @@ use std::sync::Arc;
 use millstream_ep::{WorkResult, catch_panic, run_catching_panic};
 use millstream_types::Point;
 
+use crate::profile::Outcome;
 use crate::profile::samples::StreamSamples;
 use crate::sync::backoff::Backoff;
 use crate::sync::inbox::{Inbox, Message};
@@ -98,6 +99,7 @@ impl Worker {
                     let step = StepRef { run: run.clone(), tape, step: next - 1 };
                     let subject = Subject::Step(step);
                     self.streams[at].external = Some(ExternalCompletion { subject, so_far });
+                    self.steps += 1;
                     return rest(next, run);
                 }
                 Exit::Step => {
@@ -105,6 +107,7 @@ impl Worker {
                     if !self.step(at, &step) {
                         return rest(next, run);
                     }
+                    self.steps += 1;
                     next += 1;
                     left = left.saturating_sub(1);
                     if self.streams[at].external.is_some() {
@@ -160,6 +163,7 @@ impl Worker {
                     let subject = Subject::Step(step);
                     let failure = subject.failure(tables, &stream.key, cause, message);
                     subject.skip(tables, &failure);
+                    direct.note_outcome(Outcome::Failed);
                     direct.end_step::<true>();
                 }
             }
@@ -250,6 +254,13 @@ struct Direct<'a> {
 }
 
 impl Direct<'_> {
+    /// Notes how the step ends, if a recording of times is under way.
+    fn note_outcome(&mut self, outcome: Outcome) {
+        if let Some(samples) = &mut self.samples {
+            samples.outcome(outcome);
+        }
+    }
+
     /// Ends the step, for the tapes that wait for it. `TIMED`: notes its time, if a recording is
     /// under way.
     #[inline]
@@ -337,6 +348,7 @@ impl Direct<'_> {
         let subject = || StepRef { run: run.clone(), tape: self.number as u16, step: self.next };
         if let Some(cause) = run.poison_of(&call.operands) {
             Subject::Step(subject()).skip(tables, &cause);
+            self.note_outcome(Outcome::Skipped);
             return Ok(None);
         }
         let Some(kernel) = kernel_of(&self.native.kernels, call.op) else {

@@ -40,6 +40,7 @@ impl TimesRecorder {
         let tapes = run.tapes.iter().zip(&run.program.tapes).map(|(playing, tape)| LaunchedTape {
             stream: playing.stream.id,
             base: playing.base,
+            worker: tape.on_host.map(|_| playing.stream.worker),
             sources: tape.sources.clone(),
         });
         self.recording.launch(run.at, tapes.collect());
