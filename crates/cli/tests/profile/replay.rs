@@ -244,12 +244,9 @@ fn predicted_launches_have_steps() {
     let summary = succeeds(at, &[&all[..], &["--profile", "run.pftrace"]].concat());
     insta::assert_snapshot!(summary);
     let mut text = String::new();
-    for change in [
-        &[][..],
-        &["--op", "mul=x0.5"],
-        &["--compute-streams", "1", "--assign", "round-robin"],
-        &["--move", "mul=3"],
-    ] {
+    for change in
+        [&[][..], &["--op", "mul=x0.5"], &["--compute-streams", "1"], &["--move", "mul=3"]]
+    {
         text += &format!("$ what-if {}\n", change.join(" "));
         text += &succeeds(at, &[&["what-if", "run.pftrace"][..], change].concat());
     }
