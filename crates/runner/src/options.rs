@@ -12,7 +12,7 @@ use millstream_ep::cuda::{CudaBackend, CudaConfig};
 use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
-use millstream_instructions::passes::Pass;
+use millstream_instructions::passes::{Effort, Pass};
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{Cancellation, DriverKind, Machine, MachineConfig, Simulation, USUAL_PASSES};
@@ -87,6 +87,8 @@ pub struct RunOptions {
     pub graphs: bool,
     /// The passes that a replayed program's list goes through.
     pub passes: Vec<Pass>,
+    /// How long the pass `memory` may search for offsets.
+    pub plan_effort: Effort,
     /// The pass of a replayed program after which its list is the report's; none for the list of
     /// the run, which holds the launch.
     pub emit_after: Option<Pass>,
@@ -146,6 +148,7 @@ impl Default for RunOptions {
             replay: false,
             graphs: true,
             passes: USUAL_PASSES.to_vec(),
+            plan_effort: Effort::Usual,
             emit_after: None,
             emit: false,
             profile: false,
@@ -221,6 +224,13 @@ impl RunOptions {
     #[must_use]
     pub fn passes(mut self, passes: &[Pass]) -> RunOptions {
         self.passes = passes.to_vec();
+        self
+    }
+
+    /// Sets [`RunOptions::plan_effort`].
+    #[must_use]
+    pub const fn plan_effort(mut self, effort: Effort) -> RunOptions {
+        self.plan_effort = effort;
         self
     }
 

@@ -62,11 +62,12 @@ fn compiled(
     let whole = |e: Error| RunError::whole(program, &e);
     let recorded = execution.executor.recorder.finish().map_err(whole)?;
     let mut list = None;
-    let recorded = recorded.optimize(&options.passes, |pass, after| {
-        if options.emit_after == Some(pass) {
-            list = Some(after.clone());
-        }
-    });
+    let recorded =
+        recorded.plan_effort(options.plan_effort).optimize(&options.passes, |pass, after| {
+            if options.emit_after == Some(pass) {
+                list = Some(after.clone());
+            }
+        });
     let executable = recorded.and_then(Recorded::compile_as_is).map_err(whole)?;
     Ok(Replayed { executable, list })
 }

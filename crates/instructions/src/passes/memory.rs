@@ -22,8 +22,8 @@ pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Resul
         let (memory, lifetimes) = (Memory::Planned, Lifetimes::Tight);
         let plan = Plan { waits: mode, memory, lifetimes, ..unchanged.clone() };
         let planned = match mode {
-            Waits::Needed => waits::needed(&facts, &plan, options)?.placed(),
-            Waits::Kept | Waits::Replayed => rebuild(&facts, &plan)?.placed(),
+            Waits::Needed => waits::needed(&facts, &plan, options)?.placed(options.effort),
+            Waits::Kept | Waits::Replayed => rebuild(&facts, &plan)?.placed(options.effort),
         };
         let Some(planned) = planned else { continue };
         let after = arena_bytes(&planned);

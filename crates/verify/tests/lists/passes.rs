@@ -9,7 +9,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 
 use millstream_instructions::passes::{
-    CostModel, Outputs, Pass, PassOptions, arena_bytes, sync_points,
+    CostModel, Effort, Outputs, Pass, PassOptions, arena_bytes, sync_points,
 };
 use millstream_instructions::text::print_list;
 use millstream_instructions::{Body, InstructionList};
@@ -99,8 +99,14 @@ fn passes_give_lists_that_compute_the_same() {
             accepted(&list, &|| print_list(&list))?;
             let (ops, costs) = (&OPS, &Flat { wait });
             let streams = streams_of_each;
-            let options =
-                PassOptions { ops, standard_kernels: &|_| true, costs, streams, outputs: &outputs };
+            let options = PassOptions {
+                ops,
+                standard_kernels: &|_| true,
+                costs,
+                streams,
+                outputs: &outputs,
+                effort: Effort::Usual,
+            };
             for pass in passes {
                 let after = applied(pass, &list, &options)?;
                 *changed.borrow_mut().entry(pass).or_default() += usize::from(after != list);
@@ -184,6 +190,7 @@ fn planted_mistakes_are_found() {
                 costs,
                 streams: 3,
                 outputs: &outputs,
+                effort: Effort::Usual,
             };
             let before = emit(&streams, limit * 1024, &steps);
             // After `dead` every call is needed, after `waits` nearly every wait, and after
@@ -236,6 +243,7 @@ fn passes_accept_foreign_lists() {
                 costs,
                 streams: 2,
                 outputs: &outputs,
+                effort: Effort::Usual,
             };
             for pass in passes {
                 let context = |after| format!("{pass}\n{}\nbecame\n{after}", print_list(&list));

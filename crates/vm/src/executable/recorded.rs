@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions};
+use millstream_instructions::passes::{CoreCosts, Effort, Outputs, Pass, PassOptions};
 use millstream_instructions::{Body, External, InstructionList};
 use millstream_runtime::scope::origin::at_caller;
 use millstream_runtime::tapes::tape::OutputSpec;
@@ -33,6 +33,8 @@ pub struct Recorded {
     pub(super) signature: Signature,
     /// Whether the list was shown to be sound.
     pub(super) is_proven: bool,
+    /// How long the search for offsets may take.
+    pub(super) effort: Effort,
 }
 
 /// The passes that [`Recorded::compile`] applies.
@@ -87,6 +89,24 @@ impl Recorded {
         &self.list
     }
 
+    /// Sets how long the pass `memory` may search for offsets. The default is [`Effort::Usual`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # use millstream_instructions::passes::Effort;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let executable = r.finish()?.plan_effort(Effort::Exact).compile()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn plan_effort(mut self, effort: Effort) -> Recorded {
+        self.effort = effort;
+        self
+    }
+
     /// Applies passes to the list, one after another, and proves that the last list is sound and
     /// does the same operations on the same data. Calls `after` with each pass and its list.
     ///
@@ -116,7 +136,7 @@ impl Recorded {
         passes: &[Pass],
         mut after: impl FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        let Recorded { machine, list, signature, is_proven } = self;
+        let Recorded { machine, list, signature, is_proven, effort } = self;
         let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
         let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
@@ -128,6 +148,7 @@ impl Recorded {
             costs: &costs,
             streams,
             outputs: &outputs,
+            effort,
         };
         let mut better: Option<InstructionList> = None;
         for &pass in passes {
@@ -136,7 +157,7 @@ impl Recorded {
             better = Some(next);
         }
         let Some(better) = better.filter(|better| *better != list) else {
-            return Ok(Recorded { machine, list, signature, is_proven });
+            return Ok(Recorded { machine, list, signature, is_proven, effort });
         };
         let proven =
             prove(&better).and_then(|()| compare(&list, &better, &outputs, "sequence of passes"));
@@ -151,7 +172,7 @@ impl Recorded {
             }
             Err(error)
         })?;
-        Ok(Recorded { machine, list: better, signature, is_proven: true })
+        Ok(Recorded { machine, list: better, signature, is_proven: true, effort })
     }
 
     /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the
@@ -190,7 +211,7 @@ impl Recorded {
     /// An instruction cannot stand in an executable, with its place.
     #[track_caller]
     pub fn compile_as_is(self) -> Result<Executable> {
-        let Recorded { machine, list, signature, is_proven } = self;
+        let Recorded { machine, list, signature, is_proven, .. } = self;
         if !is_proven {
             at_caller(prove(&list))?;
         }
