@@ -116,6 +116,7 @@ use crate::instruction::Class;
 use crate::list::InstructionList;
 
 pub use cost::{CoreCosts, CostModel};
+pub use memory::{ArenaPlan, arena_plans};
 pub use offsets::Effort;
 pub use placement::arena_bytes;
 

@@ -10,7 +10,7 @@ use millstream_types::StreamId;
 use crate::frontier::Frontier;
 use crate::instruction::Placement;
 use crate::list::InstructionList;
-use crate::passes::offsets::{self, Buffers, Effort};
+use crate::passes::offsets::{self, Buffers, Effort, Offsets};
 use crate::planner::{ArenaId, GRANULARITY};
 
 /// A storage or a workspace: memory, and the part of the list's order in which it is used.
@@ -51,19 +51,30 @@ const fn rounded(bytes: u64) -> u64 {
 /// Returns an offset for each owner. The owners are in the order of their instructions. Returns
 /// none if so many live at once that it would take too long.
 pub(super) fn offsets(owners: &[Owner], streams: usize, effort: Effort) -> Option<Vec<u64>> {
-    let mut offsets = vec![0; owners.len()];
+    let mut all = vec![0; owners.len()];
+    for (_, members, planned) in plans(owners, streams, effort)? {
+        for (k, at) in members.into_iter().zip(planned.offsets) {
+            all[k] = at;
+        }
+    }
+    Some(all)
+}
+
+/// Returns the owners of each arena that have bytes, with their offsets; none as [`offsets`].
+pub(super) fn plans(
+    owners: &[Owner],
+    streams: usize,
+    effort: Effort,
+) -> Option<Vec<(ArenaId, Vec<usize>, Offsets)>> {
     let mut arenas: BTreeMap<ArenaId, Vec<usize>> = BTreeMap::new();
     for (k, owner) in owners.iter().enumerate().filter(|(_, owner)| owner.bytes > 0) {
         arenas.entry(owner.arena).or_default().push(k);
     }
-    for members in arenas.values() {
-        let buffers = buffers(owners, members, streams);
-        let planned = offsets::plan_buffers(&buffers, effort)?;
-        for (&k, at) in members.iter().zip(planned.offsets) {
-            offsets[k] = at;
-        }
-    }
-    Some(offsets)
+    let plan = |(arena, members): (ArenaId, Vec<usize>)| {
+        let planned = offsets::plan_buffers(&buffers(owners, &members, streams), effort)?;
+        Some((arena, members, planned))
+    };
+    arenas.into_iter().map(plan).collect()
 }
 
 /// Returns some of the owners as buffers: a lane is a stream that they begin on.

@@ -69,7 +69,7 @@ pub(super) struct Rebuilt {
     /// a wait stands before.
     pub(super) sources: Vec<usize>,
     /// The owners of memory that have no place yet.
-    owners: Vec<Owner>,
+    pub(super) owners: Vec<Owner>,
     /// The instructions with a side effect.
     side_effects: Vec<Passed>,
 }
