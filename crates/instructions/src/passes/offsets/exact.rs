@@ -1,9 +1,11 @@
 //! The search for the least bytes: limits, ranks and restarts.
 //!
 //! A limit is tried with many ranks, each with few nodes at first: a search that goes well takes
-//! hardly more nodes than there are buffers, and one that does not rarely ends. The best ranks place
-//! buffers of the heaviest sections first (MiniMalloc's heuristics are orders of that kind); later
-//! rounds change them a little, by numbers that depend on nothing but the round.
+//! hardly more nodes than there are buffers, and one that does not rarely ends. The best ranks
+//! place buffers of the heaviest sections first (MiniMalloc's heuristics are orders of that kind).
+//! Rounds of searches without jumps, with them, and with them and slightly other ranks follow one
+//! another, each three with twice the nodes; what changes the ranks depends on nothing but the
+//! round.
 //!
 //! Limits are multiples of the largest common divisor of all sizes. The bound comes first, since a
 //! tight limit prunes best; then what is left between it and the best offsets is halved.
@@ -28,7 +30,7 @@ pub(super) struct Best {
 }
 
 /// The nodes of the first search with each rank.
-const FIRST_NODES: u64 = 1000;
+const FIRST_NODES: u64 = 6000;
 
 /// What ranks of buffers are made of.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +73,8 @@ pub(super) fn improve(
 ) {
     let unit = buffers.bytes.iter().fold(0, |a, &b| gcd(a, b)).max(1);
     let mut tries = Tries::of(buffers, graph, sections);
-    // The bound with a half of the nodes, then each further limit with an eighth of the others.
-    let (mut limit, mut share) = (best.bound, nodes / 2);
+    // The bound with a third of the nodes, then each further limit with a sixth.
+    let (mut limit, mut share) = (best.bound, nodes / 3);
     // Limits up to here have been tried without an outcome.
     let mut open = None;
     while best.placed.bytes > best.bound && tries.search.nodes < nodes {
@@ -87,7 +89,7 @@ pub(super) fn improve(
             Outcome::Infeasible => best.bound = limit + unit,
             Outcome::OutOfNodes => open = Some(limit),
         }
-        share = nodes / 16;
+        share = nodes / 6;
         let least = open.map_or(best.bound, |open: u64| best.bound.max(open + unit));
         limit = if least < best.placed.bytes {
             let between = (best.placed.bytes - least) / unit;
@@ -137,9 +139,10 @@ impl<'a> Tries<'a> {
         (self.round, self.next) = (0, 0);
         while self.search.nodes < end {
             let order = self.order();
-            let nodes = FIRST_NODES << (self.round / 2).min(32);
+            let nodes = FIRST_NODES << (self.round / 3).min(32);
             let nodes = nodes.min(end - self.search.nodes);
-            let outcome = self.search.run(&order, limit, nodes);
+            let jumps = self.round % 3 != 0;
+            let outcome = self.search.run(&order, limit, nodes, jumps);
             if outcome != Outcome::OutOfNodes {
                 return outcome;
             }
@@ -161,7 +164,7 @@ impl<'a> Tries<'a> {
                 key => self.keys[k][key as usize],
             };
             let (mut a, mut b) = (u128::from(key(first)), u128::from(key(second)));
-            if self.round % 2 == 1 {
+            if self.round % 3 == 2 {
                 // An eighth more or less.
                 a *= u128::from(self.noise());
                 b *= u128::from(self.noise());

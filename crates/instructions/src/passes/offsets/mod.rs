@@ -76,7 +76,7 @@ impl Effort {
 
     /// Returns the most nodes of searches for this number of buffers.
     fn nodes(self, buffers: usize) -> u64 {
-        const USUAL: u64 = 200_000;
+        const USUAL: u64 = 400_000;
         let usual = USUAL.min(300 * USUAL / buffers.max(1) as u64);
         match self {
             Effort::Fast => 0,

@@ -1,3 +1,5 @@
+//! Long because all steps of the search share one state.
+//!
 //! Search for offsets below a limit, over left-justified placements.
 //!
 //! The method is that of Moffitt, "MiniMalloc: A Lightweight Memory Allocator for
@@ -8,18 +10,26 @@
 //! # Method
 //! In some best placement every buffer lies at 0 or right above one that it is in conflict with. If
 //! buffers are placed in the order of their offsets, with the rank as second key, each lies at its
-//! *low*: the highest end of the placed ones that it is in conflict with. So a node of the search is
-//! a set of placed buffers, and its children are the next ones.
+//! *low*: the highest end of the placed ones that it is in conflict with. So a node of the search
+//! is a set of placed buffers, and its children are the next ones.
 //!
-//! | rule | why nothing is lost |
-//! |---|---|
-//! | A buffer whose low is before the last offset is *passed over*: it is no candidate until a buffer below raises its low | the order of offsets |
-//! | A candidate's low is below every low plus size | the buffer that would end below it could be moved down there: *dominance* |
-//! | A placement that raises no low has no alternative | it takes nothing from anybody |
-//! | Of equal buffers with equal conflicts the first by rank is placed first | they could be exchanged |
-//! | For each section, its buffers in the order of their lows, one above another, end below the limit | buffers of a section are all in conflict |
-//! | A buffer that was passed over lies above an open buffer that it is in conflict with | its low must rise |
-//! | In a sequence, parts that no open buffer connects are solved one by one | their order does not matter |
+//! - A buffer whose low is before the last offset is *passed over*: it is no candidate until a
+//!   buffer below raises its low. That is the order of offsets.
+//! - A candidate's low is below the low plus size of every open buffer. A buffer that would end
+//!   below it could be moved down there: *dominance*.
+//! - A placement that raises no low has no alternative, since it takes nothing from anybody.
+//! - Of equal buffers with equal conflicts the first by rank is placed first; they could be
+//!   exchanged.
+//! - For each section, its buffers in the order of their lows, one above another, end below the
+//!   limit: buffers of a section are all in conflict.
+//! - A buffer that was passed over lies above an open buffer that it is in conflict with, since its
+//!   low must rise.
+//! - In a sequence, parts that no open buffer connects are solved one by one.
+//!
+//! A search with *jumps* may miss placements: where the sections that refute a node hold no part of
+//! the buffer that was placed last, it assumes that the buffer's alternatives are refuted, too.
+//! That frees it from trying all that happens elsewhere before it changes what matters (Gaschnig's
+//! backjumping, with guessed causes). If it finds nothing, that proves nothing.
 //!
 //! The number of nodes depends much on the ranks, and `exact` tries many.
 
@@ -37,7 +47,7 @@ pub(super) enum Outcome {
     Solved,
     /// There are none.
     Infeasible,
-    /// The nodes did not suffice.
+    /// The nodes did not suffice, or jumps passed over some.
     OutOfNodes,
 }
 
@@ -47,6 +57,20 @@ const OPEN: u64 = u64::MAX;
 /// The offsets before which a node places nothing: an offset, and the number of ranks that are over
 /// at that offset.
 type Level = (u64, u32);
+
+/// Sections, half open.
+type Span = (u32, u32);
+
+const NOWHERE: Span = (u32::MAX, 0);
+
+/// Returns the least span that holds both.
+fn hull(a: Span, b: Span) -> Span {
+    (a.0.min(b.0), a.1.max(b.1))
+}
+
+fn overlap(a: Span, b: Span) -> bool {
+    a.0 < b.1 && b.0 < a.1
+}
 
 /// A step of the search that waits for another one.
 #[derive(Debug)]
@@ -64,6 +88,8 @@ enum Frame {
         raises: bool,
         /// The low that no candidate reaches.
         dominated: u64,
+        /// The sections that refuted the candidates so far.
+        refuted: Span,
     },
     /// Parts that are solved one by one.
     Parts {
@@ -111,6 +137,10 @@ pub(super) struct Search<'a> {
     /// The open buffers of all frames.
     lists: Vec<u32>,
     frames: Vec<Frame>,
+    /// The sections that refuted the last node.
+    refuted: Span,
+    jumps: bool,
+    has_jumped: bool,
     /// The height of each section.
     heights: Vec<u64>,
     /// The number of times at which each buffer did not fit.
@@ -138,15 +168,19 @@ impl<'a> Search<'a> {
             raised: Vec::new(),
             lists: Vec::new(),
             frames: Vec::new(),
+            refuted: NOWHERE,
+            jumps: false,
+            has_jumped: false,
             heights: vec![0; parts],
             misfits: vec![0; count],
         }
     }
 
     /// Searches offsets so that all buffers of `order`, which ranks them, end at `limit` or before,
-    /// in at most `nodes` more nodes.
-    pub(super) fn run(&mut self, order: &[u32], limit: u64, nodes: u64) -> Outcome {
+    /// in at most `nodes` more nodes. With `jumps` it may miss some.
+    pub(super) fn run(&mut self, order: &[u32], limit: u64, nodes: u64, jumps: bool) -> Outcome {
         self.begin(order, limit);
+        (self.jumps, self.has_jumped) = (jumps, false);
         self.most_nodes = self.nodes + nodes;
         self.lists.extend_from_slice(order);
         let mut action = self.split(0, (0, 0));
@@ -154,10 +188,18 @@ impl<'a> Search<'a> {
             action = match action {
                 Action::Enter(from, level) => self.enter(from, level),
                 Action::Return(outcome) => match self.frames.pop() {
-                    None => return outcome,
+                    None => return self.ended(outcome),
                     Some(frame) => self.resume(frame, outcome),
                 },
             }
+        }
+    }
+
+    /// Returns what an outcome of all says.
+    fn ended(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Infeasible if self.has_jumped => Outcome::OutOfNodes,
+            outcome => outcome,
         }
     }
 
@@ -229,7 +271,15 @@ impl<'a> Search<'a> {
             return Action::Return(Outcome::Infeasible);
         };
         let (list, placed) = (from..self.lists.len(), self.placed.len());
-        self.candidates(Frame::Node { list, level, tried: 0, placed, raises: true, dominated })
+        self.candidates(Frame::Node {
+            list,
+            level,
+            tried: 0,
+            placed,
+            raises: true,
+            dominated,
+            refuted: NOWHERE,
+        })
     }
 
     /// Sorts a node's buffers by their least offsets. Returns the offset from which on candidates
@@ -262,6 +312,7 @@ impl<'a> Search<'a> {
                 }
             }
             if !takes {
+                self.refuted = sections.of[k];
                 return None;
             }
             least[k] = above;
@@ -278,6 +329,19 @@ impl<'a> Search<'a> {
             }
             if highest > self.limit {
                 self.misfits[k as usize] += 1;
+                self.refuted = NOWHERE;
+                for section in (first..end).filter(|s| self.heights[*s as usize] > self.limit) {
+                    self.refuted = hull(self.refuted, (section, section + 1));
+                }
+                // All that lies there reaches as far as the buffers that hold it up.
+                let over = self.refuted;
+                let below = lists[from..].iter().take_while(|other| **other != k);
+                for &other in below.chain([&k]) {
+                    let span = sections.of[other as usize];
+                    if overlap(span, over) {
+                        self.refuted = hull(self.refuted, span);
+                    }
+                }
                 return None;
             }
         }
@@ -286,7 +350,7 @@ impl<'a> Search<'a> {
 
     /// Tries the next candidate of a node.
     fn candidates(&mut self, mut frame: Frame) -> Action {
-        let Frame::Node { list, level, tried, raises, dominated, .. } = &mut frame else {
+        let Frame::Node { list, level, tried, raises, dominated, refuted, .. } = &mut frame else {
             return Action::Return(Outcome::Solved);
         };
         let level = *level;
@@ -309,6 +373,7 @@ impl<'a> Search<'a> {
             let level = (low, rank + 1);
             return if opens { self.split(from, level) } else { Action::Enter(from, level) };
         }
+        self.refuted = *refuted;
         Action::Return(Outcome::Infeasible)
     }
 
@@ -327,11 +392,17 @@ impl<'a> Search<'a> {
                 self.frames.push(frame);
                 Action::Enter(next, level)
             }
-            Frame::Node { list, tried, placed, raises, .. } => {
+            Frame::Node { list, tried, placed, raises, refuted, .. } => {
                 if outcome == Outcome::Solved {
                     return Action::Return(outcome);
                 }
                 self.take_back(*placed);
+                let tried_one = self.lists[list.start + *tried] as usize;
+                *refuted = hull(*refuted, self.refuted);
+                if self.jumps && !overlap(self.refuted, self.sections.of[tried_one]) {
+                    self.has_jumped = true;
+                    return Action::Return(outcome);
+                }
                 if outcome == Outcome::OutOfNodes || !*raises {
                     return Action::Return(outcome);
                 }
