@@ -75,11 +75,19 @@ pub(super) fn improve(
     let mut tries = Tries::of(buffers, graph, sections);
     // The bound with a third of the nodes, then each further limit with a sixth.
     let (mut limit, mut share) = (best.bound, nodes / 3);
+    // The searches of the bound go on where they ended.
+    let mut at_bound = Round::default();
     // Limits up to here have been tried without an outcome.
     let mut open = None;
     while best.placed.bytes > best.bound && tries.search.nodes < nodes {
         let share_left = share.min(nodes - tries.search.nodes);
-        match tries.solve(limit, share_left) {
+        let is_bound = limit == best.bound;
+        let from = if is_bound { std::mem::take(&mut at_bound) } else { Round::default() };
+        let (outcome, round) = tries.solve(limit, share_left, from);
+        if is_bound && outcome == Outcome::OutOfNodes {
+            at_bound = round;
+        }
+        match outcome {
             Outcome::Solved => {
                 best.placed.offsets.clone_from(&tries.search.offsets);
                 let ends = best.placed.offsets.iter().zip(&buffers.bytes);
@@ -91,11 +99,12 @@ pub(super) fn improve(
         }
         share = nodes / 6;
         let least = open.map_or(best.bound, |open: u64| best.bound.max(open + unit));
-        limit = if least < best.placed.bytes {
-            let between = (best.placed.bytes - least) / unit;
-            least + between / 2 * unit
+        // Where little is to gain, only the bound itself is worth the nodes.
+        let is_far = best.placed.bytes - best.bound > best.bound / 64;
+        limit = if least < best.placed.bytes && (open.is_none() || is_far) {
+            least + (best.placed.bytes - least) / unit / 2 * unit
         } else {
-            // All are open: the bound again, with what is left.
+            // All between are open: the bound again, with what is left.
             (open, share) = (None, nodes);
             best.bound
         };
@@ -108,8 +117,13 @@ struct Tries<'a> {
     search: Search<'a>,
     keys: Vec<[u64; 6]>,
     random: u64,
-    round: u64,
-    next: usize,
+}
+
+/// A round of searches of one limit, and its next rank.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    number: u64,
+    rank: usize,
 }
 
 impl<'a> Tries<'a> {
@@ -130,33 +144,32 @@ impl<'a> Tries<'a> {
         };
         let keys = (0..buffers.len()).map(keys).collect();
         let search = Search::of(buffers, graph, sections);
-        Tries { search, keys, random: 0x9e37_79b9_7f4a_7c15, round: 0, next: 0 }
+        Tries { search, keys, random: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// Tries a limit with one rank after another.
-    fn solve(&mut self, limit: u64, nodes: u64) -> Outcome {
+    /// Tries a limit with one rank after another, from a round on. Returns the next one.
+    fn solve(&mut self, limit: u64, nodes: u64, from: Round) -> (Outcome, Round) {
         let end = self.search.nodes + nodes;
-        (self.round, self.next) = (0, 0);
+        let mut round = from;
         while self.search.nodes < end {
-            let order = self.order();
-            let nodes = FIRST_NODES << (self.round / 3).min(32);
+            let order = self.order(round);
+            let nodes = FIRST_NODES * (1 + round.number / 3);
             let nodes = nodes.min(end - self.search.nodes);
-            let jumps = self.round % 3 != 0;
-            let outcome = self.search.run(&order, limit, nodes, jumps);
+            let outcome = self.search.run(&order, limit, nodes, round.number % 3 != 0);
             if outcome != Outcome::OutOfNodes {
-                return outcome;
+                return (outcome, round);
             }
-            self.next += 1;
-            if self.next == RANKS.len() {
-                (self.round, self.next) = (self.round + 1, 0);
-            }
+            round = match round.rank + 1 {
+                rank if rank == RANKS.len() => Round { number: round.number + 1, rank: 0 },
+                rank => Round { rank, ..round },
+            };
         }
-        Outcome::OutOfNodes
+        (Outcome::OutOfNodes, round)
     }
 
-    /// Returns the next order.
-    fn order(&mut self) -> Vec<u32> {
-        let (first, second) = RANKS[self.next];
+    /// Returns the order of a round.
+    fn order(&mut self, round: Round) -> Vec<u32> {
+        let (first, second) = RANKS[round.rank];
         let mut keys = Vec::with_capacity(self.keys.len());
         for k in 0..self.keys.len() {
             let key = |key: Key| match key {
@@ -164,9 +177,9 @@ impl<'a> Tries<'a> {
                 key => self.keys[k][key as usize],
             };
             let (mut a, mut b) = (u128::from(key(first)), u128::from(key(second)));
-            if self.round % 3 == 2 {
-                // An eighth more or less.
-                a *= u128::from(self.noise());
+            if round.number % 3 == 2 {
+                // An eighth more or less; but buffers of the heaviest sections stay first.
+                a *= u128::from(if matches!(first, Key::Load) { 1 } else { self.noise() });
                 b *= u128::from(self.noise());
             }
             keys.push((a, b));

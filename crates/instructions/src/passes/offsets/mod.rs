@@ -54,10 +54,10 @@ pub use portfolio::Order;
 pub enum Effort {
     /// No search: buffers are placed in some orders, and the best result is taken.
     Fast,
-    /// At most 200,000 nodes, and fewer where there are more than 300 buffers: a second or two.
+    /// At most 400,000 nodes, and fewer where there are more than 300 buffers: some seconds at most.
     #[default]
     Usual,
-    /// A hundred times as many.
+    /// Sixteen times as many: up to a minute.
     Exact,
 }
 
@@ -81,7 +81,7 @@ impl Effort {
         match self {
             Effort::Fast => 0,
             Effort::Usual => usual,
-            Effort::Exact => 100 * usual,
+            Effort::Exact => 16 * usual,
         }
     }
 }
