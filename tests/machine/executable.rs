@@ -1,5 +1,6 @@
 //! Executables: inputs and outputs, instances, failures, and what they leave behind.
 
+use instructions::passes::{Pass, arena_bytes};
 use millstream::*;
 use millstream_testing::machine::*;
 use types::StreamId;
@@ -341,5 +342,43 @@ fn views_of_one_storage_are_bound() {
             assert_eq!(read(launched.output("y").unwrap()), expected, "{driver:?}");
         }
         assert_eq!(read(&x), [3.0, 2.0, 3.0]);
+    }
+}
+
+/// Nobody releases the tensors between the calls: each ends with its last use.
+#[test]
+fn private_tensors_end_with_their_last_use() {
+    const SMALL: usize = 256;
+    for driver in ALL_DRIVERS {
+        let m = machine(driver);
+        let s = cpu(&m, 0);
+        let recorded = m.record(|r| {
+            let x = r.input("x", f32_spec(&[SMALL]))?;
+            let mut y = x;
+            for k in 0..50 {
+                y = match k % 5 {
+                    // A view keeps its storage.
+                    0 => {
+                        let whole = r.call("cat", &[y, y]).run()?[0];
+                        r.call("slice", &[whole]).attr("end", SMALL as i64).run()?[0]
+                    }
+                    // In place.
+                    1 => r.call("add_", &[y, x]).run()?[0],
+                    _ => r.call("exp", &[y]).run()?[0],
+                };
+            }
+            r.output("y", &y)
+        });
+        let recorded = recorded.unwrap();
+        let before = arena_bytes(recorded.list());
+        let planned = recorded.optimize(&[Pass::Memory], |_, _| ()).unwrap();
+        // Of 40 calls that make a tensor 10 make one of 2 KiB; the last tensor is an output. A
+        // large and a small one suffice.
+        assert!(before[0] >= 10 * 2048 + 29 * 1024, "{before:?}");
+        assert_eq!(arena_bytes(planned.list()), [2048 + 1024]);
+        let step = planned.compile_as_is().unwrap();
+        let x = upload(&s, &m, &[-100.0; SMALL]);
+        let y = step.launch().input("x", &x).run().unwrap().output("y").unwrap().clone();
+        assert_eq!(read(&y).len(), SMALL);
     }
 }

@@ -23,6 +23,7 @@
 //! | `compare` | rounds of several programs, and their table |
 //! | `load` | `bench load` |
 //! | `memory` | `bench memory` |
+//! | `plan` | `bench plan` |
 //! | `replay`, `executables`, `stencil` | `bench replay` |
 //! | `granularity` | METG(50 %) |
 //! | `ranks` | `bench ranks` |
@@ -42,6 +43,7 @@ mod granularity;
 mod load;
 mod measure;
 mod memory;
+mod plan;
 pub mod pytorch;
 mod ranks;
 mod replay;
@@ -61,6 +63,7 @@ use serde::{Deserialize, Serialize};
 use calls::CallsArgs;
 use load::LoadArgs;
 use memory::MemoryArgs;
+use plan::PlanArgs;
 use ranks::RanksArgs;
 use replay::ReplayArgs;
 use traces::TracesArgs;
@@ -82,6 +85,9 @@ pub enum Command {
     /// Measures memory and events, beside allocators of the host.
     #[command(after_help = "Example:\n  millstream bench memory")]
     Memory(MemoryArgs),
+    /// Measures the memory that plans need, beside the least.
+    #[command(after_help = "Example:\n  millstream bench plan ../shared/instances")]
+    Plan(PlanArgs),
     /// Measures collectives between processes, beside the bare calls of MPI.
     #[command(after_help = "Example:\n  mpirun -n 2 millstream bench ranks")]
     Ranks(RanksArgs),
@@ -109,6 +115,7 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Engine(arguments) => engine(arguments),
         Command::Load(arguments) => load::bench_load(arguments),
         Command::Memory(arguments) => memory::memory(arguments),
+        Command::Plan(arguments) => plan::bench_plan(arguments),
         Command::Ranks(arguments) => ranks::ranks(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
         Command::Traces(arguments) => traces::traces(arguments),

@@ -12,7 +12,7 @@ use millstream_ep::cuda::{CudaBackend, CudaConfig};
 use millstream_ep::faults::{FaultPlan, FaultyBackend};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
 use millstream_ep::{Backend, Registry};
-use millstream_instructions::passes::Pass;
+use millstream_instructions::passes::{Effort, Pass};
 use millstream_stream_policy::PolicyTable;
 use millstream_types::{DeviceId, Error, Result};
 use millstream_vm::{
@@ -107,6 +107,8 @@ pub struct RunOptions {
     /// The passes that the lists of executables go through; none for those of
     /// [`RunOptions::passes_of_executables`].
     pub passes: Option<Vec<Pass>>,
+    /// How long the pass `memory` may search for offsets.
+    pub plan_effort: Effort,
     /// The pass of a replayed program after which its list is the report's; none for the list of
     /// the run, which holds the launch.
     pub emit_after: Option<Pass>,
@@ -168,6 +170,7 @@ impl Default for RunOptions {
             replay: false,
             graphs: true,
             passes: None,
+            plan_effort: Effort::Usual,
             emit_after: None,
             emit: false,
             profile: false,
@@ -274,8 +277,10 @@ impl RunOptions {
         self
     }
 
-    /// Returns a list whose calls the pass `assign` spreads over as many streams as the options say.
-    pub(crate) fn spread(&self, recorded: Recorded) -> Recorded {
+    /// Returns a list whose passes are as the options say: with as many streams to spread calls
+    /// over, and as long a search for offsets.
+    pub(crate) fn planned(&self, recorded: Recorded) -> Recorded {
+        let recorded = recorded.plan_effort(self.plan_effort);
         match self.compute_streams {
             0 | 1 => recorded,
             _ => recorded.streams(self.cores()),
@@ -291,6 +296,13 @@ impl RunOptions {
             None if spreads => &Pass::ALL,
             None => USUAL_PASSES,
         }
+    }
+
+    /// Sets [`RunOptions::plan_effort`].
+    #[must_use]
+    pub const fn plan_effort(mut self, effort: Effort) -> RunOptions {
+        self.plan_effort = effort;
+        self
     }
 
     /// Sets [`RunOptions::emit_after`].

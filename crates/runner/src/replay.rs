@@ -62,7 +62,7 @@ fn compiled(
     let whole = |e: Error| RunError::whole(program, &e);
     let recorded = execution.executor.recorder.finish().map_err(whole)?;
     let mut list = None;
-    let recorded = options.spread(recorded);
+    let recorded = options.planned(recorded);
     let recorded = recorded.optimize(options.passes_of_executables(), |pass, after| {
         if options.emit_after == Some(pass) {
             list = Some(after.clone());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use millstream_files::{OutputError, Outputs};
 use millstream_instructions::SyncPolicy;
-use millstream_instructions::passes::Pass;
+use millstream_instructions::passes::{Effort, Pass};
 use millstream_runner::{CollectiveChecks, Loading, RunOptions};
 use millstream_trace::{EtOptions, LoadOptions, Number, Tolerance};
 use millstream_types::DeviceId;
@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// Passes that a replayed program's list goes through, in order, as in dead,memory
     #[arg(long, value_name = "LIST", requires = "replay", value_parser = passes)]
     passes: Option<Passes>,
+    /// How long the pass `memory` may search for offsets: fast, usual or exact
+    #[arg(long, value_name = "EFFORT", requires = "replay", default_value_t = Effort::Usual)]
+    plan_effort: Effort,
     /// With --replay and --emit: write the executable's list as it is after PASS
     #[arg(long, value_name = "PASS", requires_all = ["replay", "emit"])]
     emit_after: Option<Pass>,
@@ -211,6 +214,7 @@ impl Arguments {
             .assigner(self.assign.assigner().unwrap_or_default())
             .repeat(self.repeat)
             .replay(self.replay)
+            .plan_effort(self.plan_effort)
             .emit_after(self.emit_after)
             .emit(self.emit.is_some() || self.certificate)
             .profile(self.outputs.any())

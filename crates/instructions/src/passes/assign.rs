@@ -25,7 +25,7 @@ use crate::assigner::{Assigned, LastUses, Order, Place, Platform, Target, Task, 
 use crate::instruction::{Accesses, Class};
 use crate::list::{InstructionList, StreamDecl};
 use crate::passes::facts::Facts;
-use crate::passes::rebuild::{Lifetimes, Memory, Plan, Rebuilt, Step, Waits};
+use crate::passes::rebuild::{Lifetimes, Memory, Plan, Step, Waits};
 use crate::passes::timeline::{by_costs, makespan, time};
 use crate::passes::{PassOptions, waits};
 use crate::table::Body;
@@ -61,7 +61,7 @@ pub(super) fn assign(list: &InstructionList, options: &PassOptions<'_>) -> Resul
             (best, shortest) = (Some(spread), time);
         }
     }
-    Ok(best.and_then(Rebuilt::placed).unwrap_or_else(|| list.clone()))
+    Ok(best.and_then(|best| best.placed(options.effort)).unwrap_or_else(|| list.clone()))
 }
 
 /// The streams whose instructions may move, by device.

@@ -57,7 +57,7 @@ pub(super) fn fuse(list: &InstructionList, options: &PassOptions<'_>) -> Result<
         let plan = Plan { waits: Waits::Needed, memory, lifetimes, ..plan };
         let rebuilt = waits::needed(&facts, &plan, options)?;
         let fused = match memory {
-            Memory::Planned => rebuilt.placed(),
+            Memory::Planned => rebuilt.placed(options.effort),
             Memory::Kept => Some(rebuilt.list),
         };
         let Some(fused) = fused else { continue };

@@ -1,16 +1,19 @@
 //! Places storages and workspaces anew: a tensor begins right before its first use and ends right
-//! after its last, and storages whose uses the list orders one behind the other share bytes.
+//! after its last, and storages whose uses the list orders one behind the other share bytes. A
+//! private tensor that the list never releases ends after its last use, too.
 //!
 //! Views lengthen the life of their storage. The result needs less memory than before in some arena
 //! and more in none, or the list stays as it is.
 
-use millstream_types::Result;
+use millstream_types::{DeviceId, Result};
 
 use crate::list::InstructionList;
-use crate::passes::facts::Facts;
-use crate::passes::placement::arena_bytes;
+use crate::passes::facts::{self, Facts};
+use crate::passes::offsets::{Effort, Offsets};
+use crate::passes::placement::{self, arena_bytes};
 use crate::passes::rebuild::{Lifetimes, Memory, Plan, Waits, rebuild};
 use crate::passes::{PassOptions, sync_points, waits};
+use crate::planner::ArenaId;
 
 /// Applies the pass.
 pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
@@ -22,8 +25,8 @@ pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Resul
         let (memory, lifetimes) = (Memory::Planned, Lifetimes::Tight);
         let plan = Plan { waits: mode, memory, lifetimes, ..unchanged.clone() };
         let planned = match mode {
-            Waits::Needed => waits::needed(&facts, &plan, options)?.placed(),
-            Waits::Kept | Waits::Replayed => rebuild(&facts, &plan)?.placed(),
+            Waits::Needed => waits::needed(&facts, &plan, options)?.placed(options.effort),
+            Waits::Kept | Waits::Replayed => rebuild(&facts, &plan)?.placed(options.effort),
         };
         let Some(planned) = planned else { continue };
         let after = arena_bytes(&planned);
@@ -33,4 +36,36 @@ pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Resul
         }
     }
     Ok(list.clone())
+}
+
+/// The memory of an arena, planned anew.
+#[derive(Clone, Debug)]
+pub struct ArenaPlan {
+    /// The device.
+    pub device: DeviceId,
+    /// The number of storages and workspaces.
+    pub buffers: usize,
+    /// Their offsets.
+    pub offsets: Offsets,
+}
+
+/// Returns the plan of each arena that a list has memory in, by the list's own order and its exact
+/// lifetimes; none if so much lives at once that it would take too long.
+///
+/// # Errors
+/// The list is not one that the checker accepts.
+pub fn arena_plans(list: &InstructionList, effort: Effort) -> Result<Option<Vec<ArenaPlan>>> {
+    let own = facts::with_own_ids(list)?;
+    let facts = Facts::of(own.as_ref().unwrap_or(list))?;
+    let (memory, lifetimes) = (Memory::Planned, Lifetimes::Tight);
+    let plan = Plan { memory, lifetimes, ..Plan::unchanged(&facts)? };
+    let owners = rebuild(&facts, &plan)?.owners;
+    let plans = placement::plans(&owners, list.streams.len(), effort);
+    let device = |arena: ArenaId| list.arenas[arena.index()].clone();
+    let plan = |(arena, members, offsets): (ArenaId, Vec<usize>, Offsets)| ArenaPlan {
+        device: device(arena),
+        buffers: members.len(),
+        offsets,
+    };
+    Ok(plans.map(|plans| plans.into_iter().map(plan).collect()))
 }

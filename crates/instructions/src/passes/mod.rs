@@ -17,7 +17,7 @@
 //! Each module names the source of its algorithm.
 //!
 //! ```
-//! use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions, run};
+//! use millstream_instructions::passes::{CoreCosts, Effort, Outputs, Pass, PassOptions, run};
 //! use millstream_instructions::text::{parse_list, print_list};
 //!
 //! let list = parse_list(
@@ -41,6 +41,7 @@
 //!     streams: 1,
 //!     threads: 1,
 //!     outputs: &outputs,
+//!     effort: Effort::Usual,
 //! };
 //! let passes = Pass::parse_list("dead,fuse")?;
 //! let list = run(&list, &passes, &options, |pass, list| {
@@ -88,6 +89,7 @@
 //! | `rebuild` | the emission of a changed list through a fresh builder |
 //! | `facts` | tensors, storages and side effects of a list |
 //! | `placement` | offsets for all storages and workspaces together |
+//! | [`offsets`] | offsets for buffers in an order: orders, bound, search |
 //! | `cost` | the times of calls |
 //! | [`mod@timeline`] | the time of a list |
 
@@ -97,6 +99,7 @@ mod dead;
 mod facts;
 mod fuse;
 mod memory;
+pub mod offsets;
 mod placement;
 mod rebuild;
 pub mod timeline;
@@ -114,6 +117,8 @@ use crate::instruction::Class;
 use crate::list::InstructionList;
 
 pub use cost::{CoreCosts, CostModel};
+pub use memory::{ArenaPlan, arena_plans};
+pub use offsets::Effort;
 pub use placement::arena_bytes;
 
 /// A pass.
@@ -231,6 +236,8 @@ pub struct PassOptions<'a> {
     pub threads: usize,
     /// The externals that are results.
     pub outputs: &'a Outputs,
+    /// How long `memory` may search for offsets.
+    pub effort: Effort,
 }
 
 impl fmt::Debug for PassOptions<'_> {
@@ -238,6 +245,7 @@ impl fmt::Debug for PassOptions<'_> {
         f.debug_struct("PassOptions")
             .field("streams", &self.streams)
             .field("outputs", &self.outputs)
+            .field("effort", &self.effort)
             .finish_non_exhaustive()
     }
 }

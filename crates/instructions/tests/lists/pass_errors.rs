@@ -1,7 +1,7 @@
 //! Passes refuse what is no list of the checker's, with the place in the program.
 
 use millstream_instructions::InstructionList;
-use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions, run};
+use millstream_instructions::passes::{CoreCosts, Effort, Outputs, Pass, PassOptions, run};
 use millstream_instructions::text::parse_list;
 use millstream_ops::OpRegistry;
 use millstream_types::Error;
@@ -31,6 +31,7 @@ fn applied(pass: Pass, list: &InstructionList) -> Result<InstructionList, Error>
         streams: 2,
         threads: 1,
         outputs: &outputs,
+        effort: Effort::Usual,
     };
     pass.apply(list, &options)
 }
@@ -80,6 +81,7 @@ fn the_hook_sees_every_list_and_can_end_the_run() {
         streams: 2,
         threads: 1,
         outputs: &outputs,
+        effort: Effort::Usual,
     };
     let mut seen = Vec::new();
     let ended = Error::List { message: "enough".to_owned() };

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use millstream_instructions::passes::{
-    self, CoreCosts, Outputs, Pass, PassOptions, arena_bytes, sync_points,
+    self, CoreCosts, Effort, Outputs, Pass, PassOptions, arena_bytes, sync_points,
 };
 use millstream_instructions::text::{parse_list, print_list};
 use millstream_instructions::{CheckedList, InstructionList};
@@ -45,6 +45,7 @@ fn result(name: &str, source: &str) -> String {
         streams,
         threads: 1,
         outputs: &outputs,
+        effort: Effort::Usual,
     };
     let chosen = Pass::parse_list(directive(source, "passes").unwrap()).unwrap();
     let mut before = list.clone();
@@ -106,6 +107,7 @@ fn foreign_lists_stay_accepted() {
         streams: 2,
         threads: 1,
         outputs: &outputs,
+        effort: Effort::Usual,
     };
     let mut lists = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,7 +1,7 @@
 //! Every sequence of passes gives lists that the checker accepts, that compute the same operations
 //! on the same data, and that are no worse; and the proof finds planted mistakes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -9,15 +9,15 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 
 use millstream_instructions::passes::{
-    CostModel, Outputs, Pass, PassOptions, arena_bytes, sync_points,
+    CostModel, Effort, Outputs, Pass, PassOptions, arena_bytes, arena_plans, sync_points,
 };
 use millstream_instructions::text::print_list;
 use millstream_instructions::{Body, InstructionList};
-use millstream_types::{Access, StreamMode, TensorSpec};
+use millstream_types::{Access, StreamMode, TensorId, TensorSpec};
 use millstream_verify::{CheckOptions, check_with, same_operations};
 
 use crate::common::{generate, modes, steps as careful_steps};
-use crate::pass_programs::{OPS, emit, steps, streams};
+use crate::pass_programs::{Action, OPS, emit, steps, streams};
 
 const OPTIONS: CheckOptions = CheckOptions { callbacks: true };
 
@@ -110,6 +110,7 @@ fn passes_give_lists_that_compute_the_same() {
                 streams,
                 threads: 1,
                 outputs: &outputs,
+                effort: Effort::Usual,
             };
             for pass in passes {
                 let after = applied(pass, &list, &options)?;
@@ -121,6 +122,74 @@ fn passes_give_lists_that_compute_the_same() {
         .unwrap();
     let changed = changed.into_inner();
     assert!(changed.values().all(|times| *times > 80), "{changed:?}");
+}
+
+/// Returns the most bytes of storages that live at once, and the largest workspace, in the planner's
+/// unit.
+fn most_live(list: &InstructionList) -> (u64, u64) {
+    let mut storage_of = BTreeMap::new();
+    let mut live: BTreeMap<TensorId, (u64, usize)> = BTreeMap::new();
+    let (mut most, mut scratch) = (0, 0);
+    for body in list.instructions.iter().map(|i| &i.body) {
+        let bytes = body.placement().map_or(0, |p| p.size.next_multiple_of(512));
+        match body {
+            Body::AllocateTensor { tensor, .. } => {
+                storage_of.insert(*tensor, *tensor);
+                live.insert(*tensor, (bytes, 1));
+            }
+            Body::ViewTensor { tensor, of, .. } => {
+                let storage = storage_of.get(of).copied();
+                storage.map(|storage| storage_of.insert(*tensor, storage));
+                storage.and_then(|s| live.get_mut(&s)).map(|(_, tensors)| *tensors += 1);
+            }
+            Body::ReleaseTensor { tensor } => {
+                let storage = storage_of.remove(tensor);
+                if let Some((bytes, tensors)) = storage.and_then(|s| live.get_mut(&s)) {
+                    *tensors -= 1;
+                    *bytes *= u64::from(*tensors > 0);
+                }
+            }
+            _ => scratch = scratch.max(bytes),
+        }
+        most = most.max(live.values().map(|(bytes, _)| bytes).sum());
+    }
+    (most, scratch)
+}
+
+/// On one stream a list needs no more than the most live bytes and the largest scratch.
+#[test]
+fn one_stream_needs_what_lives_at_once() {
+    let is_on_stream = |action: &Action| {
+        use Action::{Allocate, Call, Chain, Release, View};
+        matches!(action, Allocate { .. } | Call { .. } | Chain { .. } | Release(_) | View { .. })
+    };
+    let fewer = Cell::new(0);
+    runner(400)
+        .run(&(steps(200), any::<bool>()), |(mut steps, on_host)| {
+            steps.retain(|(_, action)| is_on_stream(action));
+            let list = emit(&(on_host, vec![StreamMode::InOrder]), u64::MAX, &steps);
+            let (ops, costs, outputs) = (&OPS, &Flat { wait: 50 }, Outputs::All);
+            let options = PassOptions {
+                ops,
+                standard_kernels: &|_| true,
+                costs,
+                streams: 1,
+                outputs: &outputs,
+                effort: Effort::Usual,
+            };
+            let after = applied(Pass::Memory, &list, &options)?;
+            let (live, scratch) = most_live(&after);
+            let planned: u64 = arena_bytes(&after).iter().sum();
+            prop_assert!(planned <= live + scratch, "{planned}: {live} and {scratch}");
+            for plan in arena_plans(&list, Effort::Usual).unwrap().unwrap() {
+                prop_assert!(plan.offsets.bound <= live + scratch);
+                prop_assert_eq!(plan.offsets.bytes, planned);
+            }
+            fewer.set(fewer.get() + usize::from(after != list));
+            Ok(())
+        })
+        .unwrap();
+    assert!(fewer.get() > 100, "{fewer:?}");
 }
 
 /// A mistake in a list, for the instruction at an index.
@@ -195,6 +264,7 @@ fn planted_mistakes_are_found() {
                 streams: 3,
                 threads: 1,
                 outputs: &outputs,
+                effort: Effort::Usual,
             };
             let before = emit(&streams, limit * 1024, &steps);
             // After `dead` every call is needed, after `waits` nearly every wait, and after
@@ -248,6 +318,7 @@ fn passes_accept_foreign_lists() {
                 streams: 2,
                 threads: 1,
                 outputs: &outputs,
+                effort: Effort::Usual,
             };
             for pass in passes {
                 let context = |after| format!("{pass}\n{}\nbecame\n{after}", print_list(&list));

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_instructions::passes::{CoreCosts, Outputs, Pass, PassOptions};
+use millstream_instructions::passes::{CoreCosts, Effort, Outputs, Pass, PassOptions};
 use millstream_instructions::{Body, External, InstructionList};
 use millstream_runtime::scope::origin::at_caller;
 use millstream_runtime::tapes::tape::OutputSpec;
@@ -35,6 +35,8 @@ pub struct Recorded {
     pub(super) is_proven: bool,
     /// The number of streams of each host device that the pass `assign` spreads calls over.
     pub(super) streams: usize,
+    /// How long the search for offsets may take.
+    pub(super) effort: Effort,
 }
 
 /// The passes that [`Recorded::compile`] applies.
@@ -106,6 +108,24 @@ impl Recorded {
         Recorded { streams: streams.max(1), ..self }
     }
 
+    /// Sets how long the pass `memory` may search for offsets. The default is [`Effort::Usual`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # use millstream_instructions::passes::Effort;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let executable = r.finish()?.plan_effort(Effort::Exact).compile()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn plan_effort(mut self, effort: Effort) -> Recorded {
+        self.effort = effort;
+        self
+    }
+
     /// Applies passes to the list, one after another, and proves that the last list is sound and
     /// does the same operations on the same data. Calls `after` with each pass and its list.
     ///
@@ -135,7 +155,7 @@ impl Recorded {
         passes: &[Pass],
         mut after: impl FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        let Recorded { machine, list, signature, is_proven, streams } = self;
+        let Recorded { machine, list, signature, is_proven, streams, effort } = self;
         let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
         let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
@@ -147,6 +167,7 @@ impl Recorded {
             streams,
             threads: machine.shared.tables.threads.count(),
             outputs: &outputs,
+            effort,
         };
         let mut better: Option<InstructionList> = None;
         for &pass in passes {
@@ -155,7 +176,7 @@ impl Recorded {
             better = Some(next);
         }
         let Some(better) = better.filter(|better| *better != list) else {
-            return Ok(Recorded { machine, list, signature, is_proven, streams });
+            return Ok(Recorded { machine, list, signature, is_proven, streams, effort });
         };
         let proven =
             prove(&better).and_then(|()| compare(&list, &better, &outputs, "sequence of passes"));
@@ -170,7 +191,7 @@ impl Recorded {
             }
             Err(error)
         })?;
-        Ok(Recorded { machine, list: better, signature, is_proven: true, streams })
+        Ok(Recorded { machine, list: better, signature, is_proven: true, streams, effort })
     }
 
     /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_instructions::builder::{EventRef, OfflineSink, SectionId};
+use millstream_instructions::passes::Effort;
 use millstream_instructions::{Builder, BuilderConfig, TensorRef};
 use millstream_runtime::host::{Blob, SharedCallback};
 use millstream_runtime::scope::origin::{self, at_caller};
@@ -816,7 +817,8 @@ impl Recorder {
         bound.resize(list.externals.len(), None);
         let signature = Signature { kinds, bound, outputs, callbacks, gradients, kept, generators };
         let streams = machine.shared.host_workers;
-        Ok(Recorded { machine, list, signature, is_proven: false, streams })
+        let effort = Effort::default();
+        Ok(Recorded { machine, list, signature, is_proven: false, streams, effort })
     }
 }
 

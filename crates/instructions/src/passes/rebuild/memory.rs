@@ -80,14 +80,11 @@ impl Emitter<'_> {
         if is_kept {
             self.wait_for_owners(&wanted, stream, origin)?;
         }
-        let all = (0..self.plan.streams.len()).map(|s| self.builder.tail(StreamId(s as u16)));
-        let tails = if is_kept { Frontier::new() } else { all.collect() };
         let owner = Owner {
             instruction: 0,
             arena: wanted.arena,
             bytes: wanted.size,
             on: stream,
-            tails,
             known: self.builder.clock_of(stream)?,
             end: None,
             uses: Frontier::new(),

@@ -50,6 +50,7 @@ use crate::frontier::Frontier;
 use crate::instruction::{Class, Placement, Via};
 use crate::list::InstructionList;
 use crate::passes::facts::Facts;
+use crate::passes::offsets::Effort;
 use crate::passes::placement::{self, Owner};
 use crate::table::{Body, Instruction};
 
@@ -68,16 +69,16 @@ pub(super) struct Rebuilt {
     /// a wait stands before.
     pub(super) sources: Vec<usize>,
     /// The owners of memory that have no place yet.
-    owners: Vec<Owner>,
+    pub(super) owners: Vec<Owner>,
     /// The instructions with a side effect.
     side_effects: Vec<Passed>,
 }
 
 impl Rebuilt {
     /// Returns the list with a place for each storage and workspace; none if too many live at once.
-    pub(super) fn placed(self) -> Option<InstructionList> {
+    pub(super) fn placed(self, effort: Effort) -> Option<InstructionList> {
         let Rebuilt { mut list, owners, .. } = self;
-        let offsets = placement::offsets(&owners, list.streams.len())?;
+        let offsets = placement::offsets(&owners, list.streams.len(), effort)?;
         let mut generations = vec![0; list.arenas.len()];
         for (owner, offset) in owners.iter().zip(offsets).filter(|(o, _)| o.bytes > 0) {
             generations[owner.arena.index()] += 1;

@@ -1,4 +1,5 @@
-//! Tight lifetimes: tensors begin right before their first use, and end right after their last.
+//! Tight lifetimes: tensors begin right before their first use, and end right after their last, those
+//! of the list that it never releases too.
 
 use std::collections::HashMap;
 
@@ -38,7 +39,8 @@ impl Emitter<'_> {
     }
 }
 
-/// For each step, the old instructions that begin and release tensors right before and after it.
+/// For each step, the tensors that begin right before it and end right after it, each with an old
+/// instruction that it has the origin of: its beginning, and its release or its last use.
 struct TightLifetimes {
     begin: HashMap<usize, Vec<(usize, TensorId)>>,
     end: HashMap<usize, Vec<(usize, TensorId)>>,
@@ -68,8 +70,11 @@ impl TightLifetimes {
             if let Some(begun) = begun {
                 lifetimes.begin.entry(first).or_default().push((begun, id));
             }
-            if let Some(released) = facts.tensor(id).released {
-                lifetimes.end.entry(last).or_default().push((released, id));
+            let tensor = facts.tensor(id);
+            // A list that never releases a private tensor has no use of it after the last one.
+            let is_private = facts.storages[tensor.storage].external.is_none();
+            if let Some(at) = tensor.released.or(is_private.then(|| steps[last].index)) {
+                lifetimes.end.entry(last).or_default().push((at, id));
             }
         }
         lifetimes
