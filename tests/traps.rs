@@ -63,8 +63,8 @@ fn every_trap_applies_and_is_documented() {
 fn the_page_names_existing_tests_and_commands() {
     let page = fs::read_to_string(root().join("docs/correctness.md")).unwrap();
     let source = |path: &str| fs::read_to_string(root().join(path)).unwrap();
-    let (xtask, cli) = (source("xtask/src/main.rs"), source("crates/cli/src/main.rs"));
-    let forwarded = source("xtask/src/forward.rs");
+    let (chores, cli) = (source("xtask/src/chores.rs"), source("crates/cli/src/main.rs"));
+    let forwarded = source("xtask/src/main.rs");
     let has = |commands: &str, name: &str| {
         commands.to_lowercase().contains(&format!("command::{}", name.replace('-', "")))
     };
@@ -81,7 +81,7 @@ fn the_page_names_existing_tests_and_commands() {
                 at(root()) || crates.into_iter().any(|c| at(&c.unwrap().path()))
             }
             ["xtask", command, _] => {
-                has(&xtask, command) || forwarded.contains(&format!("(\"{command}\", "))
+                has(&chores, command) || forwarded.contains(&format!("(\"{command}\", "))
             }
             ["millstream", command, _] if !command.is_empty() => has(&cli, command),
             ["fuzz", "run", target] => {

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
+
+use crate::binary;
 
 /// The arguments of `cargo xtask ci`.
 #[derive(Args, Debug)]
@@ -131,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "millstream" => {
                 let is_bench = rest.first() == Some(&"bench");
                 let features = if is_bench { "cuda,bench" } else { "cuda" };
-                Command::new(crate::forward::binary(features)?)
+                Command::new(binary::millstream(features).map_err(Error::msg)?)
             }
             other => Command::new(other),
         };

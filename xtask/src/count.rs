@@ -9,11 +9,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use clap::Args;
 use millstream_instructions::Kind;
 
-use crate::forward;
+use crate::binary;
 use crate::source::{self, block};
 
 /// The arguments of `cargo xtask count`.
@@ -144,7 +144,7 @@ fn matches_over_all_kinds(code: &str) -> usize {
 
 /// Returns the instructions and the locked instructions of each kind of call.
 fn calls() -> Result<Figures> {
-    let binary = forward::binary("cuda,bench")?;
+    let binary = binary::millstream("cuda,bench").map_err(Error::msg)?;
     let mut figures = Figures::new();
     for kind in KINDS {
         let [short, long] = [CALLS.0, CALLS.1].map(|calls| callgrind(&binary, kind, calls));

@@ -1,76 +1,82 @@
-//! The chores of the repository: `cargo xtask COMMAND`.
+//! `cargo xtask COMMAND`: builds the program that has the command, and runs it.
 //!
-//! The commands of the product belong to the binary `millstream` (crates/cli). Their names here
-//! build that binary and forward to it.
+//! The commands of the product belong to the binary `millstream` (crates/cli), all others to the
+//! chores of the repository (`chores`). This program needs nothing but the standard library, and a
+//! command is built with the features that it needs and no others, because the first
+//! `cargo xtask run-trace` after a clone waits for all of it.
 //!
 //! # Map
 //! | module | contents |
 //! |---|---|
-//! | `ci` | every check of the project |
-//! | `count` | counts instructions of calls and lines, which may not grow |
-//! | `docs` | writes the pages that are generated from the code |
-//! | `forward` | builds and runs the binary `millstream` |
-//! | `layering`, `layers`, `folders` | checks which crate and which folder depends on which |
-//! | `source` | Rust sources as text |
-//! | `traps` | reintroduces known mistakes and requires that tests find them |
+//! | `binary` | builds a program |
+//! | `chores` | the program of the chores, a binary of its own |
 
 #![deny(missing_docs)]
 
-mod ci;
-mod count;
-mod docs;
-mod folders;
-mod forward;
-mod layering;
-mod layers;
-mod source;
-mod traps;
+mod binary;
 
-use std::ffi::OsString;
-use std::process::ExitCode;
+use std::ffi::{OsStr, OsString};
+use std::process::{Command, ExitCode};
 
-use clap::{Parser, Subcommand};
+/// The name of a command here, its name in `millstream`, and the features that it needs.
+const COMMANDS: &[(&str, &str, &str)] = &[
+    ("run-trace", "run", "cuda"),
+    ("run", "run", "cuda"),
+    ("simulate", "simulate", "cuda"),
+    ("verify", "verify", "cuda,nsys"),
+    ("convert", "convert", "cuda"),
+    ("profile", "profile", "cuda,nsys"),
+    ("compare", "compare", "cuda,nsys"),
+    ("what-if", "what-if", "cuda,nsys"),
+    ("coverage", "coverage", "cuda"),
+    ("schema", "schema", "cuda"),
+    ("record-help", "record-help", "cuda"),
+    ("bench", "bench", "cuda,bench"),
+    ("gpu-check", "gpu-check", "cuda,gpu-check"),
+];
 
-/// The chores of Millstream's repository, and the commands of the binary `millstream`.
-#[derive(Parser)]
-#[command(bin_name = "cargo xtask", version)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
+/// What the chores take.
+const CHORES: &[&str] =
+    &["layering", "count", "ci", "traps", "docs", "help", "", "-h", "--help", "-V", "--version"];
 
-#[derive(Subcommand)]
-enum Command {
-    /// Checks that crates and folders depend on one another as the tables of layers say.
-    Layering,
-    /// Counts instructions of calls, matches over all kinds, and lines: none may grow.
-    Count(count::Arguments),
-    /// Runs the quick checks of the project, or all.
-    Ci(ci::Arguments),
-    /// Reintroduces known mistakes, one at a time, and requires that a test finds each.
-    Traps(traps::Arguments),
-    /// Writes docs/instructions.md and docs/ops.md from the code.
-    Docs(docs::Arguments),
-    /// `run-trace`, `simulate`, `what-if`, `verify`, `coverage`, `schema`, `record-help`, `bench`
-    /// and `gpu-check`: forwarded to `millstream`, where `run-trace` is called `run`.
-    #[command(external_subcommand)]
-    Product(Vec<OsString>),
+/// The exit status for a command that does not exist, as clap uses it.
+const UNKNOWN_COMMAND: u8 = 2;
+
+/// Runs the command that the arguments begin with, and returns its exit status.
+fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let name = arguments.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let product = COMMANDS.iter().find(|(known, ..)| name == *known);
+    let program = match product {
+        Some((.., features)) => binary::millstream(features)?,
+        None if CHORES.iter().any(|chore| name == *chore) => {
+            binary::build("xtask", "chores", "chores")?
+        }
+        None => {
+            let known: Vec<&str> = COMMANDS.iter().map(|(known, ..)| *known).collect();
+            eprintln!(
+                "error: there is no command '{}'; forwarded to `millstream` are {}; the chores are \
+                 listed by `cargo xtask --help`",
+                name.to_string_lossy(),
+                known.join(", ")
+            );
+            return Ok(ExitCode::from(UNKNOWN_COMMAND));
+        }
+    };
+    let mut forwarded = Command::new(&program);
+    match product {
+        Some((_, command, _)) => forwarded.arg(command).args(&arguments[1..]),
+        None => forwarded.args(arguments),
+    };
+    let status =
+        forwarded.status().map_err(|e| format!("cannot run {}: {e}", program.display()))?;
+    // A command that a signal ended has no exit status.
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Layering => layering::run(),
-        Command::Count(arguments) => count::run(&arguments),
-        Command::Ci(arguments) => ci::run(&arguments),
-        Command::Traps(arguments) => traps::run(&arguments),
-        Command::Docs(arguments) => docs::run(&arguments),
-        Command::Product(arguments) => return forward::run(arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    run(&arguments).unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
 }

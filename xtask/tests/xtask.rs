@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn xtask(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+fn run(program: &str, folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).output().unwrap()
 }
 
@@ -15,7 +15,7 @@ fn docs_are_written_and_checked() {
     let docs = |arguments: &[&str]| {
         let mut all = vec!["docs", "--folder", "pages", "--methods", "methods"];
         all.extend(arguments);
-        xtask(folder.path(), &all).status.code()
+        run(env!("CARGO_BIN_EXE_chores"), folder.path(), &all).status.code()
     };
     assert_eq!(docs(&["--check"]), Some(1), "there is no page yet");
     assert_eq!(docs(&[]), Some(0));
@@ -30,7 +30,7 @@ fn docs_are_written_and_checked() {
 
 #[test]
 fn an_unknown_command_lists_the_known_ones() {
-    let output = xtask(Path::new("."), &["run-trase", "add.json"]);
+    let output = run(env!("CARGO_BIN_EXE_xtask"), Path::new("."), &["run-trase", "add.json"]);
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("there is no command 'run-trase'"), "{message}");

@@ -28,6 +28,7 @@ mod input;
 mod kineto;
 mod link;
 pub mod list;
+#[cfg(feature = "nsys")]
 mod nsys;
 mod recording;
 mod restore;
@@ -95,7 +96,13 @@ pub fn read(path: &Path, options: &Options) -> Result<Timeline> {
     };
     let recording = match format {
         Format::Kineto => kineto::read(input)?,
+        #[cfg(feature = "nsys")]
         Format::Nsys => nsys::read(path)?,
+        #[cfg(not(feature = "nsys"))]
+        Format::Nsys => {
+            let message = "this build does not read the SQLite export of Nsight Systems";
+            return Err(input.error(message).help("build it with the feature `nsys`"));
+        }
         Format::Chakra | Format::ChakraJson => {
             refuse_options(path, options, "a file of Chakra's")?;
             let profile = chakra::read(input, format == Format::ChakraJson)?;
