@@ -174,6 +174,7 @@ fn one_stream_needs_what_lives_at_once() {
                 standard_kernels: &|_| true,
                 costs,
                 streams: 1,
+                threads: 1,
                 outputs: &outputs,
                 effort: Effort::Usual,
             };
