@@ -1,8 +1,9 @@
 //! `bench load`: recorded programs beside programs that compute without a pause.
 //!
 //! A row is a number of competitors, a program, and a way to run it: call by call or as a compiled
-//! executable, on one stream or on several, in turn or as the assigner chooses, on two workers. All
-//! ways of a program take turns, a step at a time, so that all meet the same moments of the machine.
+//! executable, on one stream or on several, in turn or as the assigner chooses, on two workers.
+//! All ways of a program take turns, a step at a time, so that all meet the same moments of the
+//! machine.
 //!
 //! | column | holds |
 //! |---|---|

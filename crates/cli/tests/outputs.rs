@@ -102,7 +102,7 @@ fn no_output_overwrites_an_input() {
         (&["simulate", "t.json", "--seed", "1"], 6, &["t.json", "x.st"]),
         (&["verify", "t.json", "list.txt"], 1, &["t.json", "x.st", "list.txt"]),
         (&["profile", "p.pftrace"], 4, &["p.pftrace"]),
-        (&["what-if", "p.pftrace", "--assign", "a.json"], 4, &["p.pftrace", "a.json"]),
+        (&["what-if", "p.pftrace", "--assign", "a.json"], 5, &["p.pftrace", "a.json"]),
         (&["coverage", "step"], 1, &recording),
     ];
     let before = files(folder.path());

@@ -122,8 +122,8 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Calls that a machine emits one by one, on so many cores. The times to submit are of a desktop
-    /// computer (docs/notes/calls.md).
+    /// Calls that a machine emits one by one, on so many cores. The times to submit are of a
+    /// desktop computer (docs/notes/calls.md).
     pub const fn eager(cores: usize, wait: u64) -> Platform {
         Platform { cores: cores as u64, wait, submit: 400, submit_wait: 150 }
     }
@@ -172,8 +172,8 @@ impl Assignment {
     }
 }
 
-/// Assigns tasks in the order of the program to the streams of groups, of each of which there are at
-/// most `most`: to fewer if that is predicted to take as long, and to one if more save little.
+/// Assigns tasks in the order of the program to the streams of groups, of each of which there are
+/// at most `most`: to fewer if that is predicted to take as long, and to one if more save little.
 pub fn assign_in_order(tasks: &[Task], most: &[usize], platform: Platform) -> Assignment {
     let on = |streams: usize| {
         let of_group = |most: &usize| streams.min(*most).max(1);

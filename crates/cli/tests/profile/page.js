@@ -73,10 +73,14 @@
     && /by op/.test(by('details').textContent) && /by cause/.test(by('details').textContent));
 
   // A range, by a drag along the times: its sums are those that a plain loop finds. It holds the
-  // longest call, as a busy machine may leave any fixed part of a run without one.
-  const long = longest((k) => profile.role[k] === 0);
+  // longest call, as a busy machine may leave any fixed part of a run without one, and no edge,
+  // where a zoom ends.
+  const isInside = (k) => profile.start[k] > profile.total * 0.1
+    && profile.end[k] < profile.total * 0.9;
+  const long = longest((k) => profile.role[k] === 0 && isInside(k));
   const middle = (profile.start[long] + profile.end[long]) / 2;
-  const leftmost = Math.min(Math.max(middle - profile.total * 0.2, 0), profile.total * 0.6);
+  const leftmost = Math.min(Math.max(middle - profile.total * 0.2, profile.total * 0.1),
+    profile.total * 0.5);
   const rightmost = leftmost + profile.total * 0.4;
   const [left, right] = [timeline.x(leftmost), timeline.x(rightmost)];
   point('pointerdown', left, 6);

@@ -35,7 +35,8 @@
 //! | `change` | the changes, and how they are written on a command line |
 //! | `costs` | from the times of a profile to what each step takes by itself |
 //! | `model` | the times of kernels on another device, from a cost model |
-//! | `spread`, `streams`, `waits` | the streams of calls that are spread, calls moved to other streams, and the waits that follow |
+//! | `spread` | the stream of each call, in turn or by the assigner |
+//! | `streams`, `waits` | calls moved to other streams, and the waits that follow |
 //! | `replay`, `servers` | the steps run again, on workers |
 //! | `gains` | what the removal of each wait, and faster ops, would gain |
 

@@ -175,8 +175,8 @@ fn program_order(profile: &Profile) -> Vec<usize> {
     all
 }
 
-/// Returns the streams of a profile's calls as an assignment, which `millstream run --assign` takes:
-/// a rule for each line or node, and for each op of it if its calls run on several streams.
+/// Returns the streams of a profile's calls as an assignment, which `millstream run --assign`
+/// takes: a rule for each line or node, and for each op of it if its calls run on several streams.
 ///
 /// # Errors
 /// No call has a line or node.

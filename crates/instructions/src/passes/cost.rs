@@ -53,9 +53,9 @@ pub struct CoreCosts {
 }
 
 impl CoreCosts {
-    /// Calls of a compiled list. Elementwise kernels split calls of more than 32,768 elements, which
-    /// move 256 KiB. A hand-over wakes a worker now and then; in a virtual machine, where that is
-    /// dear, 20 µs were measured on average (docs/notes/traces-speed.md, "Streams that help").
+    /// Calls of a compiled list. Elementwise kernels split calls of more than 32,768 elements,
+    /// which move 256 KiB. A hand-over wakes a worker now and then; in a virtual machine, where that
+    /// is dear, 20 µs were measured on average (docs/notes/traces-speed.md, "Streams that help").
     pub const COMPILED: CoreCosts = CoreCosts {
         launch: 20,
         bytes: 24,
@@ -69,8 +69,8 @@ impl CoreCosts {
     pub const EAGER: CoreCosts =
         CoreCosts { launch: 150, hand_over: 40_000, ..CoreCosts::COMPILED };
 
-    /// Kernels of a device such as an A100: 1.5 TB/s, 10 operations on f32 in a picosecond, 3 µs for
-    /// a launch and for a wait between its streams.
+    /// Kernels of a device such as an A100: 1.5 TB/s, 10 operations on f32 in a picosecond, 3 µs
+    /// for a launch and for a wait between its streams.
     pub const GPU: CoreCosts = CoreCosts {
         launch: 3_000,
         bytes: 1_500,
