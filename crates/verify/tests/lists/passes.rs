@@ -119,8 +119,8 @@ fn passes_give_lists_that_compute_the_same() {
     assert!(changed.values().all(|times| *times > 80), "{changed:?}");
 }
 
-/// Returns the most bytes of storages that live at once, and the largest workspace, in the planner's
-/// unit.
+/// Returns the most bytes of storages that live at once, and the largest workspace, in the
+/// planner's unit.
 fn most_live(list: &InstructionList) -> (u64, u64) {
     let mut storage_of = BTreeMap::new();
     let mut live: BTreeMap<TensorId, (u64, usize)> = BTreeMap::new();
@@ -133,9 +133,10 @@ fn most_live(list: &InstructionList) -> (u64, u64) {
                 live.insert(*tensor, (bytes, 1));
             }
             Body::ViewTensor { tensor, of, .. } => {
-                let storage = storage_of.get(of).copied();
-                storage.map(|storage| storage_of.insert(*tensor, storage));
-                storage.and_then(|s| live.get_mut(&s)).map(|(_, tensors)| *tensors += 1);
+                if let Some(&storage) = storage_of.get(of) {
+                    storage_of.insert(*tensor, storage);
+                    live.entry(storage).and_modify(|(_, tensors)| *tensors += 1);
+                }
             }
             Body::ReleaseTensor { tensor } => {
                 let storage = storage_of.remove(tensor);
