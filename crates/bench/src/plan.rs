@@ -1,9 +1,9 @@
 //! `bench plan`: the memory that plans need, beside the least that any could need.
 //!
 //! An instance is a file of comma-separated values, `id,lower,upper,size`: buffers, each with the
-//! time at which it begins, the time at which it is over, and its bytes. MiniMalloc's and idealloc's
-//! are of this form. A program is compiled with the passes that `millstream run --replay` applies,
-//! and the list is planned anew.
+//! time at which it begins, the time at which it is over, and its bytes. Those of MiniMalloc and
+//! idealloc have this form. A program is compiled with the passes that `millstream run --replay`
+//! applies, and the list is planned anew.
 //!
 //! | column | holds |
 //! |---|---|
@@ -28,6 +28,7 @@ use millstream_runner::{RunOptions, run};
 use millstream_trace::{Entry, LoadOptions, expand, input_files, load};
 use serde::Serialize;
 
+use super::what_if::name as program_name;
 use super::{report_file, write_report};
 
 /// The arguments of `millstream bench plan`.
@@ -135,7 +136,8 @@ fn read(path: &Path, cases: &mut Vec<(String, Case)>) -> Result<()> {
     for path in instances {
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let buffers = instance(&text).with_context(|| path.display().to_string())?;
-        cases.push((name(&path), Case::Instance(buffers)));
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        cases.push((name, Case::Instance(buffers)));
     }
     Ok(())
 }
@@ -151,10 +153,6 @@ fn instances(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     inner.sort();
     let found = inner.iter().map(|path| instances(path));
     Ok(found.collect::<std::io::Result<Vec<_>>>()?.concat())
-}
-
-fn name(path: &Path) -> String {
-    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Reads the rows of an instance.
@@ -182,7 +180,7 @@ fn read_programs(path: &Path, cases: &mut Vec<(String, Case)>) -> Result<()> {
         let program = Arc::new(load(&file, &LoadOptions::default())?);
         let options = RunOptions::default().replay(true).emit(true);
         let options = options.plan_effort(Effort::Fast).emit_after(Some(Pass::Memory));
-        let name = name(&file);
+        let name = program_name(&file);
         match run(program, &options) {
             Ok(report) => {
                 let list = report.list.context("a run without its list")?;

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRng, TestRunner};
 use millstream_instructions::passes::{
     CostModel, Effort, Outputs, Pass, PassOptions, arena_bytes, arena_plans, sync_points,
 };
-use millstream_instructions::text::print_list;
+use millstream_instructions::text::{parse_list, print_list};
 use millstream_instructions::{Body, InstructionList};
 use millstream_types::{Access, StreamMode, TensorId, TensorSpec};
 use millstream_verify::{CheckOptions, check_with, same_operations};
@@ -124,8 +124,8 @@ fn passes_give_lists_that_compute_the_same() {
     assert!(changed.values().all(|times| *times > 80), "{changed:?}");
 }
 
-/// Returns the most bytes of storages that live at once, and the largest workspace, in the planner's
-/// unit.
+/// Returns the most bytes of storages that live at once, and the largest workspace, in the
+/// planner's unit.
 fn most_live(list: &InstructionList) -> (u64, u64) {
     let mut storage_of = BTreeMap::new();
     let mut live: BTreeMap<TensorId, (u64, usize)> = BTreeMap::new();
@@ -138,9 +138,10 @@ fn most_live(list: &InstructionList) -> (u64, u64) {
                 live.insert(*tensor, (bytes, 1));
             }
             Body::ViewTensor { tensor, of, .. } => {
-                let storage = storage_of.get(of).copied();
-                storage.map(|storage| storage_of.insert(*tensor, storage));
-                storage.and_then(|s| live.get_mut(&s)).map(|(_, tensors)| *tensors += 1);
+                if let Some(&storage) = storage_of.get(of) {
+                    storage_of.insert(*tensor, storage);
+                    live.entry(storage).and_modify(|(_, tensors)| *tensors += 1);
+                }
             }
             Body::ReleaseTensor { tensor } => {
                 let storage = storage_of.remove(tensor);
@@ -191,6 +192,58 @@ fn one_stream_needs_what_lives_at_once() {
         })
         .unwrap();
     assert!(fewer.get() > 100, "{fewer:?}");
+}
+
+/// Storages that fill a square of bytes and time, which no order of placing finds.
+#[test]
+fn effort_says_whether_offsets_are_searched() {
+    let square = [
+        (0, 4, 3),
+        (0, 4, 8),
+        (0, 14, 3),
+        (0, 16, 2),
+        (4, 7, 8),
+        (4, 13, 3),
+        (7, 14, 8),
+        (13, 16, 3),
+        (14, 16, 11),
+    ];
+    let mut text = "millstream-list 1\nstream s0 cpu:0 compute 0 in-order\narena a0 cpu:0\n\
+                    external %0 \"x\" f32[4] in 16 bytes of a0\n"
+        .to_owned();
+    let (mut next, mut generation) = (0, 1);
+    for time in 0..16 {
+        let mut operands = String::new();
+        for (k, (begin, end, size)) in (1..).zip(square) {
+            let bytes = size * 512;
+            if begin == time {
+                text += &format!(
+                    "AllocateTensor s0 %{k} f32[{}] as {bytes} bytes at a0+{next} \
+                     generation {generation}\n",
+                    bytes / 4,
+                );
+                (next, generation) = (next + bytes, generation + 1);
+            }
+            if (begin..end).contains(&time) {
+                operands += &format!(", %{k} readwrite");
+            }
+        }
+        text += &format!("OpCall s0:{} f (%0 readwrite{operands})\n", time + 1);
+    }
+    let list = parse_list(&text).unwrap();
+    let (ops, costs, outputs) = (&OPS, &Flat { wait: 50 }, Outputs::All);
+    let planned = Effort::ALL.map(|effort| {
+        let options = PassOptions {
+            ops,
+            standard_kernels: &|_| true,
+            costs,
+            streams: 1,
+            outputs: &outputs,
+            effort,
+        };
+        arena_bytes(&applied(Pass::Memory, &list, &options).unwrap())
+    });
+    assert_eq!(planned, [[19 * 512], [16 * 512], [16 * 512]]);
 }
 
 /// A mistake in a list, for the instruction at an index.

@@ -155,7 +155,8 @@ impl<'a> Tries<'a> {
             let order = self.order(round);
             let nodes = FIRST_NODES * (1 + round.number / 3);
             let nodes = nodes.min(end - self.search.nodes);
-            let outcome = self.search.run(&order, limit, nodes, round.number % 3 != 0);
+            let jumps = !round.number.is_multiple_of(3);
+            let outcome = self.search.run(&order, limit, nodes, jumps);
             if outcome != Outcome::OutOfNodes {
                 return (outcome, round);
             }

@@ -54,7 +54,7 @@ pub use portfolio::Order;
 pub enum Effort {
     /// No search: buffers are placed in some orders, and the best result is taken.
     Fast,
-    /// At most 400,000 nodes, and fewer where there are more than 300 buffers: some seconds at most.
+    /// At most 400,000 nodes, and fewer where there are more than 300 buffers: some seconds.
     #[default]
     Usual,
     /// Sixteen times as many: up to a minute.

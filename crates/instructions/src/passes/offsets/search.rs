@@ -295,8 +295,8 @@ impl<'a> Search<'a> {
             first = first.min(sections.of[k].0);
             end = end.max(sections.of[k].1);
         }
-        for i in from..lists.len() {
-            let k = lists[i] as usize;
+        for &k in &lists[from..] {
+            let k = k as usize;
             if (low[k], self.rank[k]) >= level {
                 continue;
             }

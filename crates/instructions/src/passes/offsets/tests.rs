@@ -196,19 +196,37 @@ proptest! {
     }
 }
 
-/// Placed by size, these need a fifth more than live at one time.
+/// Rectangles that fill a square: every order leaves gaps.
 #[test]
 fn the_search_improves_on_orders() {
-    let buffer = |(begin, end, bytes)| Interval { begin, end, bytes };
-    let all: Vec<Interval> =
-        [(0, 2, 3), (1, 3, 4), (2, 5, 2), (3, 6, 3), (0, 1, 4), (5, 7, 4), (6, 8, 3), (4, 5, 2)]
-            .map(buffer)
-            .to_vec();
-    let plans = Effort::ALL.map(|effort| plan(&all, effort).unwrap());
-    assert!(plans.iter().all(|plan| plan.bound == 7), "{plans:?}");
-    assert_eq!(plans[1].bytes, 7);
-    assert_eq!(plans[0].nodes, 0);
-    assert_eq!(plans[1].solver == Solver::Search, plans[0].bytes > 7);
+    let square = [
+        (0, 4, 3),
+        (0, 4, 8),
+        (0, 14, 3),
+        (0, 16, 2),
+        (4, 7, 8),
+        (4, 13, 3),
+        (7, 14, 8),
+        (13, 16, 3),
+        (14, 16, 11),
+    ];
+    let all = square.map(|(begin, end, bytes)| Interval { begin, end, bytes });
+    let [fast, usual, exact] = Effort::ALL.map(|effort| plan(&all, effort).unwrap());
+    assert_eq!((fast.bytes, fast.bound, fast.nodes), (19, 16, 0));
+    assert_eq!((usual.bytes, usual.bound, usual.solver), (16, 16, Solver::Search));
+    assert_eq!(usual, exact);
+}
+
+/// At most eight bytes live at one time, and no plan has fewer than nine.
+#[test]
+fn the_search_proves_that_a_bound_is_out_of_reach() {
+    let all =
+        [(0, 1, 4), (0, 4, 2), (1, 5, 3), (2, 3, 3), (3, 7, 2), (4, 5, 3), (5, 7, 1), (6, 9, 4)];
+    let all = all.map(|(begin, end, bytes)| Interval { begin, end, bytes });
+    let buffers = Buffers::of_sequence(&all);
+    assert_eq!((Sections::of(&buffers).most(), optimum(&buffers)), (8, 9));
+    let planned = plan(&all, Effort::Usual).unwrap();
+    assert_eq!((planned.bytes, planned.bound), (9, 9));
 }
 
 #[test]

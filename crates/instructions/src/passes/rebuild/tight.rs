@@ -1,5 +1,5 @@
-//! Tight lifetimes: tensors begin right before their first use, and end right after their last, those
-//! of the list that it never releases too.
+//! Tight lifetimes: tensors begin right before their first use, and end right after their last,
+//! private ones that the list never releases too.
 
 use std::collections::HashMap;
 
