@@ -465,7 +465,9 @@ fn is_crate_root(path: &str) -> bool {
     let Some(folder) = folders.last() else { return *name == "build.rs" };
     let holds_roots =
         |f: &str| ["tests", "examples", "benches", "fuzz_targets", "bin"].contains(&f);
-    let manifest = || fs::read_to_string(root().join(folders[..folders.len() - 1].join("/")).join("Cargo.toml"));
+    let manifest = || {
+        fs::read_to_string(root().join(folders[..folders.len() - 1].join("/")).join("Cargo.toml"))
+    };
     let is_named = || manifest().is_ok_and(|text| text.contains(&format!("path = \"src/{name}\"")));
     (*folder == "src" && (["lib.rs", "main.rs"].contains(name) || is_named()))
         || holds_roots(folder)

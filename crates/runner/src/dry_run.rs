@@ -341,7 +341,7 @@ impl Executor for DryRun {
         let Some(device) = device else { return Ok(None) };
         let bytes = (recorded.numel() * recorded.dtype.size()) as u64;
         let spec = TensorSpec::contiguous(recorded.dtype, recorded.shape())?;
-        self.builder.import(&mut self.log, spec, bytes, &device).map(Some)
+        self.builder.import(&self.log, spec, bytes, &device).map(Some)
     }
 
     fn device<'t>(&'t self, tensor: &'t Option<TensorRef>) -> Option<&'t DeviceId> {
