@@ -195,6 +195,11 @@ impl<'a> Reader<'a> {
 
     /// Returns the entries of an object.
     pub(crate) fn entries<T>(&self, raw: Raw<'a, T>, what: &str) -> Result<Entries<'a, ()>> {
+        self.pairs(raw.cast(), what)
+    }
+
+    // As `items` and `check_fields`, compiled once for all forms.
+    fn pairs(&self, raw: Raw<'a, ()>, what: &str) -> Result<Entries<'a, ()>> {
         if !raw.text.starts_with('{') {
             return Err(self.mismatch(raw, what));
         }
@@ -223,8 +228,13 @@ impl<'a> Reader<'a> {
 
     /// Reads an object as a form; refuses unknown fields.
     pub(crate) fn object<T: Deserialize<'a>>(&self, raw: Raw<'a, T>, what: &str) -> Result<T> {
-        let fields = fields_of::<T>();
-        for (key, _) in self.entries(raw, what)? {
+        self.check_fields(raw.cast(), fields_of::<T>(), what)?;
+        serde_json::from_str(raw.text).map_err(|e| self.syntax(raw.text, &e))
+    }
+
+    /// Refuses an object with other fields than these.
+    fn check_fields(&self, raw: Raw<'a, ()>, fields: &[&'static str], what: &str) -> Result<()> {
+        for (key, _) in self.pairs(raw, what)? {
             if !fields.contains(&&*key.name) {
                 let error = self.key_error(&key, format!("unknown field '{}' in {what}", key.name));
                 let close = nearest(&key.name, fields.iter().copied());
@@ -234,7 +244,7 @@ impl<'a> Reader<'a> {
                 });
             }
         }
-        serde_json::from_str(raw.text).map_err(|e| self.syntax(raw.text, &e))
+        Ok(())
     }
 
     /// Returns the entries of an object whose keys are names, or nothing if the object is missing.
@@ -269,13 +279,17 @@ impl<'a> Reader<'a> {
 
     /// Returns the elements of a list.
     pub(crate) fn list<T>(&self, raw: Raw<'a, Vec<T>>, what: &str) -> Result<Vec<Raw<'a, T>>> {
+        Ok(self.items(raw.cast(), what)?.into_iter().map(Raw::new).collect())
+    }
+
+    fn items(&self, raw: Raw<'a, ()>, what: &str) -> Result<Vec<&'a str>> {
         if !raw.text.starts_with('[') {
             return Err(self.mismatch(raw, what));
         }
         let found =
             scan::items(raw.text, self.remaining.get()).map_err(|e| self.scan_error(raw, &e))?;
         self.count(raw, found.len())?;
-        Ok(found.into_iter().map(Raw::new).collect())
+        Ok(found)
     }
 
     fn decode(&self, text: &'a str) -> Result<Cow<'a, str>> {
