@@ -238,6 +238,7 @@ fn effort_says_whether_offsets_are_searched() {
             standard_kernels: &|_| true,
             costs,
             streams: 1,
+            threads: 1,
             outputs: &outputs,
             effort,
         };
