@@ -110,8 +110,8 @@ pub(crate) fn lists(subject: Subject<'_>) -> Result<Vec<Named>, RunError> {
 }
 
 impl<'a> Subject<'a> {
-    /// Compiles the executables and makes the tensors of the program, whose statements have not been
-    /// executed.
+    /// Compiles the executables and makes the tensors of the program, whose statements have not
+    /// been executed.
     pub(crate) fn begin(
         self,
         log: Log,

@@ -54,8 +54,9 @@ pub struct CoreCosts {
 
 impl CoreCosts {
     /// Calls of a compiled list. Elementwise kernels split calls of more than 32,768 elements,
-    /// which move 256 KiB. A hand-over wakes a worker now and then; in a virtual machine, where that
-    /// is dear, 20 µs were measured on average (docs/notes/traces-speed.md, "Streams that help").
+    /// which move 256 KiB. A hand-over wakes a worker now and then; in a virtual machine, where
+    /// that is dear, 20 µs were measured on average (docs/notes/traces-speed.md, "Streams that
+    /// help").
     pub const COMPILED: CoreCosts = CoreCosts {
         launch: 20,
         bytes: 24,

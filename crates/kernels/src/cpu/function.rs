@@ -116,7 +116,7 @@ impl Function {
     /// `out` is valid for writes of `count` elements of [`Function::computed`], and each of the
     /// first [`Function::inputs`] sources for reads of as many, or of [`LANES`] if it does not
     /// advance. All are aligned. A source may be `out` itself; otherwise they do not overlap.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn apply(&self, inputs: &[Source; MAX_INPUTS], out: *mut u8, count: usize) {
         let whole = count / LANES;
         // SAFETY: guaranteed by the caller; `new` stored the closure that the loop was made for.
