@@ -25,6 +25,7 @@
 //! | `recording_executor` | the executor that records a list to be compiled |
 //! | `replay` | a whole program as an executable |
 //! | `program`, `list` | runs lowered statements; checks and runs a list of instructions |
+//! | [`assigner`] | the streams of a program that names none |
 //! | [`certificate`](mod@certificate) | the hash of a list |
 //! | [`loading`] | traces and lists from files |
 //! | [`listing`] | a program's lists, without a run |
@@ -36,7 +37,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assigner;
-mod certificate;
+pub mod certificate;
 mod comparison;
 mod dry_calls;
 mod dry_run;
