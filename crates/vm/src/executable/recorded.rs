@@ -96,6 +96,7 @@ impl Recorded {
     ///
     /// ```
     /// # use millstream_vm::*;
+    /// # use millstream_instructions::passes::Pass;
     /// # use millstream_types::{DType, TensorSpec};
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let mut r = machine.recorder();
