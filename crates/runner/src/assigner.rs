@@ -115,7 +115,11 @@ impl<'a> Sketch<'a> {
         emitted: &[Instruction],
         execution: &Execution<'_, DryRun>,
     ) {
-        let Some(fixed) = self.fixed(step) else { return };
+        let Some(fixed) = self.fixed(step) else {
+            // The id of a released tensor may be that of another one from now on.
+            emitted.iter().filter_map(|i| i.body.ends()).for_each(|tensor| self.forget(tensor));
+            return;
+        };
         let task = self.tasks.len();
         let (mut before, mut time, mut device) = (Vec::new(), 0, None);
         for Instruction { body, .. } in emitted {
@@ -123,6 +127,9 @@ impl<'a> Sketch<'a> {
                 let of = body.view_of().and_then(|of| self.tensors.get(&of));
                 let storage = of.map(|(storage, _)| *storage);
                 self.insert(tensor, storage, spec);
+            }
+            if let Some(tensor) = body.ends() {
+                self.forget(tensor);
             }
             let (Class::Computes, Some(at)) = (body.class(), body.at()) else { continue };
             let key = execution.executor.builder.streams().nth(at.stream.index());
@@ -191,6 +198,10 @@ impl<'a> Sketch<'a> {
         }
         let spec = execution.executor.builder.spec(tensor).ok()?;
         Some(self.insert(tensor.id, None, spec))
+    }
+
+    fn forget(&mut self, tensor: TensorId) {
+        self.tensors.remove(&tensor);
     }
 
     fn insert(&mut self, tensor: TensorId, storage: Option<usize>, spec: &TensorSpec) -> usize {

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", conflicts_with = "random", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) ranks: Option<u32>,
     /// Run small random programs instead of a trace, a new one for each seed
-    #[arg(long, conflicts_with_all = ["path", "device"])]
+    #[arg(long, conflicts_with_all = ["path", "device", "assign"])]
     pub(super) random: bool,
     /// Run only the schedule of seed N
     #[arg(long, value_name = "N", conflicts_with = "seeds")]

@@ -112,7 +112,8 @@ impl Calls<'_> {
                 (true, _) => Place::Group(0),
                 (false, _) => Place::Stream(instruction.stream as usize),
             };
-            let is_apart = place == Place::Group(0) && places.len() > 2;
+            let is_statement = is_of_trace(profile.place_of(instruction)) && places.len() > 2;
+            let is_apart = place == Place::Group(0) && is_statement;
             let statement = is_apart.then_some(instruction.place);
             if statement.is_none() || statement != last {
                 tasks.push(Task::nothing(place));
@@ -156,14 +157,15 @@ impl Calls<'_> {
     }
 }
 
+/// Returns whether a place is one of a trace: a place in code ends with a line and a column.
+fn is_of_trace(place: &str) -> bool {
+    let end = place.rfind([':', ' ']).unwrap_or(0);
+    !place[..end].ends_with(|c: char| c.is_ascii_digit())
+}
+
 /// Returns the positions of the instructions in the order of the program. The passes of an
 /// executable have moved views; the places of a trace tell where they were.
 fn program_order(profile: &Profile) -> Vec<usize> {
-    // A place in code ends with a line and a column.
-    let is_of_trace = |place: &str| {
-        let end = place.rfind([':', ' ']).unwrap_or(0);
-        !place[..end].ends_with(|c: char| c.is_ascii_digit())
-    };
     let is_ordered = profile.places.iter().all(|place| is_of_trace(place));
     let place = |k: usize| {
         let instruction = &profile.instructions[k];
@@ -179,13 +181,14 @@ fn program_order(profile: &Profile) -> Vec<usize> {
 /// takes: a rule for each line or node, and for each op of it if its calls run on several streams.
 ///
 /// # Errors
-/// No call has a line or node.
+/// No call has a line or node of a trace.
 pub fn streams_as_assignment(profile: &Profile) -> Result<String, String> {
     let mut of_place: BTreeMap<u32, Vec<(&str, u32)>> = BTreeMap::new();
     for instruction in &profile.instructions {
         let key = profile.streams.get(instruction.stream as usize).and_then(key);
         let Some(key) = key.filter(|key| key.ty == StreamType::COMPUTE) else { continue };
-        let place = number(profile.place_of(instruction));
+        let place = profile.place_of(instruction);
+        let place = if is_of_trace(place) { number(place) } else { 0 };
         let name = profile.name_of(instruction);
         if place == 0 || instruction.role != Role::Work || name == "SyncRead" {
             continue;
@@ -196,7 +199,7 @@ pub fn streams_as_assignment(profile: &Profile) -> Result<String, String> {
         }
     }
     if of_place.is_empty() {
-        return Err("no call of the profile has a line or node, which rules need".to_owned());
+        return Err("no call of the profile has a line or node of a trace, which the rules of an assignment need".to_owned());
     }
     let rules = of_place.into_iter().flat_map(|(place, calls)| {
         let is_one = calls.iter().all(|(_, stream)| *stream == calls[0].1);

@@ -8,7 +8,7 @@
 //! round.
 //!
 //! Limits are multiples of the largest common divisor of all sizes. The bound comes first, since a
-//! tight limit prunes best; then what is left between it and the best offsets is halved.
+//! tight limit prunes best; then the gap between it and the best offsets is halved.
 
 use std::cmp::Reverse;
 
@@ -104,7 +104,7 @@ pub(super) fn improve(
         limit = if least < best.placed.bytes && (open.is_none() || is_far) {
             least + (best.placed.bytes - least) / unit / 2 * unit
         } else {
-            // All between are open: the bound again, with what is left.
+            // All between are open: the bound again, with the nodes that remain.
             (open, share) = (None, nodes);
             best.bound
         };
