@@ -88,6 +88,8 @@ fn bad_input_is_refused() {
     assert!(nothing.contains(". holds no trace to simulate"), "{nothing}");
     let nowhere = ["simulate", trace, "--seed", "1", "--log", "/proc/log"];
     assert!(refused(&nowhere).contains("cannot write"));
+    let random = refused(&["simulate", "--random", "--assign", "round-robin"]);
+    assert!(random.contains("--random") && random.contains("--assign"), "{random}");
 }
 
 #[test]

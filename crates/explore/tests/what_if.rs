@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_explore::predict::{Model, predict, profile as predicted};
-use millstream_explore::what_if::{Changes, Kernels, OpChange, Scaling, what_if};
+use millstream_explore::what_if::{
+    Changes, Kernels, OpChange, Scaling, streams_as_assignment, what_if,
+};
 use millstream_instructions::InstructionList;
 use millstream_instructions::passes::Pass;
 use millstream_profile::model::{
@@ -415,4 +417,22 @@ fn wrong_changes_are_refused() {
     assert_eq!("0.5x".parse(), Ok(Scaling::Factor(0.5)));
     let empty = Profile::default();
     assert!(what_if(&empty, &Changes::default()).unwrap_err().contains("no times"));
+}
+
+/// The rules of an assignment are for lines and nodes of a trace.
+#[test]
+fn only_places_of_a_trace_become_rules() {
+    let at = |place: &str| {
+        let mut profile = small();
+        profile.places = vec![place.to_owned()];
+        profile.instructions.iter_mut().for_each(|i| i.place = 0);
+        streams_as_assignment(&profile)
+    };
+    for place in ["step.json:12", "et.json.gz node 12"] {
+        assert!(at(place).unwrap().contains("\"at\": 12"), "{place}");
+    }
+    for place in ["src/main.rs:12:5", ""] {
+        let error = at(place).unwrap_err();
+        assert!(error.contains("no call of the profile has a line or node"), "{error}");
+    }
 }
