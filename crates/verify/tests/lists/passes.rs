@@ -63,6 +63,24 @@ impl CostModel for Flat {
     }
 }
 
+/// Returns the options of passes on lists of these ops, with one thread for each kernel.
+fn pass_options<'a>(
+    costs: &'a Flat,
+    streams: usize,
+    outputs: &'a Outputs,
+    effort: Effort,
+) -> PassOptions<'a> {
+    PassOptions {
+        ops: &OPS,
+        standard_kernels: &|_| true,
+        costs,
+        streams,
+        threads: 1,
+        outputs,
+        effort,
+    }
+}
+
 /// Applies a pass and checks the result.
 fn applied(
     pass: Pass,
@@ -101,17 +119,9 @@ fn passes_give_lists_that_compute_the_same() {
             let (streams_of_each, outputs, wait) = options;
             let mut list = emit(&streams, limit * 1024, &steps);
             accepted(&list, &|| print_list(&list))?;
-            let (ops, costs) = (&OPS, &Flat { wait });
+            let costs = &Flat { wait };
             let streams = streams_of_each;
-            let options = PassOptions {
-                ops,
-                standard_kernels: &|_| true,
-                costs,
-                streams,
-                threads: 1,
-                outputs: &outputs,
-                effort: Effort::Usual,
-            };
+            let options = pass_options(costs, streams, &outputs, Effort::Usual);
             for pass in passes {
                 let after = applied(pass, &list, &options)?;
                 *changed.borrow_mut().entry(pass).or_default() += usize::from(after != list);
@@ -169,16 +179,8 @@ fn one_stream_needs_what_lives_at_once() {
         .run(&(steps(200), any::<bool>()), |(mut steps, on_host)| {
             steps.retain(|(_, action)| is_on_stream(action));
             let list = emit(&(on_host, vec![StreamMode::InOrder]), u64::MAX, &steps);
-            let (ops, costs, outputs) = (&OPS, &Flat { wait: 50 }, Outputs::All);
-            let options = PassOptions {
-                ops,
-                standard_kernels: &|_| true,
-                costs,
-                streams: 1,
-                threads: 1,
-                outputs: &outputs,
-                effort: Effort::Usual,
-            };
+            let (costs, outputs) = (&Flat { wait: 50 }, Outputs::All);
+            let options = pass_options(costs, 1, &outputs, Effort::Usual);
             let after = applied(Pass::Memory, &list, &options)?;
             let (live, scratch) = most_live(&after);
             let planned: u64 = arena_bytes(&after).iter().sum();
@@ -231,17 +233,9 @@ fn effort_says_whether_offsets_are_searched() {
         text += &format!("OpCall s0:{} f (%0 readwrite{operands})\n", time + 1);
     }
     let list = parse_list(&text).unwrap();
-    let (ops, costs, outputs) = (&OPS, &Flat { wait: 50 }, Outputs::All);
+    let (costs, outputs) = (&Flat { wait: 50 }, Outputs::All);
     let planned = Effort::ALL.map(|effort| {
-        let options = PassOptions {
-            ops,
-            standard_kernels: &|_| true,
-            costs,
-            streams: 1,
-            threads: 1,
-            outputs: &outputs,
-            effort,
-        };
+        let options = pass_options(costs, 1, &outputs, effort);
         arena_bytes(&applied(Pass::Memory, &list, &options).unwrap())
     });
     assert_eq!(planned, [[19 * 512], [16 * 512], [16 * 512]]);
@@ -311,16 +305,8 @@ fn planted_mistakes_are_found() {
     runner(300)
         .run(&(programs, any::<usize>()), |((streams, limit, steps), seed)| {
             let outputs = Outputs::All;
-            let (ops, costs) = (&OPS, &Flat { wait: 50 });
-            let options = PassOptions {
-                ops,
-                standard_kernels: &|_| true,
-                costs,
-                streams: 3,
-                threads: 1,
-                outputs: &outputs,
-                effort: Effort::Usual,
-            };
+            let costs = &Flat { wait: 50 };
+            let options = pass_options(costs, 3, &outputs, Effort::Usual);
             let before = emit(&streams, limit * 1024, &steps);
             // After `dead` every call is needed, after `waits` nearly every wait, and after
             // `memory` nearly every byte is shared.
@@ -365,16 +351,8 @@ fn passes_accept_foreign_lists() {
             if check_with(list.clone(), OPTIONS).is_err() {
                 return Ok(());
             }
-            let (ops, costs) = (&OPS, &Flat { wait: 50 });
-            let options = PassOptions {
-                ops,
-                standard_kernels: &|_| true,
-                costs,
-                streams: 2,
-                threads: 1,
-                outputs: &outputs,
-                effort: Effort::Usual,
-            };
+            let costs = &Flat { wait: 50 };
+            let options = pass_options(costs, 2, &outputs, Effort::Usual);
             for pass in passes {
                 let context = |after| format!("{pass}\n{}\nbecame\n{after}", print_list(&list));
                 let after = pass.apply(&list, &options);
