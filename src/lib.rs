@@ -48,6 +48,8 @@
 #![forbid(unsafe_code)]
 
 pub use millstream_comm as comm;
+#[cfg(feature = "conformance")]
+pub use millstream_conformance as conformance;
 pub use millstream_ep as ep;
 pub use millstream_instructions as instructions;
 pub use millstream_kernels as kernels;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The files with unsafe code, each with the reason for the unsafe code. A folder stands for all
 /// files below it.
 const UNSAFE: &[(&str, &str)] = &[
-    ("crates/ep/src/conformance/device.rs", "the suite writes to memory of the backend"),
+    ("crates/conformance/src/device.rs", "the suite writes to memory of the backend"),
     ("crates/ep/src/event_pool.rs", "a returned event moves into a list that it keeps alive"),
     ("crates/ep/src/host_memory.rs", "requests blocks of host memory from the allocator"),
     ("crates/instructions/src/builder/protection.rs", "a program gives up waits by an unsafe call"),

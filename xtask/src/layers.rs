@@ -13,6 +13,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ("millstream-verify", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-trace", &["millstream-types", "millstream-ops", "millstream-instructions"]),
     ("millstream-ep", &["millstream-types", "millstream-backoff"]),
+    ("millstream-conformance", &["millstream-types", "millstream-backoff", "millstream-ep"]),
     (
         "millstream-comm",
         &["millstream-types", "millstream-backoff", "millstream-ops", "millstream-ep"],
@@ -161,6 +162,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-runner",
             "millstream-terminal",
             "millstream-testing",
+            "millstream-conformance",
             "millstream-bench",
         ],
     ),
@@ -178,6 +180,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-runner",
             "millstream",
             "millstream-testing",
+            "millstream-conformance",
             "millstream-gpu-check",
         ],
     ),

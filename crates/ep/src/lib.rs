@@ -54,14 +54,11 @@
 //! | [`sim`] | a simulated asynchronous device under the control of tests |
 //! | [`panics`] | turns a panic of work into its error |
 //! | [`faults`] | a wrapper of any backend that injects planned faults |
-//! | `conformance` | the checks that every backend passes (feature `conformance`) |
 //! | `account`, `host_memory` | memory of the backends that compute on the host |
 //! | `sync` | the synchronization primitives of `event_pool`, replaced in loom models |
 #![deny(missing_docs)]
 
 mod account;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;

@@ -38,9 +38,9 @@ use clap::Args;
 use millstream_files::Outputs;
 use millstream_trace::input_files;
 
-use millstream::ep::conformance::{self, HostHarness};
 use millstream::ep::cuda::{CudaBackend, CudaConfig, CudaDevice, Properties};
 use millstream::ep::{Backend, Device};
+use millstream_conformance::{self as conformance, HostHarness};
 
 use report::Report;
 use section::{Section, Time};

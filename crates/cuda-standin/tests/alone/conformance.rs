@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use millstream_conformance::{self as conformance, Harness, HostHarness};
 use millstream_cuda_standin::control::Turn;
-use millstream_ep::conformance::{self, Harness, HostHarness};
 use millstream_ep::cuda::{CompletionMode, CudaBackend, CudaConfig};
 use millstream_ep::faults::{Fault, FaultPlan, FaultyBackend};
 

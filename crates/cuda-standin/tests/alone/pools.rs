@@ -5,9 +5,9 @@ use std::sync::Arc;
 use millstream::ep::Backend;
 use millstream::ep::cuda::{CudaBackend, CudaConfig};
 use millstream::{DType, DeviceId, DriverKind, Machine, TensorSpec};
+use millstream_conformance::{self as conformance, HostHarness};
 use millstream_cuda_standin::code;
 use millstream_cuda_standin::control::Failure;
-use millstream_ep::conformance::{self, HostHarness};
 
 use crate::calls::shown;
 use crate::{machine, no_violations, nothing_is_open, read, stand_in, upload};

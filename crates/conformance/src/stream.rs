@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use anyhow::{bail, ensure};
+use millstream_ep::device::{Work, WorkResult};
+use millstream_ep::panics::Panicked;
 
-use crate::conformance::fixture::{RunLog, drive_until};
-use crate::conformance::{Check, Fixture, Outcome};
-use crate::device::{Work, WorkResult};
-use crate::panics::Panicked;
+use crate::fixture::{RunLog, drive_until};
+use crate::{Check, Fixture, Outcome};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "a stream runs its work once, in order", run: order },

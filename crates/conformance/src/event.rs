@@ -4,12 +4,12 @@ use std::any::Any;
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
+use millstream_ep::device::Event;
 
 use millstream_types::Result;
 
-use crate::conformance::fixture::{RunLog, drive_until};
-use crate::conformance::{Check, Fixture, Outcome};
-use crate::device::Event;
+use crate::fixture::{RunLog, drive_until};
+use crate::{Check, Fixture, Outcome};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "an event without a record is complete", run: fresh },

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail, ensure};
+use millstream_ep::device::{Work, WorkResult};
+use millstream_ep::graph::{Captured, Graph, GraphStream};
 
-use crate::conformance::{Check, Fixture, Outcome};
-use crate::device::{Work, WorkResult};
-use crate::graph::{Captured, Graph, GraphStream};
+use crate::{Check, Fixture, Outcome};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "graphs are as the capability says", run: graphs_are_as_the_capability_says },

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use millstream_backoff::{Backoff, POLLS};
+use millstream_ep::device::{Backend, Device, Event, Progress, Stream, Ticket, Work, WorkResult};
+use millstream_ep::graph::Graph;
 
-use crate::conformance::{Call, Harness};
-use crate::device::{Backend, Device, Event, Progress, Stream, Ticket, Work, WorkResult};
-use crate::graph::Graph;
+use crate::{Call, Harness};
 
 /// The time after which a check considers the device hung.
 const TIMEOUT: Duration = Duration::from_secs(20);

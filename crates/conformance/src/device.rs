@@ -1,11 +1,11 @@
 //! Checks of devices and their memory.
 
 use anyhow::{Context, ensure};
+use millstream_ep::device::{MEMORY_ALIGN, Memory};
 
 use millstream_types::Error;
 
-use crate::conformance::{Check, Fixture, Outcome};
-use crate::device::{MEMORY_ALIGN, Memory};
+use crate::{Check, Fixture, Outcome};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { name: "ids and counts agree", run: ids_and_counts },

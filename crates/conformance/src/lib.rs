@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use millstream_ep::conformance::{self, HostHarness};
+//! use millstream_conformance::{self as conformance, HostHarness};
 //! use millstream_ep::cpu::CpuBackend;
 //!
 //! let report = conformance::run(Arc::new(CpuBackend::new()), &HostHarness);
@@ -27,6 +27,8 @@
 //!
 //! `fixture` opens the device under test and drives it.
 
+#![deny(missing_docs)]
+
 mod device;
 mod event;
 mod fixture;
@@ -38,7 +40,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::device::{Backend, Work, WorkResult};
+use millstream_ep::device::{Backend, Work, WorkResult};
 
 pub use fixture::Fixture;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_ep::conformance::{self, Harness, HostHarness};
+use millstream_conformance::{self as conformance, Harness, HostHarness};
 use millstream_ep::cpu::CpuBackend;
 use millstream_ep::faults::{Fault, FaultPlan, FaultyBackend, Site};
 use millstream_ep::sim::{Completion, SimBackend, SimConfig, SimControl};
