@@ -395,7 +395,13 @@ fn same(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
-    let converted = args::convert(import, op, given, &[], results)?;
+    let mut converted = args::convert(import, op, given, &[], results)?;
+    // Some of PyTorch's kernels compute more than the mask requests, such as the gradient of a grid.
+    if let Some(mask) = converted.attrs.ints("output_mask")? {
+        let is_made = |k: usize| results.get(k).is_some_and(Option::is_some);
+        let made = mask.iter().enumerate().map(|(k, &m)| i64::from(m != 0 || is_made(k)));
+        converted.attrs.set("output_mask", made.collect::<Vec<i64>>());
+    }
     if composite::find(op).is_some() {
         return call(import, op, converted);
     }
