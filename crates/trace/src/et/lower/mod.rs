@@ -396,7 +396,7 @@ fn same(
     results: &[Option<Recorded>],
 ) -> Lowered<Made> {
     let mut converted = args::convert(import, op, given, &[], results)?;
-    // Some of PyTorch's kernels compute more than the mask requests, such as the gradient of a grid.
+    // Some of PyTorch's kernels compute more than the mask requests, as that of a grid's samples.
     if let Some(mask) = converted.attrs.ints("output_mask")? {
         let is_made = |k: usize| results.get(k).is_some_and(Option::is_some);
         let made = mask.iter().enumerate().map(|(k, &m)| i64::from(m != 0 || is_made(k)));
