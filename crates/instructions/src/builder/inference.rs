@@ -378,7 +378,7 @@ impl Builder {
         });
         let outputs = outputs.collect();
         if workspace.is_some() {
-            let operands = found.call.uses(&tensors);
+            let operands = found.call.uses(tensors.iter().map(|tensor| tensor.id));
             self.emit_call(sink, call, operands, found.call.attrs().cloned(), workspace);
             return Ok(Outcome::Done(outputs));
         }

@@ -140,7 +140,7 @@ pub trait Sink {
         tensors: &[TensorRef],
         origin: &Origin,
     ) {
-        self.emit(call.instruction(at, tensors, origin));
+        self.emit(call.instruction(at, tensors.iter().map(|tensor| tensor.id), origin));
     }
 
     /// Takes the beginning of a tensor, in memory for `on`, as the next instruction.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_ops::{CallSpec, OutputSpec};
-use millstream_types::{Access, Attrs, Error, OpId, Origin, Point, Result, StreamId, TensorSpec};
+use millstream_types::{
+    Access, Attrs, Error, OpId, Origin, Point, Result, StreamId, TensorId, TensorSpec,
+};
 
 use crate::builder::slot::SpecClass;
 use crate::builder::{Builder, Sink, SyncPolicy, TensorRef};
@@ -57,13 +59,18 @@ impl PreparedCall {
         PreparedCall { op, operands, attrs, priority, number: None, function: None }
     }
 
-    pub(super) fn uses(&self, tensors: &[TensorRef]) -> Operands {
-        let uses = tensors.iter().zip(self.accesses());
-        uses.map(|(tensor, access)| Operand { tensor: tensor.id, access }).collect()
+    pub(super) fn uses(&self, tensors: impl IntoIterator<Item = TensorId>) -> Operands {
+        let uses = tensors.into_iter().zip(self.accesses());
+        uses.map(|(tensor, access)| Operand { tensor, access }).collect()
     }
 
-    /// Returns the call as an instruction at the point `at`.
-    pub fn instruction(&self, at: Point, tensors: &[TensorRef], origin: &Origin) -> Instruction {
+    /// Returns the call as an instruction at the point `at`, on the first of `tensors`.
+    pub fn instruction(
+        &self,
+        at: Point,
+        tensors: impl IntoIterator<Item = TensorId>,
+        origin: &Origin,
+    ) -> Instruction {
         let PreparedCall { op, priority, .. } = *self;
         let (operands, attrs) = (self.uses(tensors), self.attrs.clone());
         let body = Body::OpCall { at, op, operands, attrs, workspace: None, priority };

@@ -21,7 +21,7 @@ pub(crate) struct CallNumbers {
 impl CallNumbers {
     /// Puts a call into the table and returns its number.
     pub(crate) fn insert(&mut self, tables: &Tables, call: CallSlot) -> u32 {
-        if call.priority != Priority::default() {
+        if call.call.priority != Priority::default() {
             tables.has_priorities.store(true, Ordering::Relaxed);
         }
         let reached = |p: &Point| tables.points.reached(*p, Milestone::Completed);

@@ -98,9 +98,9 @@ impl GraphContext for MachineContext<'_> {
                 let Some(slot) = (unsafe { self.tables.calls.get(call.number as usize) }) else {
                     unreachable!("a stored call is in the table before it is emitted")
                 };
-                let tensors = call.tensors.iter().zip(&slot.accesses);
+                let tensors = call.tensors.iter().zip(slot.call.accesses());
                 uses.extend(tensors.map(|(tensor, access)| (root(*tensor), access.writes())));
-                slot.priority
+                slot.call.priority
             }
             Task::Run(instruction) => {
                 let operands = instruction.body.operands().iter();

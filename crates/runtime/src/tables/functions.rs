@@ -164,14 +164,14 @@ impl FunctionId {
         self.place != u32::MAX
     }
 
-    /// Returns the arguments of a call of this function.
-    pub(crate) fn named_in(self, attrs: Option<Arc<Attrs>>) -> Option<Arc<Attrs>> {
-        if !self.is_some() {
-            return attrs;
+    /// Sets the argument that names this function in the instruction that calls it.
+    pub(crate) fn name_in(self, call: &mut Instruction) {
+        if self.is_some()
+            && let Body::OpCall { attrs, .. } = &mut call.body
+        {
+            let attrs = Arc::make_mut(attrs.get_or_insert_default());
+            attrs.set(FUNCTION, self.number() as i64);
         }
-        let mut named = attrs.as_deref().cloned().unwrap_or_default();
-        named.set(FUNCTION, self.number() as i64);
-        Some(Arc::new(named))
     }
 }
 

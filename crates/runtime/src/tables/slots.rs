@@ -16,10 +16,9 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use millstream_instructions::Priority;
 use millstream_instructions::builder::PreparedCall;
 use millstream_kernels::{Kernel, KernelSpec, PreparedKernel, RawTensor};
-use millstream_types::{Access, Attrs, OpId, TensorSpec};
+use millstream_types::{Attrs, TensorSpec};
 
 /// A tensor's memory and layout.
 #[derive(Clone, Debug)]
@@ -41,10 +40,7 @@ unsafe impl Sync for TensorSlot {}
 
 /// A stored call, without its tensors.
 pub struct CallSlot {
-    pub(crate) op: OpId,
-    pub(crate) accesses: SmallVec<[Access; 8]>,
-    pub(crate) attrs: Option<Arc<Attrs>>,
-    pub(crate) priority: Priority,
+    pub(crate) call: PreparedCall,
     /// The dtypes, shapes and layouts of all its operands.
     specs: SmallVec<[Arc<TensorSpec>; 4]>,
     /// The kernel bound to these, once a stream that makes calls at once has made the call; none in
@@ -61,15 +57,8 @@ pub(crate) struct BoundKernel {
 
 impl CallSlot {
     /// Returns the slot of a call on operands like these.
-    pub(crate) fn new(call: &PreparedCall, specs: SmallVec<[Arc<TensorSpec>; 4]>) -> CallSlot {
-        CallSlot {
-            op: call.op(),
-            accesses: call.accesses().collect(),
-            attrs: call.attrs().cloned(),
-            priority: call.priority,
-            specs,
-            bound: OnceLock::new(),
-        }
+    pub(crate) const fn new(call: PreparedCall, specs: SmallVec<[Arc<TensorSpec>; 4]>) -> CallSlot {
+        CallSlot { call, specs, bound: OnceLock::new() }
     }
 
     /// Returns the bound form of the call's kernel on a device that makes calls at once, if it has
@@ -83,7 +72,7 @@ impl CallSlot {
     #[cold]
     fn bind(&self, kernel: &Arc<dyn Kernel>) -> Option<BoundKernel> {
         let none = Attrs::new();
-        let attrs = self.attrs.as_deref().unwrap_or(&none);
+        let attrs = self.call.attrs().map_or(&none, |attrs| &**attrs);
         let bound = kernel.prepare(KernelSpec { operands: &self.specs, attrs, workspace: 0 })?;
         Some(BoundKernel { of: kernel.clone(), kernel: bound })
     }

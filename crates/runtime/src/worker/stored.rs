@@ -35,7 +35,7 @@ impl Worker {
             let instruction = call.instruction(slot);
             return self.call(at, Subject::Instruction(instruction)).and_then(Subject::task);
         };
-        let Some(Some(kernel)) = native.kernels.get(slot.op.index()) else {
+        let Some(Some(kernel)) = native.kernels.get(slot.call.op().index()) else {
             let instruction = call.instruction(slot);
             return self.call(at, Subject::Instruction(instruction)).and_then(Subject::task);
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_instructions::{Body, Instruction, Kind, Operand, Via};
+use millstream_instructions::{Body, Instruction, Kind, Via};
 use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
 
 use crate::profile::recording::Recording;
@@ -74,13 +74,10 @@ impl StoredCall {
     }
 
     /// Returns the instruction that it stands for.
-    pub(crate) fn instruction(&self, call: &CallSlot) -> Instruction {
-        let CallSlot { op, ref accesses, ref attrs, priority, .. } = *call;
-        let uses = self.tensors.iter().zip(accesses);
-        let operands = uses.map(|(&tensor, &access)| Operand { tensor, access }).collect();
-        let attrs = self.function.named_in(attrs.clone());
-        let body = Body::OpCall { at: self.at(), op, operands, attrs, workspace: None, priority };
-        Instruction { body, origin: self.origin.clone() }
+    pub(crate) fn instruction(&self, slot: &CallSlot) -> Instruction {
+        let mut instruction = slot.call.instruction(self.at(), self.tensors, &self.origin);
+        self.function.name_in(&mut instruction);
+        instruction
     }
 }
 

@@ -89,7 +89,7 @@ impl Work for Unit<'_> {
         }
         if let (Some(bound), Callee::Stored(call, slot)) = (self.bound, self.callee) {
             let mut addresses = [std::ptr::null_mut(); MAX_TENSORS];
-            let addresses = &mut addresses[..slot.accesses.len()];
+            let addresses = &mut addresses[..slot.call.accesses().len()];
             for (address, &tensor) in addresses.iter_mut().zip(&call.tensors) {
                 *address = slot_of(self.tables, tensor).first();
             }
@@ -198,9 +198,9 @@ impl<'a> Given<'a> {
         let (op, operands, attrs, workspace, origin) = match callee {
             Callee::Subject(Subject::Step(step)) => return Given::of_step(step, arguments),
             Callee::Stored(call, slot) => {
-                let tensors = &call.tensors[..slot.accesses.len()];
+                let tensors = &call.tensors[..slot.call.accesses().len()];
                 let operands = Names::Tensors(tables, tensors);
-                (slot.op, operands, &slot.attrs, none, &call.origin)
+                (slot.call.op(), operands, slot.call.attrs(), none, &call.origin)
             }
             Callee::Subject(Subject::Instruction(Instruction { body, origin })) => {
                 let Body::OpCall { op, operands, attrs, workspace, .. } = body else {
@@ -210,14 +210,14 @@ impl<'a> Given<'a> {
                     Some(at) => (tables.memory.resolve(at)?.as_ptr(), at.size as usize),
                     None => none,
                 };
-                (*op, Names::Operands(tables, operands), attrs, workspace, origin)
+                (*op, Names::Operands(tables, operands), attrs.as_ref(), workspace, origin)
             }
         };
         // A call without operands is the machine's own: it fills unused memory.
         if operands.len() > 0 {
             cancel::check(scope)?;
         }
-        let attrs = attrs.as_deref().unwrap_or(&NO_ATTRS);
+        let attrs = attrs.map_or(&NO_ATTRS, |attrs| &**attrs);
         let number = tables.is_collective(op).then(|| ranks::number_of(attrs));
         Ok(Given { operands, attrs, workspace, number, origin, words: None })
     }

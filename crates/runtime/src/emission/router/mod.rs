@@ -460,12 +460,10 @@ impl Router {
         tensors: &[TensorRef],
         origin: &Origin,
     ) {
-        let mut instruction = call.instruction(at, tensors, origin);
+        let mut instruction = call.instruction(at, tensors.iter().map(|tensor| tensor.id), origin);
         // Without the function's number, which depends on the moments of completions.
         self.record_now(&instruction);
-        if let Body::OpCall { attrs, .. } = &mut instruction.body {
-            *attrs = FunctionId::of(call.function).named_in(attrs.take());
-        }
+        FunctionId::of(call.function).name_in(&mut instruction);
         self.route(instruction);
     }
 }
@@ -594,7 +592,7 @@ impl Sink for Router {
     ) -> Option<u32> {
         // The calls of a collective differ by their numbers.
         let storable = operands.len() <= MAX_TENSORS && !self.tables.is_collective(call.op());
-        storable.then(|| self.calls.insert(&self.tables, CallSlot::new(call, operands)))
+        storable.then(|| self.calls.insert(&self.tables, CallSlot::new(call.clone(), operands)))
     }
 
     fn forget_call(&mut self, number: u32) {
