@@ -20,6 +20,7 @@ mod docs;
 mod folders;
 mod layering;
 mod layers;
+mod slow_tests;
 mod source;
 mod traps;
 

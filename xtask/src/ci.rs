@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Error, Result, ensure};
 use clap::Args;
 
-use crate::binary;
+use crate::{binary, slow_tests};
 
 /// The arguments of `cargo xtask ci`.
 #[derive(Args, Debug)]
@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// Leave out `cargo test --workspace`, which has run already
     #[arg(long)]
     tested: bool,
+    /// List the slowest tests instead: all but those in the documentation run, one at a time
+    #[arg(long, conflicts_with_all = ["full", "long", "tested", "list"])]
+    slow: bool,
     /// Print the commands without running them
     #[arg(long)]
     list: bool,
@@ -109,6 +112,9 @@ const STEPS: &[(Part, &str, &str)] = &[
 /// Fails with the first check that fails; later ones are not run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
+    if arguments.slow {
+        return slow_tests::list(root);
+    }
     let wanted = |part: Part| match part {
         Both => !arguments.long,
         Quick => !arguments.long && !arguments.full,

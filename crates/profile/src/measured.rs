@@ -1,9 +1,9 @@
 //! From the times of a run to a profile.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use millstream_instructions::builder::InferenceStats;
+use millstream_instructions::builder::{InferenceStats, NotKept};
 use millstream_types::{ListId, Origin, Point, StreamId};
 use millstream_vm::{LaunchTimes, RunTimes};
 
@@ -75,7 +75,7 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
     profile.host_workers = run.host_workers as u32;
     profile.handoff = run.handoff;
     profile.total = run.total;
-    profile.remarks.extend(inference(run.inference));
+    profile.remarks.extend(inference(&run.inference));
     profile.ranges = run
         .ranges
         .iter()
@@ -85,15 +85,36 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
     profile
 }
 
-/// Returns how often calls were found in the inference cache, if any was looked up.
-fn inference(stats: InferenceStats) -> Option<String> {
+/// Returns how often calls were found in the inference cache, if any was looked up. Where fewer
+/// were found than not, the ops with the most of the others follow, with the reasons.
+fn inference(of_ops: &BTreeMap<String, InferenceStats>) -> Vec<String> {
+    let all = of_ops.values().fold(InferenceStats::default(), |sum, stats| sum.plus(*stats));
+    let InferenceStats { hits, misses, replaced, .. } = all;
+    let passed = all.all_passed();
+    if hits + misses + passed == 0 {
+        return Vec::new();
+    }
+    let mut remarks = vec![format!(
+        "inference cache: {hits} calls found, {misses} not found, {passed} never kept; {replaced} \
+         entries replaced"
+    )];
+    if hits < misses + passed {
+        let others = |stats: &InferenceStats| stats.misses + stats.all_passed();
+        let mut ops: Vec<_> = of_ops.iter().filter(|(_, stats)| others(stats) > 0).collect();
+        ops.sort_by_key(|(_, stats)| std::cmp::Reverse(others(stats)));
+        let ops: Vec<String> = ops.iter().take(5).map(|(op, stats)| of_op(op, stats)).collect();
+        remarks.push(format!("inference cache, not found most often: {}", ops.join("; ")));
+    }
+    remarks
+}
+
+fn of_op(op: &str, stats: &InferenceStats) -> String {
     let InferenceStats { hits, misses, passed, replaced } = stats;
-    (hits + misses + passed > 0).then(|| {
-        format!(
-            "inference cache: {hits} calls found, {misses} not found, {passed} never kept; \
-             {replaced} entries replaced"
-        )
-    })
+    let mut text = format!("{op} {misses} times ({hits} found, {replaced} replaced)");
+    for (reason, count) in NotKept::ALL.iter().zip(passed).filter(|(_, count)| **count > 0) {
+        text += &format!(", {count} {}", reason.reason());
+    }
+    text
 }
 
 /// Adds ranges for parts of the program that are known by the numbers of their places: from the
@@ -151,11 +172,16 @@ mod tests {
 
     #[test]
     fn the_inference_cache_is_a_remark() {
-        let inference = InferenceStats { hits: 2, misses: 19_998, passed: 1, replaced: 19_996 };
+        let passed = [1, 0, 0, 0, 0];
+        let add = InferenceStats { hits: 2, misses: 19_998, passed, replaced: 19_996 };
+        let inference = BTreeMap::from([("add".to_owned(), add)]);
         let profile = measured("round floats", &RunTimes { inference, ..RunTimes::default() });
-        let expected = "inference cache: 2 calls found, 19998 not found, 1 never kept; 19996 \
-                        entries replaced";
-        assert_eq!(profile.remarks, [expected]);
+        let expected = [
+            "inference cache: 2 calls found, 19998 not found, 1 never kept; 19996 entries replaced",
+            "inference cache, not found most often: add 19998 times (2 found, 19996 replaced), 1 \
+             into given tensors",
+        ];
+        assert_eq!(profile.remarks, expected);
         assert!(measured("nothing", &RunTimes::default()).remarks.is_empty());
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! The cache has a fixed number of places. A call whose places are taken replaces the older entry.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -22,14 +23,14 @@ use millstream_types::{Access, Attrs, OpId, Origin, Result, StreamId, TensorSpec
 use crate::builder::memory::Allocations;
 use crate::builder::slot::SpecClass;
 use crate::builder::{
-    Builder, Call, InferenceStats, Outcome, Output, Outputs, PreparedCall, Sink, SyncPolicy,
-    TensorRef,
+    Builder, Call, InferenceStats, NotKept, Outcome, Output, Outputs, PreparedCall, Sink,
+    SyncPolicy, TensorRef,
 };
 use crate::instruction::Priority;
 use crate::planner::ArenaId;
 use crate::table::Kind;
 
-/// The number of places, a power of two.
+/// The usual number of places.
 const PLACES: usize = 4096;
 
 /// The most inputs of a call that the cache keeps.
@@ -95,49 +96,69 @@ impl Key<'_> {
 }
 
 /// The calls that are kept, each in one of two neighbouring places that its hash names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct InferenceCache {
+    /// As many as `mask` and one, once a call is kept.
     pub(super) places: Vec<Option<Box<Inferred>>>,
-    pub(super) stats: InferenceStats,
+    /// The number of places, a power of two, less one.
+    mask: usize,
+    /// The counts of each op.
+    stats: Vec<InferenceStats>,
 }
 
-const fn places_of(hash: u64) -> [usize; 2] {
-    // `FxHasher` moves the better bits of its product down.
-    let place = hash as usize & (PLACES - 1);
-    [place, place ^ 1]
+impl Default for InferenceCache {
+    fn default() -> InferenceCache {
+        InferenceCache { places: Vec::new(), mask: PLACES - 1, stats: Vec::new() }
+    }
 }
 
 impl InferenceCache {
+    #[inline]
+    const fn places_of(&self, hash: u64) -> [usize; 2] {
+        // `FxHasher` moves the better bits of its product down.
+        let place = hash as usize & self.mask;
+        [place, place ^ 1]
+    }
+
     /// Returns the place of a call's entry.
     #[inline]
     fn find(&self, key: &Key<'_>) -> Option<usize> {
         let is_there = |&place: &usize| {
             self.places.get(place).is_some_and(|at| at.as_ref().is_some_and(|at| key.is_of(at)))
         };
-        places_of(key.hash).into_iter().find(is_there)
+        self.places_of(key.hash).into_iter().find(is_there)
     }
 
     /// Counts a look-up.
     #[inline]
-    pub(super) const fn count(&mut self, found: &Lookup) {
+    pub(super) fn count(&mut self, op: OpId, found: &Lookup) {
+        let stats = self.stats_of(op);
         match found {
-            Lookup::Found(..) => self.stats.hits += 1,
-            Lookup::Missed(..) => self.stats.misses += 1,
-            Lookup::Passed => self.stats.passed += 1,
+            Lookup::Found(..) => stats.hits += 1,
+            Lookup::Missed(..) => stats.misses += 1,
+            Lookup::Passed(reason) => stats.passed[*reason as usize] += 1,
         }
+    }
+
+    #[inline]
+    fn stats_of(&mut self, op: OpId) -> &mut InferenceStats {
+        if op.index() >= self.stats.len() {
+            self.stats.resize_with(op.index() + 1, InferenceStats::default);
+        }
+        &mut self.stats[op.index()]
     }
 
     /// Adds an entry in its first place, and moves what was there to the second. Returns the entry
     /// that gave way, if both were taken.
     fn add(&mut self, entry: Box<Inferred>) -> Option<Box<Inferred>> {
         if self.places.is_empty() {
-            self.places.resize_with(PLACES, || None);
+            self.places.resize_with(self.mask + 1, || None);
         }
-        let [first, second] = places_of(entry.hash);
+        let [first, second] = self.places_of(entry.hash);
         let moved = self.places[first].replace(entry)?;
-        let replaced = self.places[second].replace(moved);
-        self.stats.replaced += u64::from(replaced.is_some());
-        replaced
+        let replaced = self.places[second].replace(moved)?;
+        self.stats_of(replaced.call.op()).replaced += 1;
+        Some(replaced)
     }
 }
 
@@ -152,20 +173,39 @@ pub(super) enum Lookup {
     /// It is not there, and may be kept by this hash and these classes.
     Missed(u64, Classes),
     /// It is never kept.
-    Passed,
+    Passed(NotKept),
 }
 
 impl Builder {
+    /// Sets the number of calls that the inference cache has room for, rounded up to a power of
+    /// two. Called before the first call.
+    pub fn set_inference_places(&mut self, places: usize) {
+        debug_assert!(self.inference.places.is_empty(), "calls are kept already");
+        self.inference.mask = places.clamp(2, 1 << 24).next_power_of_two() - 1;
+    }
+
     /// Returns how often calls were found in the inference cache.
-    pub const fn inference_stats(&self) -> InferenceStats {
-        self.inference.stats
+    pub fn inference_stats(&self) -> InferenceStats {
+        let all = self.inference.stats.iter();
+        all.fold(InferenceStats::default(), |sum, stats| sum.plus(*stats))
+    }
+
+    /// Returns the same for each op that was called, by name.
+    pub fn inference_stats_of_ops(&self) -> BTreeMap<String, InferenceStats> {
+        let stats = self.inference.stats.iter().enumerate();
+        let called = stats.filter(|(_, stats)| **stats != InferenceStats::default());
+        let named = called.filter_map(|(id, stats)| {
+            let op = self.ops.get(OpId(id as u32))?;
+            Some((op.name().to_owned(), *stats))
+        });
+        named.collect()
     }
 
     /// Looks a call up.
     pub(super) fn look_up(&mut self, call: &Call<'_>) -> Lookup {
-        let Some((classes, ordered)) = self.classes_of(call) else {
-            // What is wrong with an operand, if anything is, shows when the schema is asked.
-            return Lookup::Passed;
+        let (classes, ordered) = match self.classes_of(call) {
+            Ok(found) => found,
+            Err(reason) => return Lookup::Passed(reason),
         };
         let mut hasher = FxHasher::default();
         (call.op.0, call.priority.0).hash(&mut hasher);
@@ -186,25 +226,32 @@ impl Builder {
     /// Returns the classes of the inputs of a call that may be kept, and whether they are ordered.
     /// So all inputs are live, in the stream's own memory, and not held.
     #[inline]
-    fn classes_of(&mut self, call: &Call<'_>) -> Option<(Classes, Ordered)> {
+    fn classes_of(&mut self, call: &Call<'_>) -> std::result::Result<(Classes, Ordered), NotKept> {
         let track = &self.streams[call.stream.index()];
-        if call.into.is_some()
-            || call.section.is_some()
-            || call.inputs.len() > MAX_INPUTS
-            || !track.requested.is_empty()
-        {
-            return None;
+        if call.into.is_some() {
+            return Err(NotKept::Into);
+        }
+        if call.section.is_some() {
+            return Err(NotKept::Section);
+        }
+        if call.inputs.len() > MAX_INPUTS {
+            return Err(NotKept::Inputs);
+        }
+        if !track.requested.is_empty() {
+            return Err(NotKept::Requested);
         }
         let memory = track.memory;
         let mut ordered =
             track.fence_epoch == self.fence_epoch && self.policy == SyncPolicy::Frontier;
         let mut classes = Classes::default();
         for (class, &input) in classes.iter_mut().zip(call.inputs) {
-            let (known, is_ordered) = self.slots.class_if_free(input, memory, call.stream)?;
+            // What is wrong with an operand, if anything is, shows when the schema is asked.
+            let found = self.slots.class_if_free(input, memory, call.stream);
+            let (known, is_ordered) = found.ok_or(NotKept::Operand)?;
             *class = known.number();
             ordered &= is_ordered;
         }
-        Some((classes, ordered))
+        Ok((classes, ordered))
     }
 
     /// Keeps what a schema said of a call that was emitted with these new tensors.

@@ -29,7 +29,7 @@ impl Builder {
     pub fn call_known<S: Sink>(&mut self, sink: &mut S, call: &Call<'_>) -> Result<Known> {
         self.runs_kernels(call.stream)?;
         let found = self.look_up(call);
-        self.inference.count(&found);
+        self.inference.count(call.op, &found);
         let Lookup::Found(place, ordered) = found else { return Ok(Known::Not(LookedUp(found))) };
         if ordered && let Some(output) = self.call_simple(sink, call, place) {
             return Ok(Known::Called(output));
@@ -56,7 +56,7 @@ impl Builder {
         match found {
             Lookup::Found(place, ordered) => self.call_inferred(sink, call, (place, ordered)),
             Lookup::Missed(hash, classes) => self.call_anew(sink, call, Some((hash, classes))),
-            Lookup::Passed => self.call_anew(sink, call, None),
+            Lookup::Passed(_) => self.call_anew(sink, call, None),
         }
     }
 

@@ -82,7 +82,7 @@ pub use protection::Protection;
 pub use region::SectionId;
 pub use restated::StatedCall;
 pub(crate) use slot::is_whole;
-pub use stats::{InferenceStats, Stats, Waits};
+pub use stats::{InferenceStats, NotKept, Stats, Waits};
 
 use clock::Clock;
 use event::EventTable;

@@ -97,22 +97,68 @@ pub struct InferenceStats {
     pub hits: u64,
     /// Calls that could have been kept, and were not found.
     pub misses: u64,
-    /// Calls that are never kept: into given tensors, within a critical section, on operands of
-    /// another device's memory, of a result whose size depends on data.
-    pub passed: u64,
+    /// Calls that are never kept, by reason, in the order of [`NotKept::ALL`].
+    pub passed: [u64; NotKept::ALL.len()],
     /// Entries that gave their place to another call.
     pub replaced: u64,
 }
 
 impl InferenceStats {
+    /// Returns the number of calls that are never kept.
+    pub fn all_passed(&self) -> u64 {
+        self.passed.iter().sum()
+    }
+
     /// Returns the counts since `earlier` ones of the same builder.
     #[must_use]
-    pub const fn since(self, earlier: InferenceStats) -> InferenceStats {
+    pub fn since(self, earlier: InferenceStats) -> InferenceStats {
+        self.combined(earlier, |now, before| now - before)
+    }
+
+    /// Returns the sums of both counts.
+    #[must_use]
+    pub fn plus(self, other: InferenceStats) -> InferenceStats {
+        self.combined(other, |a, b| a + b)
+    }
+
+    fn combined(self, other: InferenceStats, of: fn(u64, u64) -> u64) -> InferenceStats {
         InferenceStats {
-            hits: self.hits - earlier.hits,
-            misses: self.misses - earlier.misses,
-            passed: self.passed - earlier.passed,
-            replaced: self.replaced - earlier.replaced,
+            hits: of(self.hits, other.hits),
+            misses: of(self.misses, other.misses),
+            passed: std::array::from_fn(|k| of(self.passed[k], other.passed[k])),
+            replaced: of(self.replaced, other.replaced),
+        }
+    }
+}
+
+/// Why the inference cache never keeps a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotKept {
+    /// It writes into given tensors.
+    Into,
+    /// It is within a critical section.
+    Section,
+    /// It has more inputs than an entry has room for.
+    Inputs,
+    /// A wait that the program requested stands before it.
+    Requested,
+    /// An operand is of another device's memory, held, or not a tensor that lives.
+    Operand,
+}
+
+impl NotKept {
+    /// All reasons.
+    pub const ALL: [NotKept; 5] =
+        [NotKept::Into, NotKept::Section, NotKept::Inputs, NotKept::Requested, NotKept::Operand];
+
+    /// Returns the reason as a text.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            NotKept::Into => "into given tensors",
+            NotKept::Section => "within critical sections",
+            NotKept::Inputs => "with many inputs",
+            NotKept::Requested => "behind requested waits",
+            NotKept::Operand => "on operands of other memory",
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use millstream_instructions::builder::{InferenceStats, OfflineCatalog, OfflineSink, Output};
+use millstream_instructions::builder::{
+    InferenceStats, Known, NotKept, OfflineCatalog, OfflineSink, Output,
+};
 use millstream_instructions::text;
 use millstream_instructions::{
     Builder, BuilderConfig, Call, Outcome, Priority, SyncPolicy, TensorRef,
@@ -153,6 +155,52 @@ fn a_repeated_call_is_found() {
     let stats = program.builder.inference_stats();
     // A call that needs memory first is looked up again.
     assert!(stats.hits >= 8 && stats.misses <= 8 && stats.replaced == 0, "{stats:?}");
+}
+
+#[test]
+fn calls_are_counted_by_op_with_the_reasons_why_they_are_not_kept() {
+    let mut program = Program::new(SyncPolicy::Frontier, true);
+    let [x, y, ..] = program.live[..] else { unreachable!("four tensors are there") };
+    let Program { builder, sink, streams, .. } = &mut program;
+    let (op, attrs) = (builder.ops().id("relu").unwrap(), Attrs::new());
+    let (stream, origin, into) = (streams[0], &Origin::Unknown, [y]);
+    let call = Call {
+        op,
+        inputs: &[x],
+        into: None,
+        attrs: &attrs,
+        stream,
+        priority: Priority::default(),
+        section: None,
+        origin,
+    };
+    let gone = TensorRef { generation: x.generation + 1, ..x };
+    let into = Call { into: Some(&into), ..call };
+    for call in [into, into, Call { inputs: &[gone], ..call }] {
+        let Known::Not(found) = builder.call_known(sink, &call).unwrap() else {
+            unreachable!("such calls are not kept")
+        };
+        let _ = builder.call_looked_up(sink, &call, found);
+    }
+    let stats = builder.inference_stats_of_ops()["relu"];
+    let reasons = NotKept::ALL.map(|reason| (reason, stats.passed[reason as usize]));
+    let counted: Vec<_> = reasons.into_iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(counted, [(NotKept::Into, 2), (NotKept::Operand, 1)]);
+    assert_eq!((stats.hits, stats.misses, stats.all_passed()), (0, 0, 3));
+}
+
+#[test]
+fn a_call_more_than_there_are_places_is_right_and_counted() {
+    let mut program = Program::new(SyncPolicy::Frontier, true);
+    program.builder.set_inference_places(2);
+    let x = program.live[0];
+    for k in 0..12 {
+        // Three calls in turn, in two places.
+        program.call("add", &[x], Attrs::new().with("other", k % 3), 0);
+    }
+    let stats = program.builder.inference_stats_of_ops()["add"];
+    assert!(stats.replaced > 0 && stats.hits + stats.misses >= 12, "{stats:?}");
+    assert_eq!(stats, program.builder.inference_stats());
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! What the threads of a machine share while they record.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::thread::ThreadId;
 
 use millstream_instructions::InstructionList;
-use millstream_instructions::builder::InferenceStats;
 use millstream_types::{Point, StreamId};
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
@@ -188,7 +187,7 @@ impl Recording {
             began,
             host_workers,
             handoff: None,
-            inference: InferenceStats::default(),
+            inference: BTreeMap::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The times of a run.
 
+use std::collections::BTreeMap;
+
 use millstream_instructions::InstructionList;
 use millstream_instructions::builder::InferenceStats;
 use millstream_types::{ListId, Point, StreamId, StreamKey};
@@ -270,6 +272,6 @@ pub struct RunTimes {
     /// that has waited for it, in nanoseconds, if there are several. A process measures it once, at
     /// the end of its first recording.
     pub handoff: Option<u64>,
-    /// How often calls were found in the inference cache.
-    pub inference: InferenceStats,
+    /// How often calls of each op were found in the inference cache.
+    pub inference: BTreeMap<String, InferenceStats>,
 }

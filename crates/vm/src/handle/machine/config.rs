@@ -14,7 +14,7 @@ use millstream_kernels::{KernelRegistry, TypedCall, typed};
 use millstream_ops::{Op, OpRegistry};
 use millstream_runtime::driver::{DriverKind, Simulation};
 use millstream_stream_policy::StreamPolicy;
-use millstream_types::DeviceId;
+use millstream_types::{DeviceId, Error, Result};
 
 /// The configuration of a machine. Each field has a method of its name that sets it:
 ///
@@ -74,6 +74,12 @@ pub struct MachineConfig {
     /// in waits without a time limit. Without the number only the watchdog ends such waits, except
     /// for [`DriverKind::Simulated`], which one thread drives.
     pub submitters: Option<usize>,
+    /// How many calls the inference cache keeps, rounded up to a power of two; by default the
+    /// number in the environment's `MILLSTREAM_PLAN_PLACES`, or 4,096. A program that makes more
+    /// different calls in turn finds fewer of them ([`Machine::inference_stats_of_ops`]).
+    ///
+    /// [`Machine::inference_stats_of_ops`]: crate::Machine::inference_stats_of_ops
+    pub plan_places: Option<usize>,
 }
 
 /// Returns how many threads can run at once. Asked once, as the system reads files to answer.
@@ -128,6 +134,7 @@ impl MachineConfig {
             annotations: true,
             communicator: Arc::new(SingleRank),
             submitters: None,
+            plan_places: None,
         }
     }
 
@@ -455,6 +462,19 @@ impl MachineConfig {
         self
     }
 
+    /// Sets [`MachineConfig::plan_places`].
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let machine = Machine::new(MachineConfig::default().plan_places(64))?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn plan_places(mut self, plan_places: usize) -> MachineConfig {
+        self.plan_places = Some(plan_places);
+        self
+    }
+
     /// Sets [`MachineConfig::submitters`].
     ///
     /// ```
@@ -470,6 +490,14 @@ impl MachineConfig {
     }
 }
 
+/// Returns the number of places in a text of the environment.
+pub(super) fn places_of(text: &str) -> Result<usize> {
+    text.trim().parse().map_err(|_| Error::Invalid {
+        what: "environment variable MILLSTREAM_PLAN_PLACES",
+        message: format!("expected a number of calls, got {text:?}"),
+    })
+}
+
 impl fmt::Debug for MachineConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MachineConfig")
@@ -481,5 +509,19 @@ impl fmt::Debug for MachineConfig {
             .field("threads", &self.threads)
             .field("devices", &self.devices)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_a_number() {
+        assert_eq!(places_of(" 64 ").unwrap(), 64);
+        let error = places_of("many").unwrap_err().to_string();
+        let expected = "invalid environment variable MILLSTREAM_PLAN_PLACES: expected a number of \
+                        calls, got \"many\"";
+        assert_eq!(error, expected);
     }
 }

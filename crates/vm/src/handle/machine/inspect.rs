@@ -1,5 +1,6 @@
 //! Statistics of a machine: counts, memory, threads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use millstream_comm::Communicator;
@@ -48,6 +49,25 @@ impl Machine {
     /// An earlier emission panicked.
     pub fn inference_stats(&self) -> Result<InferenceStats> {
         Ok(self.shared.lock()?.builder.inference_stats())
+    }
+
+    /// Returns the counts of [`Machine::inference_stats`] for each op that was called, by name.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
+    /// x.relu()?;
+    /// x.relu()?;
+    /// let relu = machine.inference_stats_of_ops()?["relu"];
+    /// assert_eq!((relu.misses, relu.hits), (1, 1));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An earlier emission panicked.
+    pub fn inference_stats_of_ops(&self) -> Result<BTreeMap<String, InferenceStats>> {
+        Ok(self.shared.lock()?.builder.inference_stats_of_ops())
     }
 
     /// Returns the use of each device's memory: how much, by which tensors, and how it was found.

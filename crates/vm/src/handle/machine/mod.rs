@@ -174,6 +174,11 @@ impl Machine {
             catalog,
         );
         builder.set_protection(config.protection);
+        let places = std::env::var("MILLSTREAM_PLAN_PLACES").ok();
+        let places = places.map(|text| config::places_of(&text)).transpose()?;
+        if let Some(places) = config.plan_places.or(places) {
+            builder.set_inference_places(places);
+        }
         if config.check_memory {
             builder.check_memory()?;
         }

@@ -1,5 +1,6 @@
 //! Recording of the times of a run.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub struct Profiling {
     machine: Machine,
     recording: Arc<Recording>,
     /// The counts of the inference cache when the recording began.
-    inference: InferenceStats,
+    inference: BTreeMap<String, InferenceStats>,
     is_finished: bool,
 }
 
@@ -132,7 +133,7 @@ impl Machine {
         let recording = Arc::new(Recording::start());
         let mut emission = self.shared.lock()?;
         emission.router.start_times(&recording);
-        let inference = emission.builder.inference_stats();
+        let inference = emission.builder.inference_stats_of_ops();
         drop(emission);
         self.shared.recording.set(Some(recording.clone()));
         Ok(Profiling { machine: self.clone(), recording, inference, is_finished: false })
@@ -235,7 +236,11 @@ impl Profiling {
         let mut emission = shared.lock()?;
         let times = emission.router.finish_times();
         let opened = emission.router.workers();
-        let inference = emission.builder.inference_stats().since(self.inference);
+        let mut inference = emission.builder.inference_stats_of_ops();
+        for (op, earlier) in &self.inference {
+            inference.entry(op.clone()).and_modify(|stats| *stats = stats.since(*earlier));
+        }
+        inference.retain(|_, stats| *stats != InferenceStats::default());
         // The inline driver runs the streams' last tasks here.
         shared.leave(emission);
         let _ = self.machine.settle();
