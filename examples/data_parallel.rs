@@ -2,7 +2,6 @@
 //! and the ranks average them in buckets. The ranks are threads, or processes under `mpirun`.
 
 use std::sync::Arc;
-use std::thread;
 
 use millstream::comm::{Communicator, LocalGroup, MpiCommunicator, mpi};
 use millstream::optimisers::{Adam, State, adam};
@@ -103,15 +102,8 @@ pub(crate) fn train(communicator: Arc<dyn Communicator>, steps: usize) -> Result
 /// # Errors
 /// A rank has failed.
 pub(crate) fn train_by_threads(ranks: usize, steps: usize) -> Result<(f32, f32)> {
-    let communicators = LocalGroup::communicators(ranks);
-    thread::scope(|scope| {
-        let run = |communicator| scope.spawn(move || train(Arc::new(communicator), steps));
-        let threads: Vec<_> = communicators.into_iter().map(run).collect();
-        let mut results = threads.into_iter().map(|thread| thread.join().expect("no panic"));
-        let first = results.next().expect("a rank");
-        results.try_for_each(|result| result.map(drop))?;
-        first
-    })
+    let losses = LocalGroup::run(ranks, |communicator| train(Arc::new(communicator), steps))?;
+    Ok(losses[0])
 }
 
 #[allow(dead_code, reason = "a test runs the rest of this file as a module")]

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use millstream::comm::LocalGroup;
 use millstream::instructions::text::print_list;
@@ -273,16 +272,9 @@ proptest! {
     fn ranks_whose_calls_are_accepted_are_proven_to_meet(
         steps in proptest::collection::vec(any::<Step>(), 1..30),
     ) {
-        let ranks: Vec<_> = LocalGroup::communicators(2);
-        let lists = thread::scope(|scope| {
-            let steps = &steps;
-            let run = |rank| {
-                let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
-                let config = config.communicator(Arc::new(rank)).submitters(Some(1));
-                scope.spawn(move || Program::new(config).run(steps))
-            };
-            let running: Vec<_> = ranks.into_iter().map(run).collect();
-            running.into_iter().map(|rank| rank.join().unwrap()).collect::<Result<Vec<_>, _>>()
+        let lists = LocalGroup::run(2, |rank| {
+            let config = config(DriverKind::Threaded, SyncPolicy::Frontier);
+            Program::new(config.communicator(Arc::new(rank)).submitters(Some(1))).run(&steps)
         })?;
         let verdict = verify_ranks(&lists.iter().collect::<Vec<_>>(), CommunicatorRules::Own);
         prop_assert!(verdict.proven(), "{:?} {:?}", verdict.violations, verdict.pending);

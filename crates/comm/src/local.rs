@@ -9,8 +9,10 @@
 //!    function has run. So a rank that reports a stall when everything resolved was delivered has
 //!    nothing to run.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use crate::buffer::Buffer;
 use crate::call::{Call, Collective, Slot};
@@ -49,6 +51,36 @@ impl LocalGroup {
             LocalCommunicator { group, rank, compares_calls }
         };
         (0..ranks).map(of_rank).collect()
+    }
+
+    /// Runs a function on each of so many ranks, which are threads of their own, and returns the
+    /// results in the order of the ranks.
+    ///
+    /// ```
+    /// # use millstream_comm::{Communicator, LocalGroup};
+    /// let ranks = LocalGroup::run(3, |communicator| Ok::<_, ()>(communicator.rank()));
+    /// assert_eq!(ranks, Ok(vec![0, 1, 2]));
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the first rank that returns one, once all have returned.
+    ///
+    /// # Panics
+    /// The function panics on a rank.
+    pub fn run<T: Send, E: Send>(
+        ranks: usize,
+        function: impl Fn(LocalCommunicator) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        let function = &function;
+        thread::scope(|scope| {
+            let start = |communicator| scope.spawn(move || function(communicator));
+            let threads: Vec<_> = LocalGroup::communicators(ranks).into_iter().map(start).collect();
+            let results: Vec<Result<T, E>> = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect();
+            results.into_iter().collect()
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -677,10 +677,6 @@ impl<'a> Parts<'a> {
         text.push_str(&doc_lines(&note));
         text.push_str("\n///\n");
         text.push_str(example);
-        text.push_str(
-            "///\n/// # Errors\n/// The op refuses its operands or arguments, or the memory is \
-             used up.\n",
-        );
         Ok(text)
     }
 }

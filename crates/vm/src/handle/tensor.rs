@@ -70,6 +70,11 @@ pub(crate) type WeakTensor = Weak<dyn Send + Sync>;
 /// assert_eq!(y.to_vec::<f32>()?, [14.0, 20.0, 30.0, 44.0]); // reading waits
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
+///
+/// # Errors of methods
+/// A method of an op returns an error if the op refuses its operands or arguments, if an operand
+/// was released or is held, or if the memory is used up. A kernel that fails later is the error of
+/// a read of its results.
 #[derive(Clone)]
 pub struct Tensor(Arc<TensorInner>);
 

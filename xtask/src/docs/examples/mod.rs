@@ -225,23 +225,16 @@ const TAIL: &str = "# Ok::<(), millstream_types::Error>(())";
 
 /// The lines before and after an example that two ranks run.
 const HEAD_ON_RANKS: &str = "\
-# use std::sync::Arc;
 # use millstream_comm::{Communicator, LocalGroup};
 # use millstream_vm::*;
-# let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+# LocalGroup::run(2, |communicator| {
+# let (rank, config) = (communicator.rank(), MachineConfig::default());
+# let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 // On each of two ranks:";
 const TAIL_ON_RANKS: &str = "\
 # Ok(())
-# };
-# std::thread::scope(|scope| {
-#     for communicator in LocalGroup::communicators(2) {
-#         scope.spawn(|| {
-#             let rank = communicator.rank();
-#             let config = MachineConfig::default().communicator(Arc::new(communicator));
-#             on(Machine::new(config).unwrap(), rank).unwrap();
-#         });
-#     }
-# });";
+# })?;
+# Ok::<(), millstream_types::Error>(())";
 
 #[cfg(test)]
 mod tests {
