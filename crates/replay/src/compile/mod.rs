@@ -45,7 +45,7 @@ use millstream_runtime::tapes::MAX_OPERANDS;
 use millstream_runtime::tapes::graph::GraphPlan;
 use millstream_runtime::tapes::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
 use millstream_types::{
-    AttrValue, Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec,
+    Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec,
 };
 
 use draft::{Clock, Draft, Source, join};
@@ -240,7 +240,7 @@ impl<'a> Compiler<'a> {
         let (events, on_device) = (HashMap::new(), on_device(inner));
         let given = |scalar: &ScalarDecl| {
             let given = attrs.and_then(|attrs| attrs.get(&scalar.name));
-            given.map_or(AttrValue::Int(scalar.value), |given| outer.value(given))
+            given.map_or(scalar.value.into(), |given| outer.value(given))
         };
         let scalars = Some(inner.scalars.iter().map(given).collect());
         let list = inner;
