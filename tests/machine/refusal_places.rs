@@ -383,7 +383,7 @@ fn launches(refused: &mut Refused) {
     let origin = here!(Origin::caller());
     let launch = OfflineLaunch { stream, list: ListId(0), section: None, origin: &origin };
     let (mut dry, mut sink) = (OfflineLaunches::new(f), OfflineSink::default());
-    refused.is("is not given", dry.launch(&mut builder, &mut sink, &[], &[], launch));
+    refused.is("is not given", dry.launch(&mut builder, &mut sink, &[], &[], &[], launch));
 }
 
 fn foreign_lists(refused: &mut Refused) {

@@ -7,8 +7,7 @@ use millstream::*;
 use millstream_testing::machine::*;
 use proptest::prelude::*;
 
-const DRIVERS: [DriverKind; 3] =
-    [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated];
+const DRIVERS: [DriverKind; 3] = [DriverKind::Inline, DriverKind::Threaded, DriverKind::Simulated];
 
 fn machine(driver: DriverKind) -> Machine {
     Machine::new(MachineConfig::default().driver(driver)).unwrap()
@@ -60,8 +59,12 @@ fn recorded(m: &Machine, dtype: DType) -> Result<Recorded> {
 }
 
 fn numbers() -> impl Strategy<Value = Numbers<f64>> {
-    (-4.0..4.0, -2.0..2.0, 0.0..1.0, 0.1..9.0)
-        .prop_map(|(alpha, value, weight, other)| Numbers { alpha, value, weight, other })
+    (-4.0..4.0, -2.0..2.0, 0.0..1.0, 0.1..9.0).prop_map(|(alpha, value, weight, other)| Numbers {
+        alpha,
+        value,
+        weight,
+        other,
+    })
 }
 
 impl<N: std::fmt::Debug> std::fmt::Debug for Numbers<N> {
@@ -236,10 +239,7 @@ fn schedule(step: u32) -> f64 {
 }
 
 /// The weights after each of some steps.
-fn train(
-    driver: DriverKind,
-    step: impl Fn(&Machine, &Tensor, u32) -> Result<()>,
-) -> Vec<Vec<u64>> {
+fn train(driver: DriverKind, step: impl Fn(&Machine, &Tensor, u32) -> Result<()>) -> Vec<Vec<u64>> {
     let m = machine(driver);
     let w = Tensor::from_slice(&[4.0f32, -8.0, 0.3], 3, &m).unwrap().with_grad().unwrap();
     let step = |k: u32| {
@@ -389,7 +389,10 @@ fn traced_functions_fall_back() {
         Ok(vec![inputs[0].mul(2.0 * factor)?])
     });
     let error = reads.call(&[&x]).scalar("factor", 1.0).run().unwrap_err().to_string();
-    assert!(error.contains("factor: expected a number, got $0, which each launch gives"), "{error}");
+    assert!(
+        error.contains("factor: expected a number, got $0, which each launch gives"),
+        "{error}"
+    );
 
     let drops = |inputs: &[Tensor], arguments: &Attrs| {
         let p = arguments.get("p").cloned().unwrap();

@@ -39,8 +39,7 @@ const OTHER_DOC: ArgDoc = arg(OTHER, "a number in place of y").number().instead_
 const ALPHA: ArgDoc = arg("alpha", "factor of y, whole for integers").number().or("1").patchable();
 const ROUNDING: ArgDoc =
     arg("rounding_mode", "\"floor\" or \"trunc\"; else no rounding").text().optional();
-const EXPONENT: ArgDoc =
-    arg("exponent", "a number in place of the second tensor")
+const EXPONENT: ArgDoc = arg("exponent", "a number in place of the second tensor")
     .number()
     .instead_of("exponent")
     .patchable();

@@ -112,8 +112,7 @@ impl<'a> Table<'_, 'a> {
         let tensors = self.tensors();
         let symbols = SymbolTable::new(&tensors, &mut self.values, false);
         let all = Some(executables);
-        let mut statements =
-            Statements::new(self.reader, self.streams, symbols, all, Vec::new());
+        let mut statements = Statements::new(self.reader, self.streams, symbols, all, Vec::new());
         let block = statements.block(raw)?;
         let mut symbols = statements.into_symbols();
         let finals = outputs.iter().map(|(key, _)| {

@@ -59,5 +59,5 @@ pub use millstream_runtime::tables::run_context::RunContext;
 pub use millstream_runtime::tapes::graph::GraphStatus;
 pub use tensor::{
     Bounded, Dims, DlPack, Index, Indices, Int, Ints, NEW, Number, OneDim, Operand, Place, REST,
-    Real,    options,
+    Real, options,
 };

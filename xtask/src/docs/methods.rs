@@ -362,10 +362,11 @@ impl Family {
         }
         write!(body, "impl Tensor {{\n{}\n}}\n", self.methods)?;
         let body = body.replace("\n\n}\n", "\n}\n");
-        let used: Vec<&str> = ["Dims", "Int", "Ints", "Number", "OneDim", "Operand", "Real", "Seed"]
-            .into_iter()
-            .filter(|ty| has_word(&body, ty))
-            .collect();
+        let used: Vec<&str> =
+            ["Dims", "Int", "Ints", "Number", "OneDim", "Operand", "Real", "Seed"]
+                .into_iter()
+                .filter(|ty| has_word(&body, ty))
+                .collect();
         let dtype = if has_word(&body, "DType") { ", DType" } else { "" };
         writeln!(text, "use millstream_types::{{Attrs{dtype}, Result}};\n")?;
         writeln!(text, "use crate::handle::Tensor;")?;

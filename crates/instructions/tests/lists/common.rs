@@ -13,8 +13,8 @@ use millstream_instructions::{
 };
 use millstream_types::{
     Access, AttrValue, Attrs, CallbackId, DType, DeviceId, EventId, Layout, ListId, OpId, Origin,
-    Point, ReadId, ScalarId, ScalarUse, ScalarValue, StreamId, StreamKey, StreamMode, StreamType, TensorId,
-    TensorSpec, WorkKind, WorkSet,
+    Point, ReadId, ScalarId, ScalarUse, ScalarValue, StreamId, StreamKey, StreamMode, StreamType,
+    TensorId, TensorSpec, WorkKind, WorkSet,
 };
 
 /// Names of ops, some of which need quotes.
@@ -74,10 +74,7 @@ fn floats() -> impl Strategy<Value = f64> {
 }
 
 fn scalar_values() -> impl Strategy<Value = ScalarValue> {
-    prop_oneof![
-        any::<i64>().prop_map(ScalarValue::Int),
-        floats().prop_map(ScalarValue::Float),
-    ]
+    prop_oneof![any::<i64>().prop_map(ScalarValue::Int), floats().prop_map(ScalarValue::Float),]
 }
 
 fn values() -> impl Strategy<Value = AttrValue> {

@@ -44,9 +44,7 @@ use millstream_runtime::tables::Tables;
 use millstream_runtime::tapes::MAX_OPERANDS;
 use millstream_runtime::tapes::graph::GraphPlan;
 use millstream_runtime::tapes::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
-use millstream_types::{
-    Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec,
-};
+use millstream_types::{Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec};
 
 use draft::{Clock, Draft, Source, join};
 use scope::{Known, Scope, on_device};

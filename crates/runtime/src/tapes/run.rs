@@ -5,9 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use millstream_ep::PooledEvent;
 use millstream_kernels::RawTensor;
-use millstream_types::{
-    Attrs, Failure, Origin, Point, Result, ScalarUse, ScalarValue, StreamId,
-};
+use millstream_types::{Attrs, Failure, Origin, Point, Result, ScalarUse, ScalarValue, StreamId};
 
 use crate::scope::cancel::CancelScope;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::json::Raw;
 use crate::schema_types::{
-    Attributes, DTypeName, DeviceName, Float, Map, ModeName, Name, Names, OpName, Scalar, StreamTypeName,
-    True, Values, Version,
+    Attributes, DTypeName, DeviceName, Float, Map, ModeName, Name, Names, OpName, Scalar,
+    StreamTypeName, True, Values, Version,
 };
 
 pub(crate) use executable::{ExecutableForm, InputForm, ReturnedForm};

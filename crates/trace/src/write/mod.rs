@@ -142,11 +142,10 @@ fn attrs(attrs: &Attrs, scalars: &[(String, f64)]) -> String {
 }
 
 /// Formats the field `scalars`; nothing if no number is given.
-fn named_numbers(
-    scalars: &[(String, f64)],
-    given: impl Iterator<Item = (usize, f64)>,
-) -> String {
-    let field = |(at, value): (usize, f64)| Some(format!("{}: {}", quoted(&scalars.get(at)?.0), float(value)));
+fn named_numbers(scalars: &[(String, f64)], given: impl Iterator<Item = (usize, f64)>) -> String {
+    let field = |(at, value): (usize, f64)| {
+        Some(format!("{}: {}", quoted(&scalars.get(at)?.0), float(value)))
+    };
     let fields: Vec<String> = given.filter_map(field).collect();
     match fields.is_empty() {
         true => String::new(),
@@ -189,9 +188,7 @@ impl Writer<'_> {
         let all = 0..scalars.len();
         let given = named_numbers(scalars, all.map(|k| (k, scalars[k].1)));
         let (name, results) = (quoted(name), format!("\"outputs\": {{ {results} }}"));
-        format!(
-            "{name}: {{ \"inputs\": {{ {inputs} }}{given}, \"program\": [{body}], {results} }}"
-        )
+        format!("{name}: {{ \"inputs\": {{ {inputs} }}{given}, \"program\": [{body}], {results} }}")
     }
 
     fn launch(&self, launch: &Launch) -> String {

@@ -9,8 +9,7 @@ use millstream_instructions::builder::EventRef;
 use millstream_instructions::passes::Pass;
 use millstream_runtime::scope::origin::with_origin;
 use millstream_types::{
-    Attrs, Error, Origin, Result, ScalarId, ScalarUse, ScalarValue, StreamId, StreamKey,
-    StreamMode,
+    Attrs, Error, Origin, Result, ScalarId, ScalarUse, ScalarValue, StreamId, StreamKey, StreamMode,
 };
 
 use crate::executable::scalars::uses;

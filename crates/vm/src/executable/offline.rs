@@ -206,7 +206,8 @@ impl OfflineLaunches {
                 given[inner.program.formal(kind, name)?] = Some(*tensor);
             }
         }
-        let numbered = scalars.iter().map(|(name, value)| Ok((inner.scalar(name, *value)?, *value)));
+        let numbered =
+            scalars.iter().map(|(name, value)| Ok((inner.scalar(name, *value)?, *value)));
         let numbered: SmallVec<[(ScalarId, ScalarValue); 4]> = numbered.collect::<Result<_>>()?;
         inner.check_numbers(&numbered)?;
         let scalars = inner.program.list.given_scalars(|k, declared| {

@@ -72,7 +72,9 @@ impl ExecutableInner {
         };
         let (scalar, declared) = (ScalarId(at as u32), list.scalars[at].value);
         if list.generators.iter().any(|g| g.seed == scalar || g.offset == scalar) {
-            return invalid(format!("the scalar {name:?} is the state of a generator, which has it"));
+            return invalid(format!(
+                "the scalar {name:?} is the state of a generator, which has it"
+            ));
         }
         if !value.is_kind_of(declared) {
             let kind = declared.kind();

@@ -7,9 +7,7 @@ use smallvec::SmallVec;
 use millstream_instructions::{Body, TensorRef};
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::tape::FormalKind;
-use millstream_types::{
-    AttrValue, Error, ListId, Origin, Result, ScalarId, StreamId, StreamType,
-};
+use millstream_types::{AttrValue, Error, ListId, Origin, Result, ScalarId, StreamId, StreamType};
 
 use super::offline::OfflineLaunch;
 use super::recorder::{RecordedTensor, Recorder};
@@ -251,7 +249,8 @@ impl<'a> RecordedLaunch<'a> {
     }
 
     fn recorded(self) -> Result<Vec<RecordedTensor>> {
-        let RecordedLaunch { recorder, executable, mut given, scalars, stream, origin, mistake } = self;
+        let RecordedLaunch { recorder, executable, mut given, scalars, stream, origin, mistake } =
+            self;
         let inner = &executable.0;
         recorder.machine.own(inner.machine.shared.tables.machine, "the executable")?;
         if let Some(mistake) = mistake {
