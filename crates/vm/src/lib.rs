@@ -56,6 +56,7 @@ pub use millstream_runtime::scope::cancel::Cancellation;
 pub use millstream_runtime::scope::origin::with_origin;
 pub use millstream_runtime::tables::functions::OnComplete;
 pub use millstream_runtime::tables::run_context::RunContext;
+pub use millstream_runtime::tapes::cache::CacheCounts;
 pub use millstream_runtime::tapes::graph::GraphStatus;
 pub use tensor::{
     Bounded, Dims, DlPack, Index, Indices, Int, Ints, NEW, Number, OneDim, Operand, Place, REST,

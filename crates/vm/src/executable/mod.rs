@@ -12,6 +12,7 @@
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
 //! | `offline` | launches on a builder alone, for `within` and for dry runs |
 //! | `recorded` | recorded lists: passes and compilation |
+//! | `cached` | lists that were compiled before |
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `launch` | the launch of an executable: its operands and its instruction |
 //! | `layer` | what the recording of a function does with each request |
@@ -32,6 +33,7 @@
 //! 3. The streams of a dropped executable's tapes serve later executables, also before its last
 //!    launch has completed: what comes later on a stream waits for what came before.
 
+mod cached;
 mod foreign;
 mod function;
 mod gradients;
@@ -327,9 +329,13 @@ struct Signature {
 
 impl Machine {
     /// Compiles a list that is known to be sound.
-    fn compile_sound(&self, mut list: InstructionList, signature: Signature) -> Result<Executable> {
-        let Signature { kinds, bound, mut outputs, callbacks, gradients, kept, generators } =
-            signature;
+    fn compile_sound(
+        &self,
+        mut list: InstructionList,
+        mut signature: Signature,
+    ) -> Result<Executable> {
+        let Signature { kinds, outputs, callbacks, .. } = &mut signature;
+        let (mut outputs, callbacks) = (std::mem::take(outputs), std::mem::take(callbacks));
         // It lives as long as the executable.
         list.streams.shrink_to_fit();
         list.arenas.shrink_to_fit();
@@ -350,7 +356,7 @@ impl Machine {
             })
         };
         let formals: Result<Box<[Formal]>> =
-            list.externals.iter().zip(&kinds).map(formal).collect();
+            list.externals.iter().zip(&*kinds).map(formal).collect();
         let mut formals = formals?;
         for output in &mut outputs {
             output.spec = specs.share(&output.spec);
@@ -380,6 +386,12 @@ impl Machine {
             channels: compiled.channels,
             given: compiled.given,
         });
+        self.executable_of(program, signature)
+    }
+
+    /// Returns an executable of a program, with the tensors, leaves and generators of a signature.
+    fn executable_of(&self, program: Arc<Program>, signature: Signature) -> Result<Executable> {
+        let Signature { bound, gradients, kept, generators, .. } = signature;
         let list = {
             let mut emission = self.shared.lock()?;
             let next = emission.next_list.checked_add(1);
