@@ -27,6 +27,7 @@ mod executable_operands;
 mod executable_within;
 mod failed_allocation;
 mod fan_out;
+mod folded;
 mod foreign;
 mod functions;
 mod futures;

@@ -48,11 +48,8 @@ impl Machine {
         let signature = Signature {
             kinds: vec![FormalKind::Input; list.externals.len()],
             bound: vec![None; list.externals.len()],
-            outputs: Vec::new(),
-            callbacks: Vec::new(),
-            gradients: Vec::new(),
-            kept: Vec::new(),
             generators: scalars::generators_of(&list),
+            ..Signature::default()
         };
         at_caller(self.compile_sound(list, signature))
     }
