@@ -1,5 +1,7 @@
 //! Numbers that each launch gives, for arguments such as `alpha`: in lists, in executables within
 //! executables, and in traced functions. The results are those of eager calls with the numbers.
+//!
+//! Long because each way to give a number has its tests here.
 
 use millstream::instructions::text;
 use millstream::types::ScalarUse;

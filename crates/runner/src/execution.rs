@@ -1,4 +1,6 @@
 //! Executes the steps of a lowered program on any executor, and checks recorded specs.
+//!
+//! Long because each kind of step is executed here.
 
 use std::sync::Arc;
 

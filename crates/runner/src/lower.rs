@@ -4,6 +4,8 @@
 //!
 //! Lowering is pure. It opens no device and builds no instruction; shapes and streams are checked
 //! by the executor that comes first, the dry run.
+//!
+//! Long because each kind of statement is lowered here.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

@@ -117,15 +117,15 @@ pub trait StreamPolicy: Send + Sync {
     /// registered. Default: does nothing.
     ///
     /// The worker is the thread that calls this. A machine without threads of its own has the
-    /// caller's: by program order it is one worker, of the group [`WorkerGroup::Host`]. Calls of the
-    /// machine are refused here. A panic is a failure of the machine; the worker goes on, and
+    /// caller's: by program order it is one worker, of the group [`WorkerGroup::Host`]. Calls of
+    /// the machine are refused here. A panic is a failure of the machine; the worker goes on, and
     /// [`StreamPolicy::on_worker_stop`] is not called there.
     fn on_worker_start(&self, group: &WorkerGroup) {
         let _ = group;
     }
 
-    /// Called once on each worker whose start succeeded, after the worker has closed its streams, in
-    /// the reverse order. Default: does nothing.
+    /// Called once on each worker whose start succeeded, after the worker has closed its streams,
+    /// in the reverse order. Default: does nothing.
     fn on_worker_stop(&self, group: &WorkerGroup) {
         let _ = group;
     }

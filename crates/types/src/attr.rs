@@ -35,7 +35,8 @@ pub enum AttrValue {
     Floats(Vec<f64>),
     /// A dtype.
     DType(DType),
-    /// A number that each launch of the list gives. It stands in lists alone: kernels get the number.
+    /// A number that each launch of the list gives. It stands in lists alone: kernels get the
+    /// number.
     Scalar(ScalarUse),
 }
 

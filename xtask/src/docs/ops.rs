@@ -63,8 +63,7 @@ op. An op whose name ends in `_` changes its first tensor in place.
 *new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number
 may replace a tensor if an argument has that tensor's name. Tensors with a question mark may be left
 out; the argument `absent` lists, by number from 0, those that are left out before others that are
-given. An argument with a star must be given. A *patchable* one may be a number that each launch of
-an executable gives ([executables.md](executables.md#scalars)).
+given. A starred argument is required; a *patchable* one may be a [scalar](executables.md#scalars).
 
 A *composite* stands for a short sequence of calls of other ops, which lists, tapes and captures
 then hold.

@@ -43,7 +43,8 @@ pub struct Folded {
 /// not folded. Returns nothing if there is nothing to fold.
 ///
 /// # Errors
-/// The list writes a constant; or it is not one that the checker accepts. The error names the place.
+/// The list writes a constant; or it is not one that the checker accepts. The error names the
+/// place.
 pub fn fold(
     list: &InstructionList,
     is_constant: &dyn Fn(usize) -> bool,

@@ -8,10 +8,9 @@
 //!
 //! # Conditions
 //! 1. The call may be a step ([`step_result`]): its op and kernels are standard ones, it is
-//!    elementwise, makes a new tensor, and cannot fail on data, and no launch gives its numbers. Its
-//!    result is what the schema says,
-//!    in dtype, shape and layout, and of the shape of the group's result: a smaller one would be
-//!    computed again for each element.
+//!    elementwise, makes a new tensor, cannot fail on data, and no launch gives its numbers. Its
+//!    result is what the schema says, in dtype, shape and layout, and of the shape of the group's
+//!    result: a smaller one would be computed again for each element.
 //! 2. All calls are on one stream, with one priority, and between the same two barriers.
 //! 3. What a call of the group makes has a storage of its own, without views, which only calls of
 //!    the group read.

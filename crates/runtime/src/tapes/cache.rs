@@ -52,9 +52,9 @@ impl ProgramCache {
         self.counts.misses += 1;
     }
 
-    /// Keeps a program. Where too many are kept, the one that was used longest ago makes room, if no
-    /// executable and no launch has it; if they have all of them, the new one is not kept. Returns
-    /// the program that is dropped, which has to happen outside of a lock.
+    /// Keeps a program. Where too many are kept, the one that was used longest ago makes room, if
+    /// no executable and no launch has it; if they have all of them, the new one is not kept.
+    /// Returns the program that is dropped, which has to happen outside of a lock.
     pub fn insert(&mut self, key: ProgramKey, program: Arc<Program>) -> Option<Arc<Program>> {
         if self.entries.iter().any(|(known, _)| *known == key) {
             // Another thread has compiled it meanwhile.

@@ -1,5 +1,5 @@
-//! The numbers of a captured function that each replay gives: the scalars of its call, and its draws
-//! from generators.
+//! The numbers of a captured function that each replay gives: the scalars of its call, and its
+//! draws from generators.
 //!
 //! A draw is named by its generator, in the order of their first draws, and by its number among the
 //! generator's draws. So another run of the function makes equal notes, and a segment's launch

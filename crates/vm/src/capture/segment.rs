@@ -1,4 +1,6 @@
 //! The executable of the notes between two guards.
+//!
+//! Long because each kind of note is recorded here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -135,8 +135,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Returns a session of a function with these inputs and arguments, which repeats `prefix` first. `outside`
-    /// are the tensors that the prefix took from elsewhere.
+    /// Returns a session of a function with these inputs and arguments, which repeats `prefix`
+    /// first. `outside` are the tensors that the prefix took from elsewhere.
     pub(super) fn new(
         machine: &Machine,
         inputs: &[Tensor],

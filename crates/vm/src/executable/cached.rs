@@ -17,9 +17,9 @@ use crate::handle::machine::Machine;
 use super::{Executable, Recorded};
 
 impl Recorded {
-    /// Compiles the list as [`Recorded::compile`] does, or takes what an equal list was compiled to.
-    /// A machine keeps the programs of the 64 lists that were used last, without the tensors that
-    /// are bound to them. Those that an executable or a launch has stay.
+    /// Compiles the list as [`Recorded::compile`] does, or takes what an equal list was compiled
+    /// to. A machine keeps the programs of the 64 lists that were used last, without the tensors
+    /// that are bound to them. Those that an executable or a launch has stay.
     ///
     /// Lists are equal if their texts are, the places of their instructions, the names of their
     /// outputs and the settings of the compilation. A list with functions of the host

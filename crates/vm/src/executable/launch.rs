@@ -325,11 +325,10 @@ impl<'a> LaunchBuilder<'a> {
     /// ```
     ///
     /// # Errors
-    /// An input is missing or given twice, or a tensor is not what was recorded; a scalar is unknown,
-    /// of the other kind, or one that a call refuses; a tensor was
-    /// released or is held; two formals share memory that one of them writes; the stream runs no
-    /// launches; the memory is used up; this thread has a [tape](crate::Tape), and a tensor depends
-    /// on one with a gradient.
+    /// An input is missing or given twice, or a tensor is not what was recorded; a scalar is
+    /// unknown, of the other kind, or one that a call refuses; a tensor was released or is held;
+    /// two formals share memory that one of them writes; the stream runs no launches; the memory is
+    /// used up; this thread has a [tape](crate::Tape), and a tensor depends on one with a gradient.
     pub fn run(self) -> Result<Launched> {
         self.pass_layers()?;
         self.make()

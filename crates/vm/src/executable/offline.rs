@@ -140,8 +140,8 @@ impl OfflineLaunches {
         &self.executable
     }
 
-    /// Launches with tensors for inputs and outputs, and numbers for scalars, by name. Returns the outputs, in the order in
-    /// which they were recorded.
+    /// Launches with tensors for inputs and outputs, and numbers for scalars, by name. Returns the
+    /// outputs, in the order in which they were recorded.
     ///
     /// ```
     /// # use std::sync::Arc;

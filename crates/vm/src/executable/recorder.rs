@@ -297,8 +297,8 @@ impl Recorder {
         at_caller(self.bound_as(tensor, false))
     }
 
-    /// Brings a tensor of the machine into the list, as [`Recorder::bind`] does, whose elements stay
-    /// the same: neither the list nor the program writes it from now on. The pass
+    /// Brings a tensor of the machine into the list, as [`Recorder::bind`] does, whose elements
+    /// stay the same: neither the list nor the program writes it from now on. The pass
     /// [`Pass::Fold`] makes calls of such tensors once.
     ///
     /// [`Pass::Fold`]: millstream_instructions::passes::Pass::Fold

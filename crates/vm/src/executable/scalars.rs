@@ -1,9 +1,10 @@
 //! The scalars of a list: numbers that each launch gives for arguments of its calls.
 //!
-//! A scalar is whole or a floating-point number, as it was declared. The scalars of a generator are its seed and the offset of the launch's first draw. A launch
-//! reserves its offsets when it is emitted, as an eager call does when it is made, so that nothing
-//! has to be ordered for a generator. A call uses one with a constant added: the number of the draw.
-//! The other scalars are the program's. Launches within a list are launched with the scalars of the list.
+//! A scalar is whole or a floating-point number, as it was declared. The scalars of a generator are
+//! its seed and the offset of the launch's first draw. A launch reserves its offsets when it is
+//! emitted, as an eager call does when it is made, so that nothing has to be ordered for a
+//! generator. A call uses one with a constant added: the number of the draw. The other scalars are
+//! the program's. Launches within a list are launched with the scalars of the list.
 
 use std::sync::Arc;
 
