@@ -1,5 +1,5 @@
 //! A decoder that writes text token by token, with a cache of keys that grows: a traced function,
-//! in which the read that ends a text is a guard. docs/executables.md quotes it.
+//! in which the read that ends a text is a guard. docs/traced-functions.md quotes it.
 
 use millstream::{
     Attrs, DType, DeviceId, Machine, MachineConfig, Result, Tensor, TensorSpec, TracedReport,

@@ -1,5 +1,5 @@
-//! The examples run, and the pages docs/tutorial.md, docs/streams.md, docs/memory.md and
-//! docs/executables.md show their code and their output.
+//! The examples run, and the pages docs/tutorial.md, docs/streams.md, docs/memory.md,
+//! docs/executables.md and docs/traced-functions.md show their code and their output.
 
 use std::fs;
 use std::path::Path;
@@ -56,6 +56,7 @@ const TUTORIAL: &str = "docs/tutorial.md";
 const STREAMS: &str = "docs/streams.md";
 const MEMORY: &str = "docs/memory.md";
 const EXECUTABLES: &str = "docs/executables.md";
+const TRACED: &str = "docs/traced-functions.md";
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -209,14 +210,14 @@ fn the_page_on_streams_shows_the_timeline_of_its_pipeline() {
 fn the_page_on_executables_quotes_its_programs_and_what_they_print() {
     let programs =
         ["replay", "decode", "mlp_replayed"].map(|name| read(&format!("examples/{name}.rs")));
-    for block in blocks(EXECUTABLES, "rust") {
+    for block in blocks(EXECUTABLES, "rust").into_iter().chain(blocks(TRACED, "rust")) {
         let found = programs.iter().any(|program| program.contains(&block));
         assert!(found, "in neither example:\n{block}");
     }
     let (plain, replayed, report) = decode::decode(8).unwrap();
     assert_eq!(plain, replayed);
     let report = format!("{report}\n");
-    assert!(blocks(EXECUTABLES, "text").contains(&report), "not in docs/executables.md:\n{report}");
+    assert!(blocks(TRACED, "text").contains(&report), "not in {TRACED}:\n{report}");
     let tape = replay::tape().unwrap();
     assert!(blocks(EXECUTABLES, "text").contains(&tape), "not in docs/executables.md:\n{tape}");
     let (first, last) = replay::train(200).unwrap();

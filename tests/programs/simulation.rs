@@ -263,6 +263,7 @@ fn written_traces_behave_like_the_program() {
         "sidecar.json",
         "dtypes.json",
         "executable.json",
+        "executable_scalars.json",
         "launch-bound.json",
         "critical-section.json",
         "event-reuse.json",

@@ -18,6 +18,7 @@ mod making;
 mod optimisers;
 mod own_ops;
 mod reading;
+mod scalars;
 mod training;
 mod unnoted;
 

@@ -54,7 +54,7 @@ pub use instruction::{
 pub use list::{CheckedList, External, InstructionList, StreamDecl};
 pub use planner::{Answer, ArenaId, Planner};
 pub use recorder::ListRecorder;
-pub use scalar::{GeneratorDecl, ScalarDecl};
+pub use scalar::{GeneratorDecl, ScalarDecl, check_uses};
 pub use table::{Body, Instruction, Kind};
 
 /// The example of the README is compiled and run, too.

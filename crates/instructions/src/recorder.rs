@@ -14,7 +14,8 @@ use std::convert::Infallible;
 use smallvec::SmallVec;
 
 use millstream_types::{
-    CallbackId, DeviceId, EventId, ListId, Origin, ReadId, ScalarId, StorageId, TensorId,
+    CallbackId, DeviceId, EventId, ListId, Origin, ReadId, ScalarId, ScalarValue, StorageId,
+    TensorId,
 };
 
 use crate::ids::{Id, Remap, Role};
@@ -146,14 +147,18 @@ impl ListRecorder {
     /// Declares a generator, which begins with this seed. Returns its number.
     pub fn generator(&mut self, seed: i64) -> usize {
         let number = self.list.generators.len();
-        let seed = self.scalar(format!("seed{number}"), seed);
-        let offset = self.scalar(format!("offset{number}"), 0);
+        let seed = self.scalar(format!("seed{number}"), seed.into());
+        let offset = self.scalar(format!("offset{number}"), 0.into());
         self.list.generators.push(GeneratorDecl { seed, offset, draws: 0 });
         number
     }
 
-    /// Declares a scalar with the value that it has where a launch gives none.
-    pub fn scalar(&mut self, name: String, value: i64) -> ScalarId {
+    /// Declares a scalar with the value that it has where a launch gives none. A name that another
+    /// one has is extended.
+    pub fn scalar(&mut self, mut name: String, value: ScalarValue) -> ScalarId {
+        while self.list.scalars.iter().any(|scalar| scalar.name == name) {
+            name.push('_');
+        }
         self.list.scalars.push(ScalarDecl { name, value });
         ScalarId(self.list.scalars.len() as u32 - 1)
     }

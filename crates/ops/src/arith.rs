@@ -35,12 +35,14 @@ use crate::promotion::floating;
 use crate::schema::{ArgDoc, CallSpec};
 
 const XY: &[ArgDoc] = &[arg("x", "any shape"), arg("y", "a shape that broadcasts with x")];
-const OTHER_DOC: ArgDoc = arg(OTHER, "a number in place of y").number().instead_of("y");
-const ALPHA: ArgDoc = arg("alpha", "factor of y, whole for integers").number().or("1");
+const OTHER_DOC: ArgDoc = arg(OTHER, "a number in place of y").number().instead_of("y").patchable();
+const ALPHA: ArgDoc = arg("alpha", "factor of y, whole for integers").number().or("1").patchable();
 const ROUNDING: ArgDoc =
     arg("rounding_mode", "\"floor\" or \"trunc\"; else no rounding").text().optional();
-const EXPONENT: ArgDoc =
-    arg("exponent", "a number in place of the second tensor").number().instead_of("exponent");
+const EXPONENT: ArgDoc = arg("exponent", "a number in place of the second tensor")
+    .number()
+    .instead_of("exponent")
+    .patchable();
 const POW: &[ArgDoc] = &[arg("x", "any shape"), arg("exponent", "a shape that broadcasts with x")];
 
 /// The rounding modes of `div`.

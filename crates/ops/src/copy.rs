@@ -143,7 +143,7 @@ const FILL: Def = Def {
     name: "fill",
     summary: "sets every element of x to a value, in place",
     inputs: &[arg("x", "any shape; overwritten")],
-    attrs: &[arg("value", "a number that x's dtype can hold").number()],
+    attrs: &[arg("value", "a number that x's dtype can hold").number().patchable()],
     arity: Arity::Listed,
     rule: |call| {
         let x = &call.inputs[0];

@@ -14,6 +14,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`schema`] | the [`Op`] trait, calls and signatures |
+//! | `patchable` | arguments that each launch of a list gives |
 //! | [`registry`] | ops by name, extensible from outside |
 //! | `other_names` | what ops are called here that have other names elsewhere |
 //! | [`standard()`] | the registry of the standard ops |
@@ -99,6 +100,7 @@ pub mod matmul;
 pub mod nll;
 pub mod norm;
 mod other_names;
+mod patchable;
 pub mod pointwise;
 pub mod pooling;
 pub mod promotion;

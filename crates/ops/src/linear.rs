@@ -20,8 +20,8 @@ use crate::matmul;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
 const FACTORS: &[ArgDoc] = &[
-    arg("beta", "factor of the bias, whole for integers").number().or("1"),
-    arg("alpha", "factor of the product, whole for integers").number().or("1"),
+    arg("beta", "factor of the bias, whole for integers").number().or("1").patchable(),
+    arg("alpha", "factor of the product, whole for integers").number().or("1").patchable(),
 ];
 
 pub(crate) const OPS: &[Def] = &[ADDMM, BADDBMM];

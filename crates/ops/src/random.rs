@@ -45,11 +45,12 @@ pub const SEED: &str = "seed";
 /// See [`SEED`].
 pub const OFFSET: &str = "offset";
 
-pub(crate) const SEED_DOC: ArgDoc = arg(SEED, "selects the numbers").int().or("0");
+pub(crate) const SEED_DOC: ArgDoc = arg(SEED, "selects the numbers").int().or("0").patchable();
 pub(crate) const OFFSET_DOC: ArgDoc =
     arg(OFFSET, "distinguishes calls with one seed; 0 if neither is given")
         .int()
-        .instead_of("offset");
+        .instead_of("offset")
+        .patchable();
 pub(crate) const OFFSET_TENSOR: ArgDoc =
     arg("offset", "an i64 without dimensions, in place of the argument");
 

@@ -2,9 +2,12 @@
 
 use smallvec::SmallVec;
 
-use millstream_types::{Access, AttrValue, Attrs, DType, Error, Layout, Result, TensorSpec};
+use millstream_types::{
+    Access, AttrValue, Attrs, DType, Error, Layout, Result, ScalarValue, TensorSpec,
+};
 
 use crate::args::{ABSENT, input_positions};
+use crate::patchable::stand_in;
 
 /// A call, as far as a schema depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -135,13 +138,17 @@ pub struct ArgDoc {
     pub kind: Kind,
     /// Whether a call must give it. [`Op::optional`] says which tensors may be left out.
     pub presence: Presence,
+    /// Whether each launch of a list may give it: the schema depends on its kind alone, but for
+    /// numbers that the dtype cannot hold.
+    pub is_patchable: bool,
 }
 
 impl ArgDoc {
     /// Returns the documentation of a tensor. The other methods make an argument of it, as in
     /// `ArgDoc::new("dim", "the dimension").int().or("0")`.
     pub const fn new(name: &'static str, doc: &'static str) -> ArgDoc {
-        ArgDoc { name, doc, kind: Kind::Tensor, presence: Presence::Required }
+        let (kind, presence) = (Kind::Tensor, Presence::Required);
+        ArgDoc { name, doc, kind, presence, is_patchable: false }
     }
 
     const fn of(self, kind: Kind) -> ArgDoc {
@@ -218,6 +225,12 @@ impl ArgDoc {
         self.given(Presence::InsteadOf(tensor))
     }
 
+    /// Returns this argument as one that each launch of a list may give.
+    #[must_use]
+    pub const fn patchable(self) -> ArgDoc {
+        ArgDoc { is_patchable: true, ..self }
+    }
+
     /// Returns this argument as one without effect.
     #[must_use]
     pub const fn ignored(self) -> ArgDoc {
@@ -247,6 +260,14 @@ impl ArgDoc {
             }
             Kind::Ints => text.parse().ok().map(|v| AttrValue::Ints(vec![v])),
             Kind::Tensor | Kind::DType | Kind::Floats => None,
+        }
+    }
+
+    /// Returns whether the argument is of the kind of a number that each launch gives.
+    pub const fn takes_scalar(&self, value: ScalarValue) -> bool {
+        match value {
+            ScalarValue::Int(_) => matches!(self.kind, Kind::Int),
+            ScalarValue::Float(_) => matches!(self.kind, Kind::Float | Kind::Number),
         }
     }
 
@@ -303,14 +324,19 @@ pub trait Op: Send + Sync {
         None
     }
 
-    /// Checks the number of tensors and the names of arguments, then calls [`Op::signature`].
+    /// Checks the number of tensors and the names of arguments, then calls [`Op::signature`]. A
+    /// number stands for each argument that launches of the list give.
     ///
     /// # Errors
     /// Fails as [`Op::signature`] does, with the name of the op added; also as
-    /// [`Op::check_arguments`] does.
+    /// [`Op::check_arguments`] does, and if launches give an argument that is not patchable.
     fn check(&self, call: CallSpec<'_>) -> Result<Signature> {
         self.check_arguments(call.inputs.len(), call.attrs)?;
-        self.signature(call).map_err(|e| of_op(self.name(), e))
+        let named = |e: Error| of_op(self.name(), e);
+        let Some(stand_in) = stand_in(self.attrs(), call.attrs).map_err(named)? else {
+            return self.signature(call).map_err(named);
+        };
+        self.signature(CallSpec { attrs: &stand_in, ..call }).map_err(named)
     }
 
     /// Checks the number of tensors and the names of arguments.

@@ -23,10 +23,10 @@ use crate::elementwise::{briefs, common, elementwise, in_place, number_in_place,
 use crate::promotion::common_dtype;
 use crate::schema::{ArgDoc, CallSpec, Signature};
 
-const MIN: ArgDoc = arg("min", "the least value").number().optional();
-const MAX: ArgDoc = arg("max", "the greatest value").number().optional();
-const LEAST: ArgDoc = arg("min", "the least value").number();
-const GREATEST: ArgDoc = arg("max", "the greatest value").number();
+const MIN: ArgDoc = arg("min", "the least value").number().optional().patchable();
+const MAX: ArgDoc = arg("max", "the greatest value").number().optional().patchable();
+const LEAST: ArgDoc = arg("min", "the least value").number().patchable();
+const GREATEST: ArgDoc = arg("max", "the greatest value").number().patchable();
 const X: &[ArgDoc] = &[arg("x", "any shape")];
 const FILL: &[ArgDoc] = &[
     arg("x", "any shape"),
@@ -34,7 +34,7 @@ const FILL: &[ArgDoc] = &[
     arg("value", "a tensor of no dimensions"),
 ];
 const FILL_NUMBER: &[ArgDoc] =
-    &[arg("value", "a number in place of the tensor").number().instead_of("value")];
+    &[arg("value", "a number in place of the tensor").number().instead_of("value").patchable()];
 const LERP: &[ArgDoc] = &[
     arg("x", "floats, any shape"),
     arg("end", "x's dtype; a shape that broadcasts with x"),
@@ -45,9 +45,9 @@ const PRODUCT: &[ArgDoc] = &[
     arg("tensor1", "a shape that broadcasts with x"),
     arg("tensor2", "a shape that broadcasts with x"),
 ];
-const VALUE: &[ArgDoc] = &[arg("value", "a factor").number().or("1")];
+const VALUE: &[ArgDoc] = &[arg("value", "a factor").number().or("1").patchable()];
 const WEIGHT: &[ArgDoc] =
-    &[arg("weight", "a number in place of the tensor").number().instead_of("weight")];
+    &[arg("weight", "a number in place of the tensor").number().instead_of("weight").patchable()];
 
 elementwise! {
     OPS = new, IN_PLACE = in place;

@@ -452,7 +452,7 @@ impl Executor for DryRun {
             recorder.executable(list, launches.executable().list());
         }
         let launch = OfflineLaunch { stream, list, section, origin };
-        let made = launches.launch(builder, log, &inputs, &into, launch)?;
+        let made = launches.launch(builder, log, &inputs, &into, &call.scalars, launch)?;
         Ok(made.into_iter().map(Some).collect())
     }
 

@@ -38,6 +38,10 @@ pub(crate) fn compile(
             let made = recorder.input_on(&input.name, input.spec.clone(), device);
             execution.set(input.value, made.map_err(|e| RunError::at(program, span, &e))?);
         }
+        // Arguments name them by their positions.
+        for (name, value) in &declared.scalars {
+            execution.executor.recorder.scalar(name, *value).map_err(at)?;
+        }
         for &value in &declared.bound {
             let recorder = &mut execution.executor.recorder;
             let made = match tensors {

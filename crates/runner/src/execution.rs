@@ -1,10 +1,12 @@
 //! Executes the steps of a lowered program on any executor, and checks recorded specs.
+//!
+//! Long because each kind of step is executed here.
 
 use std::sync::Arc;
 
 use millstream_ops::OpRegistry;
 use millstream_trace::{MAX_ERRORS, Part, Program, Span, Target, TraceError, ValueRef};
-use millstream_types::{Error, Origin, SourceFile, StreamKey, StreamMode};
+use millstream_types::{Error, Origin, ScalarUse, ScalarValue, SourceFile, StreamKey, StreamMode};
 use millstream_vm::lowering::compute_device;
 
 use crate::error::RunError;
@@ -23,6 +25,8 @@ pub(crate) struct Execution<'a, E: Executor> {
     file: Arc<SourceFile>,
     values: Vec<Option<E::Tensor>>,
     events: Vec<Option<E::Event>>,
+    /// The numbers of the launch whose statements are executed in its place.
+    scalars: Vec<ScalarValue>,
     /// The streams that a step has used.
     streams: Vec<Option<E::Stream>>,
     progress: Option<&'a Progress>,
@@ -45,6 +49,7 @@ impl<'a, E: Executor> Execution<'a, E> {
             file: Arc::new(program.source.file()),
             values: vec![None; program.values.len()],
             events: vec![None; events],
+            scalars: Vec::new(),
             streams: vec![None; lowered.streams.len()],
             progress: None,
             reads: ReadReports::default(),
@@ -169,8 +174,13 @@ impl<'a, E: Executor> Execution<'a, E> {
                 Some(tensor(&self.values, given).map_err(at)?.clone());
         }
         let block = &lowered.executables[launch.executable.index()];
+        let mut scalars: Vec<ScalarValue> =
+            declared.scalars.iter().map(|(_, value)| (*value).into()).collect();
+        launch.scalars.iter().for_each(|(at, value)| scalars[*at] = (*value).into());
         let outer = std::mem::replace(&mut self.events, vec![None; block.events]);
+        self.scalars = scalars;
         let done = self.run(block);
+        self.scalars = Vec::new();
         self.events = outer;
         done?;
         for (result, target) in declared.results.iter().zip(&launch.outputs) {
@@ -207,6 +217,11 @@ impl<'a, E: Executor> Execution<'a, E> {
             bound: bound
                 .map(|value| named(&program.value(*value).name, *value))
                 .collect::<Result<_, _>>()?,
+            scalars: launch
+                .scalars
+                .iter()
+                .map(|(at, value)| (declared.scalars[*at].0.as_str(), (*value).into()))
+                .collect(),
             into: into.collect::<Result<_, _>>()?,
             outputs: declared.results.len(),
         };
@@ -311,12 +326,21 @@ impl<'a, E: Executor> Execution<'a, E> {
         let origin = self.origin(span);
         let stream = self.stream_of_call(call).map_err(at)?;
         let out = call.out.as_ref().map(|targets| tensors(&self.values, targets));
+        let launched;
+        let attrs = match self.scalars.is_empty() {
+            true => &call.attrs,
+            false => {
+                let number = |used: ScalarUse| self.scalars[used.scalar.index()].into();
+                launched = Arc::new(call.attrs.with_scalars(number));
+                &launched
+            }
+        };
         let op_call = OpCall {
             op: call.op,
             name: &call.name,
             inputs: tensors(&self.values, &call.inputs).map_err(at)?,
             out: out.transpose().map_err(at)?,
-            attrs: &call.attrs,
+            attrs,
             priority: call.priority,
             named: call.results.len(),
             is_collective: call.is_collective,

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use millstream_trace::ExecutableRef;
-use millstream_types::{Attrs, DeviceId, Origin, Result, StreamKey, StreamMode, TensorSpec};
+use millstream_types::{
+    Attrs, DeviceId, Origin, Result, ScalarValue, StreamKey, StreamMode, TensorSpec,
+};
 
 use crate::lower::Callee;
 
@@ -30,6 +32,8 @@ pub(crate) struct LaunchCall<'a, T> {
     pub(crate) inputs: Vec<(&'a str, &'a T)>,
     /// The tensors of the trace that the executable uses, by name.
     pub(crate) bound: Vec<(&'a str, &'a T)>,
+    /// The numbers for scalars, by name.
+    pub(crate) scalars: Vec<(&'a str, ScalarValue)>,
     /// The existing tensors that take outputs, by the output's name.
     pub(crate) into: Vec<(&'a str, &'a T)>,
     /// The number of outputs.

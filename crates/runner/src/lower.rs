@@ -4,6 +4,8 @@
 //!
 //! Lowering is pure. It opens no device and builds no instruction; shapes and streams are checked
 //! by the executor that comes first, the dry run.
+//!
+//! Long because each kind of statement is lowered here.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -112,6 +114,8 @@ pub(crate) struct LoweredLaunch {
     pub(crate) executable: ExecutableRef,
     /// The tensor for each input.
     pub(crate) inputs: Vec<ValueRef>,
+    /// The numbers for scalars, by position.
+    pub(crate) scalars: Vec<(usize, f64)>,
     /// The target of each output.
     pub(crate) outputs: Vec<Option<Target>>,
     pub(crate) stream: Option<StreamSlot>,
@@ -342,6 +346,7 @@ impl Lowering<'_> {
                     let launch = LoweredLaunch {
                         executable: launch.executable,
                         inputs: launch.inputs.clone(),
+                        scalars: launch.scalars.clone(),
                         outputs: launch.outputs.clone(),
                         stream: launch.stream.map(slot),
                     };

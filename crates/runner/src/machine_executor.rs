@@ -146,6 +146,9 @@ impl Executor for MachineExecutor<'_> {
         for (name, tensor) in &call.inputs {
             launch = launch.input(name, tensor);
         }
+        for (name, value) in &call.scalars {
+            launch = launch.scalar(name, *value);
+        }
         for (name, tensor) in &call.into {
             launch = launch.output(name, tensor);
         }

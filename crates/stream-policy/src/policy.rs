@@ -1,5 +1,6 @@
 //! The trait that a stream policy implements.
 
+use std::fmt;
 use std::sync::Arc;
 
 use millstream_ep::{Device, EventPool, Notify, Registry, Stream};
@@ -15,6 +16,16 @@ pub enum WorkerGroup {
     Device(DeviceId),
     /// The one worker that serves this stream type alone.
     Dedicated(StreamType),
+}
+
+impl fmt::Display for WorkerGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerGroup::Host => f.write_str("host"),
+            WorkerGroup::Device(device) => device.fmt(f),
+            WorkerGroup::Dedicated(ty) => ty.fmt(f),
+        }
+    }
 }
 
 /// The parts of an opened stream.
@@ -98,6 +109,25 @@ pub trait StreamPolicy: Send + Sync {
     /// true for the streams that copy into a device's memory.
     fn copies_between_devices(&self) -> bool {
         self.accepts().contains(WorkKind::CopyIn)
+    }
+
+    /// Called once on each worker of a machine, before the worker opens a stream: the place to set
+    /// what a library keeps for each thread, or where the thread may run. A worker serves streams
+    /// of several types, so the policies of all types are called, in the order in which they were
+    /// registered. Default: does nothing.
+    ///
+    /// The worker is the thread that calls this. A machine without threads of its own has the
+    /// caller's: by program order it is one worker, of the group [`WorkerGroup::Host`]. Calls of
+    /// the machine are refused here. A panic is a failure of the machine; the worker goes on, and
+    /// [`StreamPolicy::on_worker_stop`] is not called there.
+    fn on_worker_start(&self, group: &WorkerGroup) {
+        let _ = group;
+    }
+
+    /// Called once on each worker whose start succeeded, after the worker has closed its streams,
+    /// in the reverse order. Default: does nothing.
+    fn on_worker_stop(&self, group: &WorkerGroup) {
+        let _ = group;
     }
 
     /// Opens the parts of a stream with this priority. `events` returns the event pool of a device.

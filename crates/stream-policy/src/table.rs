@@ -36,6 +36,11 @@ impl PolicyTable {
         self.policies.push(policy);
     }
 
+    /// Returns all policies, in the order in which they were registered.
+    pub fn all(&self) -> &[Arc<dyn StreamPolicy>] {
+        &self.policies
+    }
+
     /// Returns the backends.
     pub const fn devices(&self) -> &Arc<Registry> {
         &self.devices

@@ -1,33 +1,54 @@
 //! Reads the attributes of an op call.
 
-use millstream_types::{AttrValue, Attrs};
+use millstream_types::nearest::nearest;
+use millstream_types::{AttrValue, Attrs, ScalarId, ScalarUse};
 
 use crate::error::Result;
 use crate::json::{Raw, Reader};
 use crate::literal::Literal;
 use crate::number::Number;
-use crate::schema_types::Attributes;
+use crate::schema_types::{Attributes, Float};
 
 /// The maximum number of attributes of one call, far above the number that any op has.
 const MAX_ATTRS: usize = 256;
 
-/// Reads the attributes of a call.
-pub(crate) fn attrs<'a>(reader: &Reader<'a>, raw: Option<Raw<'a, Attributes>>) -> Result<Attrs> {
+/// Reads the attributes of a call. Within an executable, `scalars` are the names of its scalars.
+pub(crate) fn attrs<'a>(
+    reader: &Reader<'a>,
+    raw: Option<Raw<'a, Attributes>>,
+    scalars: Option<&[String]>,
+) -> Result<Attrs> {
     let entries = reader.optional_entries(raw, "arguments, by name")?;
     if let Some((key, _)) = entries.get(MAX_ATTRS) {
         return Err(reader.key_error(key, format!("more than {MAX_ATTRS} arguments")));
     }
     let mut attrs = Attrs::new();
     for (key, raw) in entries {
-        attrs.set(key.name.to_string(), attr(reader, raw)?);
+        attrs.set(key.name.to_string(), attr(reader, raw, scalars)?);
     }
     Ok(attrs)
 }
 
-fn attr<'a>(reader: &Reader<'a>, raw: Raw<'a, ()>) -> Result<AttrValue> {
+/// Reads a floating-point number.
+pub(crate) fn float<'a>(reader: &Reader<'a>, raw: Raw<'a, Float>) -> Result<f64> {
+    match attr(reader, raw.cast(), None)? {
+        AttrValue::Float(x) => Ok(x),
+        AttrValue::Int(n) => Ok(n as f64),
+        _ => Err(reader.error(raw, format!("expected a number, got {}", raw.kind()))),
+    }
+}
+
+fn attr<'a>(
+    reader: &Reader<'a>,
+    raw: Raw<'a, ()>,
+    scalars: Option<&[String]>,
+) -> Result<AttrValue> {
     match raw.kind() {
         "a string" => {
             let text = reader.text(raw, "an argument")?;
+            if let (Some(scalars), Some(name)) = (scalars, text.strip_prefix(ScalarId::MARK)) {
+                return scalar(reader, raw, scalars, name);
+            }
             match Number::parse_word(&text) {
                 Some(Number::Float(x)) => Ok(AttrValue::Float(x)),
                 _ => Ok(AttrValue::Str(text.into_owned())),
@@ -61,6 +82,23 @@ fn attr<'a>(reader: &Reader<'a>, raw: Raw<'a, ()>) -> Result<AttrValue> {
             }
         }
     }
+}
+
+/// Returns the scalar of this name.
+fn scalar<'a>(
+    reader: &Reader<'a>,
+    raw: Raw<'a, ()>,
+    scalars: &[String],
+    name: &str,
+) -> Result<AttrValue> {
+    let Some(found) = scalars.iter().position(|scalar| scalar == name) else {
+        let error = reader.error(raw, format!("the executable has no scalar '{name}'"));
+        return Err(match nearest(name, scalars.iter().map(String::as_str)) {
+            Some(close) => error.meant(Some(close)),
+            None => error.help("declare it: \"scalars\": { NAME: NUMBER }"),
+        });
+    };
+    Ok(ScalarUse { scalar: ScalarId(found as u32), plus: 0 }.into())
 }
 
 /// Returns a list of integers if every number is one, else a list of floating-point numbers.

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{Layout, TensorSpec};
 
+use crate::attrs::float;
 use crate::error::Result;
 use crate::json::{Entries, Key, Raw, Reader};
 use crate::program::{Block, Executable, ExecutableRef, Input, Returned, Value, ValueRef};
 use crate::raw_form::{ExecutableForm, InputForm, ReturnedForm, StatementForm};
-use crate::schema_types::Map;
+use crate::schema_types::{Float, Map};
 use crate::statements::Statements;
 use crate::streams::StreamNames;
 use crate::symbol_table::SymbolTable;
@@ -75,7 +76,9 @@ impl<'a> Table<'_, 'a> {
             let input = input(reader, key.name.into_owned(), value, raw.cast());
             inputs.extend(reader.recover(input)?);
         }
-        let mut statements = Statements::new(reader, self.streams, symbols, None);
+        let scalars = scalars(reader, form.scalars)?;
+        let names = scalars.iter().map(|(name, _)| name.clone()).collect();
+        let mut statements = Statements::new(reader, self.streams, symbols, None, names);
         let block = statements.block(program)?;
         let mut symbols = statements.into_symbols();
         let mut results = Vec::new();
@@ -95,7 +98,8 @@ impl<'a> Table<'_, 'a> {
             });
         }
         let (name, span) = (key.name.to_string(), reader.key_span(key));
-        Ok(Executable { name, inputs, block, results, bound: symbols.into_uses(), span })
+        let bound = symbols.into_uses();
+        Ok(Executable { name, inputs, scalars, block, results, bound, span })
     }
 
     /// Reads the program; returns it with the tensor of each output.
@@ -107,7 +111,8 @@ impl<'a> Table<'_, 'a> {
     ) -> Result<(Block, Vec<Option<ValueRef>>)> {
         let tensors = self.tensors();
         let symbols = SymbolTable::new(&tensors, &mut self.values, false);
-        let mut statements = Statements::new(self.reader, self.streams, symbols, Some(executables));
+        let all = Some(executables);
+        let mut statements = Statements::new(self.reader, self.streams, symbols, all, Vec::new());
         let block = statements.block(raw)?;
         let mut symbols = statements.into_symbols();
         let finals = outputs.iter().map(|(key, _)| {
@@ -118,6 +123,18 @@ impl<'a> Table<'_, 'a> {
         let finals = finals.collect::<Result<_>>()?;
         Ok((block, finals))
     }
+}
+
+/// Reads the scalars of an executable.
+fn scalars<'a>(
+    reader: &Reader<'a>,
+    raw: Option<Raw<'a, Map<Float>>>,
+) -> Result<Vec<(String, f64)>> {
+    let entries = reader.optional_entries(raw, "numbers, by scalar")?;
+    let scalar = |(key, raw): (Key<'a>, Raw<'a, ()>)| {
+        Ok((key.name.into_owned(), float(reader, raw.cast())?))
+    };
+    entries.into_iter().map(scalar).collect()
 }
 
 /// Reads the declaration of an input.

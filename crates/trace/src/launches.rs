@@ -2,6 +2,7 @@
 
 use millstream_types::nearest::nearest;
 
+use crate::attrs::float;
 use crate::error::Result;
 use crate::json::{Entries, Key, Raw};
 use crate::program::{Executable, ExecutableRef, Launch, Target};
@@ -29,6 +30,13 @@ impl<'r, 'a> Statements<'r, 'a> {
             let place = form.input.map_or(raw.cast::<()>(), Raw::cast);
             let error = reader.error(place, format!("the input '{name}' of '{of}' is not given"));
             return Err(error.help(format!("name a tensor for it: \"in\": {{ \"{name}\": … }}")));
+        }
+
+        let declared: Vec<&str> = executable.scalars.iter().map(|(name, _)| &**name).collect();
+        let mut scalars = Vec::new();
+        for (key, raw) in reader.optional_entries(form.scalars, "numbers, by scalar")? {
+            let at = self.formal(&key, "scalar", &declared, executable)?;
+            scalars.push((at, float(reader, raw.cast())?));
         }
 
         let declared: Vec<&str> = executable.results.iter().map(|r| r.name.as_str()).collect();
@@ -60,7 +68,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         }
         let inputs = inputs.into_iter().flatten().collect();
         let stream = self.optional_stream(form.stream)?;
-        Ok(Launch { executable: reference, inputs, outputs, stream })
+        Ok(Launch { executable: reference, inputs, scalars, outputs, stream })
     }
 
     fn by_formal(&self, raw: Option<Raw<'a, Map<Name>>>, what: &str) -> Result<Entries<'a, ()>> {

@@ -109,6 +109,11 @@ schema_types! {
         { "type": ["number", "boolean"] },
         { "type": "string", "enum": ["inf", "-inf", "nan"] }
     ] });
+    /// A floating-point number.
+    Float, false, _ => json_schema!({ "anyOf": [
+        { "type": "number" },
+        { "type": "string", "enum": ["inf", "-inf", "nan"] }
+    ] });
     /// Elements, nested or flat.
     Values, false, generator => {
         let scalar = generator.subschema_for::<Scalar>();

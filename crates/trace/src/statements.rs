@@ -36,6 +36,8 @@ pub(crate) struct Statements<'r, 'a> {
     pub(crate) invalidated: HashMap<ExecutableRef, (String, Span)>,
     events: HashMap<String, EventRef>,
     event_names: Vec<String>,
+    /// The scalars of the executable.
+    scalars: Vec<String>,
 }
 
 type List<'a> = Raw<'a, Vec<StatementForm<'a>>>;
@@ -46,9 +48,19 @@ impl<'r, 'a> Statements<'r, 'a> {
         streams: &'r StreamNames,
         symbols: SymbolTable<'r>,
         executables: Option<&'r Executables>,
+        scalars: Vec<String>,
     ) -> Statements<'r, 'a> {
         let (invalidated, events, event_names) = (HashMap::new(), HashMap::new(), Vec::new());
-        Statements { reader, streams, symbols, executables, invalidated, events, event_names }
+        Statements {
+            reader,
+            streams,
+            symbols,
+            executables,
+            invalidated,
+            events,
+            event_names,
+            scalars,
+        }
     }
 
     pub(crate) fn into_symbols(self) -> SymbolTable<'r> {
@@ -245,7 +257,8 @@ impl<'r, 'a> Statements<'r, 'a> {
                 Results::Into(into.map_err(|e| if e.hint().is_none() { e.help(hint) } else { e })?)
             }
         };
-        let attrs = attrs(reader, form.attrs)?;
+        let scalars = self.executables.is_none().then_some(&self.scalars[..]);
+        let attrs = attrs(reader, form.attrs, scalars)?;
         let stream = self.optional_stream(form.stream)?;
         let priority = form.priority.map(|raw| reader.number(raw, "a priority, a 32-bit integer"));
         let (op_span, priority) = (reader.span(op_at), priority.transpose()?.unwrap_or_default());

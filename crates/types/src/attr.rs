@@ -10,32 +10,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::id::ScalarId;
-
-/// A use of a list's scalar formal as the value of an attribute: the number that the launch gives
-/// for it, plus a constant.
-///
-/// ```
-/// # use millstream_types::*;
-/// let draw = ScalarUse { scalar: ScalarId(1), plus: 2 };
-/// assert_eq!(AttrValue::from(draw).to_string(), "$1+2");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ScalarUse {
-    /// The scalar.
-    pub scalar: ScalarId,
-    /// The constant that is added to it, wrapping around.
-    pub plus: i64,
-}
-
-impl fmt::Display for ScalarUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.plus {
-            0 => write!(f, "{}", self.scalar),
-            plus => write!(f, "{}{plus:+}", self.scalar),
-        }
-    }
-}
+use crate::scalar::{ScalarUse, ScalarValue};
 
 /// The value of one attribute.
 ///
@@ -60,8 +35,8 @@ pub enum AttrValue {
     Floats(Vec<f64>),
     /// A dtype.
     DType(DType),
-    /// A number that each launch of the list gives. It stands in lists alone: ops and kernels get
-    /// the number.
+    /// A number that each launch of the list gives. It stands in lists alone: kernels get the
+    /// number.
     Scalar(ScalarUse),
 }
 
@@ -410,30 +385,15 @@ impl Attrs {
     /// # use millstream_types::*;
     /// let declared = Attrs::new().with("offset", ScalarUse { scalar: ScalarId(0), plus: 3 });
     /// let mut launched = declared.clone();
-    /// launched.set_scalars(&declared, |scalar| 40 + scalar.plus);
+    /// launched.set_scalars(&declared, |used| ScalarValue::Int(40).plus(used.plus));
     /// assert_eq!(launched.int("offset")?, Some(43));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn set_scalars(&mut self, declared: &Attrs, number: impl Fn(ScalarUse) -> i64) {
+    pub fn set_scalars(&mut self, declared: &Attrs, number: impl Fn(ScalarUse) -> ScalarValue) {
         for ((_, own), (_, declared)) in self.0.iter_mut().zip(&declared.0) {
             if let AttrValue::Scalar(scalar) = declared {
-                *own = AttrValue::Int(number(*scalar));
+                *own = number(*scalar).into();
             }
-        }
-    }
-
-    /// Returns the attributes as a schema checks them: each scalar of a list counts as 0.
-    ///
-    /// ```
-    /// # use millstream_types::*;
-    /// let attrs = Attrs::new().with("offset", ScalarUse { scalar: ScalarId(0), plus: 3 });
-    /// assert_eq!(attrs.for_schema().int("offset")?, Some(3));
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn for_schema(&self) -> Cow<'_, Attrs> {
-        match self.scalars().next() {
-            None => Cow::Borrowed(self),
-            Some(_) => Cow::Owned(self.with_scalars(|scalar| AttrValue::Int(scalar.plus))),
         }
     }
 
@@ -460,7 +420,12 @@ impl Attrs {
 }
 
 fn mistyped(name: &str, expected: &str, got: &AttrValue) -> Error {
-    Error::Invalid { what: "argument", message: format!("{name}: expected {expected}, got {got}") }
+    let hint = match got {
+        AttrValue::Scalar(_) => ", which each launch gives and only calls get to know",
+        _ => "",
+    };
+    let message = format!("{name}: expected {expected}, got {got}{hint}");
+    Error::Invalid { what: "argument", message }
 }
 
 impl fmt::Display for Attrs {

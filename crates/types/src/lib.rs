@@ -18,6 +18,7 @@
 //! | [`id`] | dense ids of tensors, storages, events, ops |
 //! | [`access`] | how an instruction uses an operand: read, write, or both |
 //! | [`attr`] | named arguments of ops that are not tensors |
+//! | [`scalar`] | numbers that each launch of a list gives |
 //! | [`origin`] | the source line or trace node of an instruction |
 //! | [`error`] | the error enum, failed instructions |
 //! | [`overdue`] | reports of instructions that exceed their time limit |
@@ -39,12 +40,13 @@ pub mod origin;
 pub mod overdue;
 #[cfg(feature = "safetensors")]
 pub mod safetensors_dtype;
+pub mod scalar;
 pub mod stream;
 pub mod text;
 pub mod work;
 
 pub use access::Access;
-pub use attr::{AttrValue, Attrs, ScalarUse};
+pub use attr::{AttrValue, Attrs};
 pub use device::DeviceId;
 pub use dtype::DType;
 pub use element::Element;
@@ -52,5 +54,6 @@ pub use error::{Cause, Error, Failure, Operand as FailedOperand, Result};
 pub use id::{CallbackId, EventId, ListId, OpId, ReadId, ScalarId, StorageId, StreamId, TensorId};
 pub use layout::{Dims, Layout, TensorSpec};
 pub use origin::{Origin, SourceFile};
+pub use scalar::{ScalarUse, ScalarValue};
 pub use stream::{Point, StreamKey, StreamMode, StreamType};
 pub use work::{WorkKind, WorkSet};

@@ -133,7 +133,7 @@ pub use ranks::{
     verify_ranks,
 };
 pub use repair::{Repair, repair};
-pub use same::{Difference, same_operations};
+pub use same::{Difference, same_operations, same_when_folded};
 pub use verdict::{Reason, Verdict, Wait};
 pub use violation::Violation;
 

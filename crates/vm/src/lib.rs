@@ -35,8 +35,8 @@ mod tensor;
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
 pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, Var};
 pub use executable::{
-    Executable, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded, RecordedCall,
-    RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
+    Executable, FoldedCalls, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
+    RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
 };
 pub use gradient::{Tape, no_grad, optimisers};
 pub use handle::batch::Batch;
@@ -56,8 +56,9 @@ pub use millstream_runtime::scope::cancel::Cancellation;
 pub use millstream_runtime::scope::origin::with_origin;
 pub use millstream_runtime::tables::functions::OnComplete;
 pub use millstream_runtime::tables::run_context::RunContext;
+pub use millstream_runtime::tapes::cache::CacheCounts;
 pub use millstream_runtime::tapes::graph::GraphStatus;
 pub use tensor::{
-    Bounded, Dims, DlPack, Index, Indices, Int, Ints, NEW, OneDim, Operand, Place, REST, Real,
-    options,
+    Bounded, Dims, DlPack, Index, Indices, Int, Ints, NEW, Number, OneDim, Operand, Place, REST,
+    Real, options,
 };

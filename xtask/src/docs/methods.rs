@@ -362,13 +362,11 @@ impl Family {
         }
         write!(body, "impl Tensor {{\n{}\n}}\n", self.methods)?;
         let body = body.replace("\n\n}\n", "\n}\n");
-        let used: Vec<&str> = ["Dims", "Int", "Ints", "OneDim", "Operand", "Real", "Seed"]
-            .into_iter()
-            .filter(|ty| has_word(&body, ty))
-            .collect();
-        if has_word(&body, "Scalar") {
-            writeln!(text, "use millstream_ops::args::Scalar;")?;
-        }
+        let used: Vec<&str> =
+            ["Dims", "Int", "Ints", "Number", "OneDim", "Operand", "Real", "Seed"]
+                .into_iter()
+                .filter(|ty| has_word(&body, ty))
+                .collect();
         let dtype = if has_word(&body, "DType") { ", DType" } else { "" };
         writeln!(text, "use millstream_types::{{Attrs{dtype}, Result}};\n")?;
         writeln!(text, "use crate::handle::Tensor;")?;
@@ -420,7 +418,7 @@ fn argument(doc: &ArgDoc) -> (String, String) {
     let (ty, value) = match doc.kind {
         Kind::Int => ("impl Int", format!("{name}.to_int()")),
         Kind::Float => ("impl Real", format!("{name}.to_real()")),
-        Kind::Number => ("impl Into<Scalar>", format!("call::number({name})")),
+        Kind::Number => ("impl Into<Number>", format!("call::number({name})")),
         Kind::Flag => ("bool", name),
         Kind::Text => ("&str", name),
         Kind::Ints => ("impl Ints", format!("{name}.to_ints()")),

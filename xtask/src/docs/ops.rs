@@ -63,7 +63,7 @@ op. An op whose name ends in `_` changes its first tensor in place.
 *new* is a new tensor, *view of x* another view of x's memory, *x* is x itself, changed. A number
 may replace a tensor if an argument has that tensor's name. Tensors with a question mark may be left
 out; the argument `absent` lists, by number from 0, those that are left out before others that are
-given. An argument with a star must be given.
+given. A starred argument is required; a *patchable* one may be a [scalar](executables.md#scalars).
 
 A *composite* stands for a short sequence of calls of other ops, which lists, tapes and captures
 then hold.
@@ -277,7 +277,8 @@ fn describe(op: &dyn Op) -> String {
     let is_composite = composite::find(op.name()).is_some();
     let mut text = if is_composite { "composite: " } else { "" }.to_owned() + op.summary();
     for doc in op.inputs().iter().chain(op.attrs()) {
-        let _ = write!(text, "; *{}*: {}", doc.name, doc.full_doc());
+        let mark = if doc.is_patchable { ", patchable" } else { "" };
+        let _ = write!(text, "; *{}*: {}{mark}", doc.name, doc.full_doc());
     }
     text.replace('|', "\\|")
 }

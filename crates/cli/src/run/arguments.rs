@@ -250,8 +250,15 @@ struct Passes(Vec<Pass>);
 /// Parses names of passes, separated by commas.
 fn passes(text: &str) -> Result<Passes, String> {
     let known = || Pass::ALL.map(Pass::name).join(", ");
-    let parsed = Pass::parse_list(text).map(Passes);
-    parsed.map_err(|error| format!("{error}; the passes are {}", known()))
+    let parsed = Pass::parse_list(text);
+    let passes = parsed.map_err(|error| format!("{error}; the passes are {}", known()))?;
+    if passes.contains(&Pass::Fold) {
+        let message = "fold makes calls of constants once, and a trace names none: any of its \
+                       tensors may be changed between runs; a program names them by \
+                       `Recorder::constant`";
+        return Err(message.to_owned());
+    }
+    Ok(Passes(passes))
 }
 
 /// Parses a number as in a trace: an integer, a floating-point number, `true` or `false`.

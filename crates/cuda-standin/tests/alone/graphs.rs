@@ -313,7 +313,40 @@ fn reasons() {
         r.call("relu", &[y]).on(a).map(drop)
     });
     insta::assert_snapshot!(amid, @"it comes after tape 1, step 3, which comes after calls of its own");
+    let scaled = reason(&|r| {
+        let x = r.input_on("x0", spec(2), &CUDA)?;
+        let a = stream(r, 0);
+        let alpha = r.scalar("alpha", 2.0)?;
+        let y = r.call("relu", &[x]).on(a)?[0];
+        r.call("add_", &[x, y]).attr("alpha", alpha).on(a).map(drop)
+    });
+    insta::assert_snapshot!(scaled, @r#"tape 0, step 2: each launch gives the scalar "alpha", a floating-point number, and a graph would keep that of its capture"#);
     drop((s, m));
+    no_violations();
+    nothing_is_open();
+}
+
+/// Launches with a number each, which are no graph, give what eager calls give.
+#[test]
+fn scalars_are_given_call_by_call() {
+    let _turn = stand_in().turn();
+    let m = machine(DriverKind::Threaded, CudaConfig::default());
+    let s = m.compute(&CUDA, 0).unwrap();
+    let step = m.record(|r| {
+        let x = r.input_on("x", spec(2), &CUDA)?;
+        let a = stream(r, 0);
+        let alpha = r.scalar("alpha", 2.0)?;
+        let y = r.call("relu", &[x]).on(a)?[0];
+        r.call("add_", &[x, y]).attr("alpha", alpha).on(a).map(drop)
+    });
+    let step = step.unwrap().compile().unwrap();
+    let x = upload(&m, &s, &[1.0, -3.0]);
+    for alpha in [0.5, -2.0, 8.0] {
+        step.launch().input("x", &x).scalar("alpha", alpha).run().unwrap();
+    }
+    // 1 + 0.5, then 1.5 - 3, which has no positive part.
+    assert_eq!(read(&x).unwrap(), [-1.5, -3.0]);
+    drop((x, s, step, m));
     no_violations();
     nothing_is_open();
 }

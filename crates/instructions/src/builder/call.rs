@@ -21,6 +21,7 @@ use crate::builder::slot::is_whole;
 use crate::builder::{Builder, Outcome, Sink, TensorRef};
 use crate::instruction::{Operand, Operands, Priority};
 use crate::planner::ArenaId;
+use crate::scalar::check_uses;
 use crate::table::Body;
 
 /// A call of an op.
@@ -102,20 +103,13 @@ impl Builder {
             .get(call.op)
             .cloned()
             .ok_or_else(|| Error::Foreign { what: call.op.to_string() })?;
-        let mut scalars = call.attrs.scalars();
-        if let Some(used) = scalars.find(|used| used.scalar.index() >= sink.scalars()) {
-            let message = format!(
-                "{used} is a number of each launch of another list; expected a number, or a draw of \
-                 the list that makes the call"
-            );
-            return Err(Error::Op { op: op.name().to_owned(), message });
-        }
+        check_uses(&*op, call.attrs, sink.scalars())?;
         let mut specs: SmallVec<[TensorSpec; 4]> = SmallVec::new();
         for &input in call.inputs {
             self.usable(input, call.section)?;
             specs.push(self.slots.spec(input.id).clone());
         }
-        let signature = op.check(CallSpec { inputs: &specs, attrs: &call.attrs.for_schema() })?;
+        let signature = op.check(CallSpec { inputs: &specs, attrs: call.attrs })?;
         let fits = |message: String| Error::Op { op: op.name().to_owned(), message };
         if signature.accesses.len() != call.inputs.len() {
             return Err(Error::Internal {

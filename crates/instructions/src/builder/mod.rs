@@ -70,6 +70,7 @@ use crate::frontier::Frontier;
 use crate::instruction::{Placement, Via};
 use crate::list::StreamDecl;
 use crate::planner::{ArenaId, ArenaUse, Planner, Points};
+use crate::scalar::ScalarDecl;
 use crate::table::{Body, Instruction};
 
 pub use call::{Call, Output, Outputs, fresh_specs};
@@ -127,9 +128,9 @@ pub trait Sink {
     /// Takes the next instruction in program order.
     fn emit(&mut self, instruction: Instruction);
 
-    /// Returns how many scalars calls may use: the number that the list declares.
-    fn scalars(&self) -> usize {
-        0
+    /// Returns the scalars that calls may use: those that the list declares.
+    fn scalars(&self) -> &[ScalarDecl] {
+        &[]
     }
 
     /// Takes a prepared call on `tensors` as the next instruction.

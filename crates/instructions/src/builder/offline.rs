@@ -8,6 +8,7 @@ use crate::builder::{Builder, Call, Need, Outcome, Outputs, Sink, TensorRef};
 use crate::catalog::{StreamCatalog, StreamFacts};
 use crate::list::{External, InstructionList};
 use crate::recorder::ListRecorder;
+use crate::scalar::ScalarDecl;
 use crate::table::Instruction;
 use crate::text::OpNames;
 
@@ -167,8 +168,8 @@ impl Sink for OfflineSink {
         self.recorder.push(&instruction);
     }
 
-    fn scalars(&self) -> usize {
-        self.recorder.list().scalars.len()
+    fn scalars(&self) -> &[ScalarDecl] {
+        &self.recorder.list().scalars
     }
 
     fn reached(&self, _: Point) -> bool {

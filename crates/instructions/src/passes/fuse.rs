@@ -8,9 +8,9 @@
 //!
 //! # Conditions
 //! 1. The call may be a step ([`step_result`]): its op and kernels are standard ones, it is
-//!    elementwise, makes a new tensor, and cannot fail on data. Its result is what the schema says,
-//!    in dtype, shape and layout, and of the shape of the group's result: a smaller one would be
-//!    computed again for each element.
+//!    elementwise, makes a new tensor, cannot fail on data, and no launch gives its numbers. Its
+//!    result is what the schema says, in dtype, shape and layout, and of the shape of the group's
+//!    result: a smaller one would be computed again for each element.
 //! 2. All calls are on one stream, with one priority, and between the same two barriers.
 //! 3. What a call of the group makes has a storage of its own, without views, which only calls of
 //!    the group read.
@@ -335,6 +335,10 @@ fn candidates(facts: &Facts<'_>, options: &PassOptions<'_>) -> HashMap<usize, Ca
             inputs.iter().map(|o| facts.tensor(o.tensor).spec.clone()).collect();
         let none = Attrs::new();
         let attrs = attrs.as_deref().unwrap_or(&none);
+        // A program has the numbers of its steps, and no launch gives them.
+        if attrs.scalars().next().is_some() {
+            continue;
+        }
         let result = step_result(facts.list.ops.name(*op), CallSpec { inputs: &specs, attrs });
         if result.is_ok_and(|spec| spec == *facts.tensor(output.tensor).spec) {
             let is_private =

@@ -9,6 +9,7 @@
 //! | pass | what it does |
 //! |---|---|
 //! | `dead` | removes calls, views, allocations and touches whose results nobody can observe |
+//! | `fold` | makes calls of constants once, and not in each launch |
 //! | `fuse` | makes one call of op `fused` of chains and trees of elementwise calls |
 //! | `assign` | spreads the calls of a host device over a number of in-order streams |
 //! | `waits` | removes records and waits, and lets one wait serve for several |
@@ -85,7 +86,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `dead`, `fuse`, `assign`, `waits`, `memory` | the passes |
+//! | `dead`, `fold`, `fuse`, `assign`, `waits`, `memory` | the passes |
 //! | `rebuild` | the emission of a changed list through a fresh builder |
 //! | `facts` | tensors, storages and side effects of a list |
 //! | `placement` | offsets for all storages and workspaces together |
@@ -97,6 +98,7 @@ mod assign;
 pub mod cost;
 mod dead;
 mod facts;
+mod fold;
 mod fuse;
 mod memory;
 pub mod offsets;
@@ -117,6 +119,7 @@ use crate::instruction::Class;
 use crate::list::InstructionList;
 
 pub use cost::{CoreCosts, CostModel};
+pub use fold::{Folded, fold};
 pub use memory::{ArenaPlan, arena_plans};
 pub use offsets::Effort;
 pub use placement::arena_bytes;
@@ -126,6 +129,9 @@ pub use placement::arena_bytes;
 pub enum Pass {
     /// Removes what nobody can observe.
     Dead,
+    /// Makes calls of constants once, before the first launch. What the results are is no part of a
+    /// list, so this is a pass of lists that are recorded; [`Pass::apply`] leaves a list as it is.
+    Fold,
     /// Makes one call of chains and trees of elementwise calls.
     Fuse,
     /// Spreads calls over streams.
@@ -137,13 +143,14 @@ pub enum Pass {
 }
 
 impl Pass {
-    /// Every pass, in the order that gives the best list.
+    /// Every pass of lists alone, in the order that gives the best list.
     pub const ALL: [Pass; 5] = [Pass::Dead, Pass::Fuse, Pass::Assign, Pass::Waits, Pass::Memory];
 
     /// Returns the name used on command lines and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Pass::Dead => "dead",
+            Pass::Fold => "fold",
             Pass::Fuse => "fuse",
             Pass::Assign => "assign",
             Pass::Waits => "waits",
@@ -173,6 +180,7 @@ impl Pass {
         let list = own.as_ref().unwrap_or(list);
         match self {
             Pass::Dead => dead::dead(list, options),
+            Pass::Fold => Ok(list.clone()),
             Pass::Fuse => fuse::fuse(list, options),
             Pass::Assign => assign::assign(list, options),
             Pass::Waits => waits::waits(list, options),
@@ -191,11 +199,12 @@ impl FromStr for Pass {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Pass> {
-        let found = Pass::ALL.into_iter().find(|pass| pass.name() == name);
+        let all = || Pass::ALL.into_iter().chain([Pass::Fold]);
+        let found = all().find(|pass| pass.name() == name);
         found.ok_or_else(|| Error::Unknown {
             what: "pass",
             name: name.to_owned(),
-            help: did_you_mean(name, Pass::ALL.iter().map(|pass| pass.name())),
+            help: did_you_mean(name, all().map(Pass::name)),
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::planner::ArenaId;
 use crate::scalar::{GeneratorDecl, ScalarDecl};
 use crate::text::field::Field;
 use crate::text::{OpNames, TextError, instruction_at, print_instruction};
-use millstream_types::text::Cursor;
+use millstream_types::text::{Cursor, parse_number};
 
 const MAGIC: &str = "millstream-list";
 const VERSION: u32 = 1;
@@ -282,9 +282,7 @@ fn parse_scalar(cursor: &mut Cursor<'_>, list: &mut InstructionList) -> Result<(
     if list.scalars.iter().any(|scalar| scalar.name == name) {
         return Err(start.error(format!("scalar {name:?} is declared twice")));
     }
-    let start = cursor.clone();
-    let value = cursor.until(&[' ', '\t', '#'], "a whole number")?;
-    let value = value.parse().map_err(|_| start.expected("a whole number of 64 bits"))?;
+    let value = parse_number(cursor)?;
     cursor.comment()?;
     list.scalars.push(ScalarDecl { name, value });
     Ok(())

@@ -13,8 +13,8 @@ use millstream_instructions::{
 };
 use millstream_types::{
     Access, AttrValue, Attrs, CallbackId, DType, DeviceId, EventId, Layout, ListId, OpId, Origin,
-    Point, ReadId, ScalarId, ScalarUse, StreamId, StreamKey, StreamMode, StreamType, TensorId,
-    TensorSpec, WorkKind, WorkSet,
+    Point, ReadId, ScalarId, ScalarUse, ScalarValue, StreamId, StreamKey, StreamMode, StreamType,
+    TensorId, TensorSpec, WorkKind, WorkSet,
 };
 
 /// Names of ops, some of which need quotes.
@@ -71,6 +71,10 @@ fn specs() -> impl Strategy<Value = TensorSpec> {
 fn floats() -> impl Strategy<Value = f64> {
     let odd = vec![f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e16, 1e-7];
     prop_oneof![any::<f64>(), any::<u64>().prop_map(f64::from_bits), select(odd)]
+}
+
+fn scalar_values() -> impl Strategy<Value = ScalarValue> {
+    prop_oneof![any::<i64>().prop_map(ScalarValue::Int), floats().prop_map(ScalarValue::Float),]
 }
 
 fn values() -> impl Strategy<Value = AttrValue> {
@@ -243,7 +247,7 @@ fn flat_list() -> impl Strategy<Value = InstructionList> {
         };
         (0u32..).zip(map).map(one).collect()
     });
-    let scalars = btree_map(texts(), any::<i64>(), 0..4)
+    let scalars = btree_map(texts(), scalar_values(), 0..4)
         .prop_map(|map| map.into_iter().map(|(name, value)| ScalarDecl { name, value }).collect());
     let generator = (any::<u32>(), any::<u32>(), any::<u64>()).prop_map(|(seed, offset, draws)| {
         GeneratorDecl { seed: ScalarId(seed), offset: ScalarId(offset), draws }

@@ -2,6 +2,7 @@
 
 mod assigner;
 mod common;
+mod fold;
 mod ids;
 mod inference;
 mod nested_sections;

@@ -49,7 +49,7 @@ pub(super) const INDEX_ADD: Def = Def {
     name: "index_add",
     summary: "x with alpha * source added to the slices at an index along a dimension",
     inputs: &[arg("x", "any shape"), INDEX, SOURCE],
-    attrs: &[DIM, arg("alpha", "factor of source").number().or("1")],
+    attrs: &[DIM, arg("alpha", "factor of source").number().or("1").patchable()],
     arity: Arity::Listed,
     rule: |call| {
         index_add("index_add", call)?;

@@ -39,7 +39,7 @@ impl Compiler<'_> {
         let devices = self.tables.policies.devices();
         let has_graphs =
             |device: &DeviceId| devices.capabilities(device).is_ok_and(|can| can.graphs);
-        let graphs = graphs::plan(&tapes, has_graphs);
+        let graphs = graphs::plan(&tapes, &list.scalars, has_graphs);
         Compiled {
             tapes,
             graphs: graphs.into(),

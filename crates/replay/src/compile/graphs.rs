@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use smallvec::SmallVec;
 
+use millstream_instructions::ScalarDecl;
 use millstream_runtime::tapes::graph::{CapturePlan, CaptureStep, GraphPlan};
-use millstream_runtime::tapes::tape::{Action, Tape};
-use millstream_types::DeviceId;
+use millstream_runtime::tapes::tape::{Action, StepCall, Tape};
+use millstream_types::{DeviceId, ScalarValue};
 
 /// Fewer calls are launched as fast without a graph.
 const MIN_CALLS: usize = 2;
@@ -15,7 +16,11 @@ const MIN_CALLS: usize = 2;
 type Group = SmallVec<[u16; 4]>;
 
 /// Plans a graph for each device that can have one.
-pub(super) fn plan(tapes: &[Tape], has_graphs: impl Fn(&DeviceId) -> bool) -> Vec<GraphPlan> {
+pub(super) fn plan(
+    tapes: &[Tape],
+    scalars: &[ScalarDecl],
+    has_graphs: impl Fn(&DeviceId) -> bool,
+) -> Vec<GraphPlan> {
     let mut groups: BTreeMap<&DeviceId, Group> = BTreeMap::new();
     for (number, tape) in tapes.iter().enumerate() {
         if tape.on_host.is_none() && !tape.steps.is_empty() && has_graphs(&tape.key.device) {
@@ -24,7 +29,7 @@ pub(super) fn plan(tapes: &[Tape], has_graphs: impl Fn(&DeviceId) -> bool) -> Ve
     }
     let all: Vec<&Group> = groups.values().collect();
     let plan = |(device, group): (&&DeviceId, &Group)| {
-        let capture = capture(tapes, group, &all);
+        let capture = capture(tapes, scalars, group, &all);
         GraphPlan { device: (*device).clone(), tapes: group.clone(), capture }
     };
     groups.iter().map(plan).collect()
@@ -44,11 +49,25 @@ fn awaited(action: &Action) -> Option<(u16, u32)> {
     }
 }
 
+/// Returns the name of a floating-point number of each launch that a call uses. Kernels read whole
+/// ones from the words of the graph.
+fn floating<'a>(call: &StepCall, scalars: &'a [ScalarDecl]) -> Option<&'a str> {
+    let used = call.attrs.iter().flat_map(|attrs| attrs.scalars());
+    let mut declared = used.filter_map(|used| scalars.get(used.scalar.index()));
+    let found = declared.find(|scalar| matches!(scalar.value, ScalarValue::Float(_)))?;
+    Some(&found.name)
+}
+
 /// Plans the capture of a group of tapes, one of `groups`.
 ///
 /// # Errors
 /// The tapes cannot be a graph, for this reason.
-fn capture(tapes: &[Tape], group: &Group, groups: &[&Group]) -> Result<CapturePlan, String> {
+fn capture(
+    tapes: &[Tape],
+    scalars: &[ScalarDecl],
+    group: &Group,
+    groups: &[&Group],
+) -> Result<CapturePlan, String> {
     let steps_of = |tape: u16| &tapes[usize::from(tape)].steps;
     let mut before = BTreeSet::new();
     let mut positions = BTreeMap::new();
@@ -61,6 +80,13 @@ fn capture(tapes: &[Tape], group: &Group, groups: &[&Group]) -> Result<CapturePl
                 Action::Call { call, .. } => {
                     (has_called, calls) = (true, calls + 1);
                     let call = &tapes[usize::from(tape)].calls[*call as usize];
+                    if let Some(name) = floating(call, scalars) {
+                        return Err(format!(
+                            "{}: each launch gives the scalar {name:?}, a floating-point number, \
+                             and a graph would keep that of its capture",
+                            place()
+                        ));
+                    }
                     bases.extend(call.operands.iter().map(|operand| operand.address.base));
                     bases.extend(call.workspace.iter().map(|memory| memory.0.base));
                 }

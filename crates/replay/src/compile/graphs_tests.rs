@@ -57,7 +57,7 @@ fn tape(device: DeviceId, steps: &[Do]) -> Tape {
 fn planned(tapes: &[(DeviceId, &[Do])]) -> Vec<Result<Vec<CaptureStep>, String>> {
     let tapes: Vec<Tape> =
         tapes.iter().map(|(device, steps)| tape(device.clone(), steps)).collect();
-    let plans = plan(&tapes, |device| device.kind() == "cuda");
+    let plans = plan(&tapes, &[], |device| device.kind() == "cuda");
     plans.into_iter().map(|plan| plan.capture.map(|capture| capture.steps)).collect()
 }
 

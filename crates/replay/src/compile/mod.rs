@@ -44,9 +44,7 @@ use millstream_runtime::tables::Tables;
 use millstream_runtime::tapes::MAX_OPERANDS;
 use millstream_runtime::tapes::graph::GraphPlan;
 use millstream_runtime::tapes::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
-use millstream_types::{
-    AttrValue, Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec,
-};
+use millstream_types::{Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec};
 
 use draft::{Clock, Draft, Source, join};
 use scope::{Known, Scope, on_device};
@@ -240,7 +238,7 @@ impl<'a> Compiler<'a> {
         let (events, on_device) = (HashMap::new(), on_device(inner));
         let given = |scalar: &ScalarDecl| {
             let given = attrs.and_then(|attrs| attrs.get(&scalar.name));
-            given.map_or(AttrValue::Int(scalar.value), |given| outer.value(given))
+            given.map_or(scalar.value.into(), |given| outer.value(given))
         };
         let scalars = Some(inner.scalars.iter().map(given).collect());
         let list = inner;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use millstream_instructions::{InstructionList, Placement, Via};
 use millstream_runtime::tapes::tape::Address;
 use millstream_types::{
-    AttrValue, Attrs, Error, EventId, Point, Result, ScalarUse, StreamId, TensorId, TensorSpec,
+    AttrValue, Attrs, Error, EventId, Point, Result, ScalarUse, ScalarValue, StreamId, TensorId,
+    TensorSpec,
 };
 
 /// A list on its way through the compiler: the compiled one, or that of an executable that it
@@ -41,14 +42,15 @@ impl Scope<'_> {
         let (AttrValue::Scalar(used), Some(scalars)) = (value, &self.scalars) else {
             return value.clone();
         };
-        match scalars.get(used.scalar.index()) {
-            Some(AttrValue::Int(number)) => AttrValue::Int(number.wrapping_add(used.plus)),
-            Some(AttrValue::Scalar(ScalarUse { scalar, plus })) => {
+        let given = scalars.get(used.scalar.index());
+        match (given, given.and_then(ScalarValue::of)) {
+            (_, Some(number)) => number.plus(used.plus).into(),
+            (Some(AttrValue::Scalar(ScalarUse { scalar, plus })), None) => {
                 AttrValue::Scalar(ScalarUse { scalar: *scalar, plus: plus.wrapping_add(used.plus) })
             }
             // The checker refuses both.
-            Some(other) => other.clone(),
-            None => value.clone(),
+            (Some(other), None) => other.clone(),
+            (None, None) => value.clone(),
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_stream_policy::WorkerGroup;
+
 use crate::scope::reentrancy;
 use crate::sync::inbox::Inbox;
 use crate::tables::Tables;
@@ -39,8 +41,9 @@ impl Inline {
     /// Runs everything that can run now. Returns whether there was anything.
     pub(super) fn advance(&mut self, tables: &Arc<Tables>) -> bool {
         let mut moved = false;
-        let worker =
-            self.worker.get_or_insert_with(|| Worker::new(tables.clone(), self.inbox.clone()));
+        let worker = self.worker.get_or_insert_with(|| {
+            Worker::new(tables.clone(), self.inbox.clone(), WorkerGroup::Host)
+        });
         loop {
             while let Some(task) = self.tasks.pop_front() {
                 match task {

@@ -95,7 +95,7 @@ impl Simulated {
 
     pub(super) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
         let Simulated { workers, groups, .. } = self;
-        groups.host(count, |_| Ok(start(workers, tables)))
+        groups.host(count, |group| Ok(start(workers, tables, group)))
     }
 
     pub(super) fn host_worker_after(
@@ -105,12 +105,12 @@ impl Simulated {
         count: usize,
     ) -> Result<usize> {
         let Simulated { workers, groups, .. } = self;
-        groups.host_after(worker, count, |_| Ok(start(workers, tables)))
+        groups.host_after(worker, count, |group| Ok(start(workers, tables, group)))
     }
 
     pub(super) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         let Simulated { workers, groups, .. } = self;
-        groups.own(group, |_| Ok(start(workers, tables)))
+        groups.own(group, |group| Ok(start(workers, tables, group)))
     }
 
     /// Returns the worker that stands for the workers of all pools of the group. Each of its steps
@@ -119,7 +119,7 @@ impl Simulated {
         if let Some(&worker) = self.pools.get(&group) {
             return worker;
         }
-        let worker = start(&mut self.workers, tables);
+        let worker = start(&mut self.workers, tables, group.clone());
         self.workers[worker].pools = Some(Box::default());
         self.pools.insert(group, worker);
         worker
@@ -333,8 +333,8 @@ impl Simulated {
     }
 }
 
-fn start(workers: &mut Vec<SimulatedWorker>, tables: &Arc<Tables>) -> usize {
-    workers.push(SimulatedWorker::new(tables));
+fn start(workers: &mut Vec<SimulatedWorker>, tables: &Arc<Tables>, group: WorkerGroup) -> usize {
+    workers.push(SimulatedWorker::new(tables, group));
     workers.len() - 1
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::StreamId;
 
 use crate::pool::{MachineContext, Scheduler};
@@ -26,10 +27,10 @@ pub(super) struct SimulatedWorker {
 
 impl SimulatedWorker {
     /// Returns a worker without streams.
-    pub(super) fn new(tables: &Arc<Tables>) -> SimulatedWorker {
+    pub(super) fn new(tables: &Arc<Tables>, group: WorkerGroup) -> SimulatedWorker {
         let inbox: Arc<Inbox> = Arc::default();
         SimulatedWorker {
-            worker: Worker::new(tables.clone(), inbox.clone()),
+            worker: Worker::new(tables.clone(), inbox.clone(), group),
             inbox,
             tasks: VecDeque::new(),
             logged: HashMap::new(),

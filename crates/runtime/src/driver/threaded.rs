@@ -50,7 +50,7 @@ impl Threaded {
 
     pub(super) fn host_worker(&mut self, tables: &Arc<Tables>, count: usize) -> Result<usize> {
         let Threaded { workers, groups, .. } = self;
-        groups.host(count, |name| start(workers, tables, name))
+        groups.host(count, |group| start(workers, tables, group))
     }
 
     pub(super) fn host_worker_after(
@@ -60,12 +60,12 @@ impl Threaded {
         count: usize,
     ) -> Result<usize> {
         let Threaded { workers, groups, .. } = self;
-        groups.host_after(worker, count, |name| start(workers, tables, name))
+        groups.host_after(worker, count, |group| start(workers, tables, group))
     }
 
     pub(super) fn own_worker(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
         let Threaded { workers, groups, .. } = self;
-        groups.own(group, |name| start(workers, tables, name))
+        groups.own(group, |group| start(workers, tables, group))
     }
 
     pub(super) fn pool(&mut self, tables: &Arc<Tables>, group: WorkerGroup) -> Result<usize> {
@@ -73,7 +73,7 @@ impl Threaded {
             return Ok(pool);
         }
         let workers = if group == WorkerGroup::Host { self.pool_workers } else { 1 };
-        let Pool { queue, inbox, threads } = Pool::start(tables, workers)?;
+        let Pool { queue, inbox, threads } = Pool::start(tables, &group, workers)?;
         self.workers.push(WorkerHandle { queue, inbox, threads });
         let pool = self.workers.len() - 1;
         self.pools.insert(group, pool);
@@ -121,18 +121,22 @@ impl Threaded {
     }
 }
 
-fn start(workers: &mut Vec<WorkerHandle>, tables: &Arc<Tables>, name: &str) -> Result<usize> {
+fn start(
+    workers: &mut Vec<WorkerHandle>,
+    tables: &Arc<Tables>,
+    group: WorkerGroup,
+) -> Result<usize> {
     let (queue, tasks) = queue();
     let inbox: Arc<Inbox> = Arc::default();
     let (tables, own) = (tables.clone(), inbox.clone());
     let machine = tables.machine;
-    let name = format!("millstream-{name}-{}", workers.len());
+    let name = format!("millstream-{group}-{}", workers.len());
     let thread = Builder::new()
         .name(name)
         .spawn(move || {
             reentrancy::mark_thread(machine);
             own.set_thread(current());
-            work(Worker::new(tables, own.clone()), &own, tasks);
+            work(Worker::new(tables, own.clone(), group), &own, tasks);
         })
         .map_err(|e| Error::Internal { message: format!("no thread for a worker: {e}") })?;
     workers.push(WorkerHandle { queue, inbox, threads: vec![thread] });

@@ -18,14 +18,14 @@ impl WorkerGroups {
         WorkerGroups { host: Vec::new(), host_limit: host_workers.max(1), own: HashMap::new() }
     }
 
-    /// Returns the worker for the `count`-th host stream; `start` starts one of that name.
+    /// Returns the worker for the `count`-th host stream; `start` starts one of the group.
     pub(super) fn host(
         &mut self,
         count: usize,
-        start: impl FnOnce(&str) -> Result<usize>,
+        start: impl FnOnce(WorkerGroup) -> Result<usize>,
     ) -> Result<usize> {
         if self.host.len() < self.host_limit {
-            let worker = start("host")?;
+            let worker = start(WorkerGroup::Host)?;
             self.host.push(worker);
             return Ok(worker);
         }
@@ -38,31 +38,26 @@ impl WorkerGroups {
         &mut self,
         worker: usize,
         count: usize,
-        mut start: impl FnMut(&str) -> Result<usize>,
+        mut start: impl FnMut(WorkerGroup) -> Result<usize>,
     ) -> Result<usize> {
         while self.host.len() < self.host_limit.min(count.saturating_add(1)) {
-            let started = start("host")?;
+            let started = start(WorkerGroup::Host)?;
             self.host.push(started);
         }
         let at = self.host.iter().position(|host| *host == worker).unwrap_or_default();
         Ok(self.host[(at + count) % self.host.len()])
     }
 
-    /// Returns the one worker of a group; `start` starts one of that name.
+    /// Returns the one worker of a group; `start` starts it.
     pub(super) fn own(
         &mut self,
         group: WorkerGroup,
-        start: impl FnOnce(&str) -> Result<usize>,
+        start: impl FnOnce(WorkerGroup) -> Result<usize>,
     ) -> Result<usize> {
         if let Some(&worker) = self.own.get(&group) {
             return Ok(worker);
         }
-        let name = match &group {
-            WorkerGroup::Host => "host".to_owned(),
-            WorkerGroup::Device(device) => device.to_string(),
-            WorkerGroup::Dedicated(ty) => ty.to_string(),
-        };
-        let worker = start(&name)?;
+        let worker = start(group.clone())?;
         self.own.insert(group, worker);
         Ok(worker)
     }

@@ -14,6 +14,7 @@ use crate::emission::{Emission, Release};
 use crate::profile::recording::ActiveRecording;
 use crate::sync::{self, AtomicBool, Mutex, OnceLock};
 use crate::tables::Tables;
+use crate::tapes::cache::ProgramCache;
 
 /// The state that all handles of a machine share.
 pub struct MachineShared {
@@ -50,4 +51,6 @@ pub struct MachineShared {
     pub recording: ActiveRecording,
     /// Whether shutdown has left hanging instructions behind.
     pub abandoned: AtomicBool,
+    /// The lists that were compiled last.
+    pub programs: Mutex<ProgramCache>,
 }

@@ -36,6 +36,7 @@ mod worker;
 use std::sync::PoisonError;
 
 use millstream_instructions::{Body, Priority};
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Point, Result, StreamId, TensorId};
 
 use crate::sync::inbox::Inbox;
@@ -61,14 +62,14 @@ impl Pool {
     ///
     /// # Errors
     /// A thread is refused. Those that were started stop.
-    pub(crate) fn start(tables: &Arc<Tables>, workers: usize) -> Result<Pool> {
+    pub(crate) fn start(tables: &Arc<Tables>, group: &WorkerGroup, workers: usize) -> Result<Pool> {
         let (queue, tasks) = queue();
         let inbox: Arc<Inbox> = Arc::default();
         let shared =
             Arc::new(PoolShared::new(tables.clone(), inbox.clone(), tasks, workers.max(1)));
         let mut pool = Pool { queue, inbox, threads: Vec::new() };
         for k in 0..workers.max(1) {
-            match worker::start(&shared, k) {
+            match worker::start(&shared, group.clone(), k) {
                 Ok(thread) => pool.threads.push(thread),
                 // One worker is enough to run everything.
                 Err(_) if k > 0 => break,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Error, Result};
 
 use crate::scope::reentrancy;
@@ -35,14 +36,18 @@ const PATIENCE: u32 = 256;
 /// After so many rounds with small calls, all waiters for published points are woken.
 const ROUNDS: u32 = 16;
 
-pub(super) fn start(shared: &Arc<PoolShared>, number: usize) -> Result<JoinHandle<()>> {
+pub(super) fn start(
+    shared: &Arc<PoolShared>,
+    group: WorkerGroup,
+    number: usize,
+) -> Result<JoinHandle<()>> {
     let shared = shared.clone();
     Builder::new()
         .name(format!("millstream-pool-{number}"))
         .spawn(move || {
             reentrancy::mark_thread(shared.tables.machine);
             PoolWorker {
-                worker: Worker::new(shared.tables.clone(), shared.inbox.clone()),
+                worker: Worker::new(shared.tables.clone(), shared.inbox.clone(), group),
                 parker: Arc::new(ParkedWorker::new(current())),
                 shared: &shared,
                 number,

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `tape` | tapes: steps, addresses, waits |
 //! | `run` | the state of one launch: bases, poison, results |
+//! | `cache` | compiled lists that a machine keeps |
 //! | `formal` | the tensor given for a formal, compared with the recorded one |
 //! | `graph` | tapes that are launched as one command of their device |
 //! | `place` | places in tapes, as reports of waits name them |
 //! | `recycled` | launches that have ended, to be used again |
 
+pub mod cache;
 mod formal;
 pub mod graph;
 pub(crate) mod place;

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use millstream_ep::PooledEvent;
 use millstream_kernels::RawTensor;
-use millstream_types::{Attrs, Failure, Origin, Point, Result, ScalarUse, StreamId};
+use millstream_types::{Attrs, Failure, Origin, Point, Result, ScalarUse, ScalarValue, StreamId};
 
 use crate::scope::cancel::CancelScope;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
@@ -81,8 +81,8 @@ pub struct Run {
     pub(crate) cancel_scope: Option<Arc<CancelScope>>,
     /// For each channel of the program the number of the launch's first call.
     pub(crate) numbers: Vec<u64>,
-    /// The scalars of the list, by number.
-    pub scalars: Vec<i64>,
+    /// The scalars of the list as words, by number.
+    pub words: Vec<i64>,
     /// The arguments of the calls that use scalars, with the numbers of this launch.
     given: Box<[Attrs]>,
     /// Whether calls have to look for poison or cancellation. Relaxed: who reads poisoned data
@@ -143,7 +143,7 @@ impl Run {
             tapes: Vec::new(),
             cancel_scope: None,
             numbers: Vec::new(),
-            scalars: Vec::new(),
+            words: Vec::new(),
         }
     }
 
@@ -178,12 +178,12 @@ impl Run {
     }
 
     /// Sets the scalars of a launch that nobody uses yet.
-    pub fn set_scalars(&mut self, scalars: &[i64]) {
-        replace(&mut self.scalars, scalars.iter().copied());
+    pub fn set_scalars(&mut self, scalars: &[ScalarValue]) {
+        replace(&mut self.words, scalars.iter().map(|value| value.word()));
         for (own, declared) in self.given.iter_mut().zip(&self.program.given) {
             own.set_scalars(declared, |ScalarUse { scalar, plus }| {
                 // The list was checked to declare them.
-                scalars.get(scalar.index()).copied().unwrap_or(0).wrapping_add(plus)
+                scalars.get(scalar.index()).map_or(ScalarValue::Int(0), |value| value.plus(plus))
             });
         }
     }

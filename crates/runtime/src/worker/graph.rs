@@ -179,7 +179,7 @@ impl Worker {
             own.note_capture(captured, bases);
         }
         let Some(made) = &mut own.graph else { anyhow::bail!("the graph is missing") };
-        let launched = self.graphs_of(at)?.launch(&mut **made, &run.scalars);
+        let launched = self.graphs_of(at)?.launch(&mut **made, &run.words);
         own.launches += u64::from(launched.is_ok());
         Ok(launched)
     }
@@ -219,7 +219,7 @@ impl Worker {
             Some(graph) => graph,
             none => {
                 let device = self.native_stream(first)?.device.clone();
-                none.insert(device.create_graph(capture.positions, run.scalars.len())?)
+                none.insert(device.create_graph(capture.positions, run.words.len())?)
             }
         };
         let made = &mut **made;

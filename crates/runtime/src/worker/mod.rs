@@ -26,6 +26,7 @@ pub mod apart;
 mod graph;
 mod host_work;
 mod launch;
+mod lifetime;
 mod outcome;
 pub(crate) mod pauses;
 pub(crate) mod pooled;
@@ -43,6 +44,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_stream_policy::WorkerGroup;
 use millstream_types::{Point, StreamId};
 
 use crate::profile::recording::Recording;
@@ -53,6 +55,7 @@ use crate::tables::Tables;
 use crate::tapes::run::Run;
 use crate::worker::task::{StoredCall, Task};
 
+use lifetime::WorkerLifetime;
 pub(crate) use stream::ExternalCompletion;
 use stream::WorkerStream;
 use subject::StepRef;
@@ -85,6 +88,8 @@ pub(crate) struct Worker {
     closing: bool,
     /// A pool worker's: the recording of times under way.
     recording: Option<Arc<Recording>>,
+    /// Dropped last: the worker stops after its streams were closed.
+    _lifetime: WorkerLifetime,
 }
 
 const NONE: u32 = u32::MAX;
@@ -93,7 +98,9 @@ const NONE: u32 = u32::MAX;
 pub(crate) const POLL: Duration = Duration::from_micros(50);
 
 impl Worker {
-    pub(crate) fn new(tables: Arc<Tables>, inbox: Arc<Inbox>) -> Worker {
+    /// Starts a worker of a group on this thread.
+    pub(crate) fn new(tables: Arc<Tables>, inbox: Arc<Inbox>, group: WorkerGroup) -> Worker {
+        let lifetime = WorkerLifetime::begin(&tables, group);
         Worker {
             tables,
             inbox,
@@ -106,6 +113,7 @@ impl Worker {
             stop: false,
             closing: false,
             recording: None,
+            _lifetime: lifetime,
         }
     }
 

@@ -13,6 +13,9 @@ pub struct Executable {
     pub name: String,
     /// The inputs, in the order of the file.
     pub inputs: Vec<Input>,
+    /// The scalars, in the order of the file: names, and the numbers of launches that give none.
+    /// Arguments of its calls name them by their positions.
+    pub scalars: Vec<(String, f64)>,
     /// The executable's statements and events.
     pub block: Block,
     /// The results, in the order of the file.
@@ -60,6 +63,8 @@ pub struct Launch {
     pub executable: ExecutableRef,
     /// The tensor for each of its inputs.
     pub inputs: Vec<ValueRef>,
+    /// The numbers that it gives, each with the position of its scalar.
+    pub scalars: Vec<(usize, f64)>,
     /// The target of each of its outputs; `None` if the output is not used.
     pub outputs: Vec<Option<Target>>,
     /// The stream of the launch, if the file names one.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::json::Raw;
-use crate::schema_types::{DTypeName, DeviceName, Map};
+use crate::schema_types::{DTypeName, DeviceName, Float, Map};
 
 use super::StatementForm;
 
@@ -16,6 +16,10 @@ pub(crate) struct ExecutableForm<'a> {
     /// The inputs, by name: tensors that each launch gives.
     #[serde(borrow)]
     pub(crate) inputs: Option<Raw<'a, Map<InputForm<'a>>>>,
+    /// The scalars, by name: numbers that launches give, with their values where one gives none.
+    /// An argument `"$NAME"` of a call is the number of the launch.
+    #[serde(borrow)]
+    pub(crate) scalars: Option<Raw<'a, Map<Float>>>,
     /// The statements: all but read, synchronize and launch.
     #[serde(borrow)]
     #[schemars(required)]

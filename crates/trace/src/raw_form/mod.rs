@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::json::Raw;
 use crate::schema_types::{
-    Attributes, DTypeName, DeviceName, Map, ModeName, Name, Names, OpName, Scalar, StreamTypeName,
-    True, Values, Version,
+    Attributes, DTypeName, DeviceName, Float, Map, ModeName, Name, Names, OpName, Scalar,
+    StreamTypeName, True, Values, Version,
 };
 
 pub(crate) use executable::{ExecutableForm, InputForm, ReturnedForm};
@@ -340,6 +340,8 @@ statements! {
         #[schemars(required)] launch "launch": Name,
         /// The tensor for each input, by the input's name.
         input "in": Map<Name>,
+        /// The number for each scalar, by the scalar's name.
+        scalars "scalars": Map<Float>,
         /// New names for outputs, by the output's name. An output without a name is not used.
         out "out": Map<Name>,
         /// Existing tensors that outputs are written to, by the output's name, in place of `out`.

@@ -9,7 +9,7 @@ mod elements;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-use millstream_types::{AttrValue, Attrs, StreamMode};
+use millstream_types::{AttrValue, Attrs, ScalarId, StreamMode};
 
 use crate::error::{Result, TraceError};
 use crate::program::{
@@ -57,7 +57,7 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
         }
         names.push(name);
     }
-    let writer = Writer { program, names };
+    let writer = Writer { program, names: &names, scalars: &[] };
     let mut parts = Vec::new();
     if let Some(name) = &program.name {
         parts.push(format!("\"name\": {}", quoted(name)));
@@ -75,7 +75,7 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
         });
         parts.push(block("streams", '{', lines));
     }
-    let tensors = program.tensors.iter().zip(&writer.names);
+    let tensors = program.tensors.iter().zip(writer.names);
     let tensors = tensors.map(|(t, name)| {
         let mut text = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
         if let Some(Placement { ranks, .. }) = &t.ranks {
@@ -121,7 +121,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn attrs(attrs: &Attrs) -> String {
+fn attrs(attrs: &Attrs, scalars: &[(String, f64)]) -> String {
     let one = |value: &AttrValue| match value {
         AttrValue::Int(n) => n.to_string(),
         AttrValue::Float(x) => float(*x),
@@ -132,15 +132,32 @@ fn attrs(attrs: &Attrs) -> String {
             format!("[{}]", list.iter().map(|x| float(*x)).collect::<Vec<_>>().join(", "))
         }
         AttrValue::DType(dtype) => quoted(&dtype.to_string()),
-        AttrValue::Scalar(scalar) => quoted(&scalar.to_string()),
+        AttrValue::Scalar(used) => quoted(&match scalars.get(used.scalar.index()) {
+            Some((name, _)) => format!("{}{name}", ScalarId::MARK),
+            None => used.to_string(),
+        }),
     };
     let fields = attrs.iter().map(|(name, value)| format!("{}: {}", quoted(name), one(value)));
     format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
 }
 
+/// Formats the field `scalars`; nothing if no number is given.
+fn named_numbers(scalars: &[(String, f64)], given: impl Iterator<Item = (usize, f64)>) -> String {
+    let field = |(at, value): (usize, f64)| {
+        Some(format!("{}: {}", quoted(&scalars.get(at)?.0), float(value)))
+    };
+    let fields: Vec<String> = given.filter_map(field).collect();
+    match fields.is_empty() {
+        true => String::new(),
+        false => format!(", \"scalars\": {{ {} }}", fields.join(", ")),
+    }
+}
+
 struct Writer<'a> {
     program: &'a Program,
-    names: Vec<String>,
+    names: &'a [String],
+    /// The scalars of the executable that is written.
+    scalars: &'a [(String, f64)],
 }
 
 impl Writer<'_> {
@@ -149,7 +166,7 @@ impl Writer<'_> {
     }
 
     fn executable(&self, executable: &Executable) -> String {
-        let Executable { name, inputs, block, results, .. } = executable;
+        let Executable { name, inputs, scalars, block, results, .. } = executable;
         let input = |input: &Input| {
             let (name, dtype) = (self.name(input.value), input.spec.dtype);
             let mut text = format!("{name}: {{ \"dtype\": \"{dtype}\"");
@@ -166,11 +183,12 @@ impl Writer<'_> {
         let result = |result: &Returned| format!("{}: {{}}", self.name(result.value));
         let inputs = inputs.iter().map(input).collect::<Vec<_>>().join(", ");
         let results = results.iter().map(result).collect::<Vec<_>>().join(", ");
-        let body = self.statements(block, &block.statements).join(", ");
-        let name = quoted(name);
-        format!(
-            "{name}: {{ \"inputs\": {{ {inputs} }}, \"program\": [{body}], \"outputs\": {{ {results} }} }}"
-        )
+        let within = Writer { scalars, ..*self };
+        let body = within.statements(block, &block.statements).join(", ");
+        let all = 0..scalars.len();
+        let given = named_numbers(scalars, all.map(|k| (k, scalars[k].1)));
+        let (name, results) = (quoted(name), format!("\"outputs\": {{ {results} }}"));
+        format!("{name}: {{ \"inputs\": {{ {inputs} }}{given}, \"program\": [{body}], {results} }}")
     }
 
     fn launch(&self, launch: &Launch) -> String {
@@ -197,7 +215,8 @@ impl Writer<'_> {
             // Writing to a string does not fail.
             let _ = write!(text, ", \"{field}\": {{ {pairs} }}");
         }
-        format!("{text}{} }}", self.on(launch.stream))
+        let given = named_numbers(&executable.scalars, launch.scalars.iter().copied());
+        format!("{text}{given}{} }}", self.on(launch.stream))
     }
 
     fn list(&self, values: &[ValueRef]) -> String {
@@ -244,7 +263,7 @@ impl Writer<'_> {
                     }
                 }
                 if !call.attrs.is_empty() {
-                    let _ = write!(text, ", \"attrs\": {}", attrs(&call.attrs));
+                    let _ = write!(text, ", \"attrs\": {}", attrs(&call.attrs, self.scalars));
                 }
                 if call.priority != 0 {
                     let _ = write!(text, ", \"priority\": {}", call.priority);

@@ -44,6 +44,19 @@ fn malformed_executables() {
     let huge = r#"{"inputs": {"v": {"dtype": "f32", "shape": «[4294967296, 4294967296]»}},
         "program": []}"#;
     declared(huge, &["memory"]);
+
+    let scalar = |argument: &str, parts: &[&str]| {
+        let fields = format!(
+            r#"{{"scalars": {{"rate": 1}}, "program": [{{"op": "f", "attrs": {{"a": {argument}}}}}]}}"#
+        );
+        declared(&fields, parts);
+    };
+    scalar(r#"«"$rat"»"#, &["the executable has no scalar 'rat'", "did you mean 'rate'"]);
+    scalar(r#"«"$"»"#, &["the executable has no scalar ''", "declare it"]);
+    let text = r#"{"scalars": {"rate": «"fast"»}, "program": []}"#;
+    declared(text, &["expected a number, got a string"]);
+    let list = r#"{"scalars": {"rate": «[1]»}, "program": []}"#;
+    declared(list, &["expected a number, got a list"]);
 }
 
 #[test]
@@ -57,6 +70,7 @@ fn malformed_launches() {
     launch(r#", "in": {«"V"»: "x"}"#, &["'j' has no input 'V'", "did you mean 'v'"]);
     launch(r#", "in": {«"other"»: "x"}"#, &["'j' has no input 'other'", "its inputs: v"]);
     launch(r#", "in": «["x"]»"#, &["expected tensors, by input, got a list"]);
+    launch(r#", "in": {"v": "x"}, "scalars": {«"rate"»: 1}"#, &["'j' has no scalar 'rate'"]);
     launch(r#", "in": {"v": "x"}, "out": {«"u"»: "t"}"#, &["'j' has no output 'u'"]);
     launch(r#", "in": {"v": "x"}, "out": {"w": «"x"»}"#, &["there is a tensor 'x' already"]);
     launch(r#", "in": {"v": "x"}, "out": {"w": "t"}, "into": {«"w"»: "x"}"#, &["not both"]);

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::{Cursor, TextError, is_word};
-use crate::attr::{AttrValue, Attrs, ScalarUse};
+use crate::attr::{AttrValue, Attrs};
 use crate::id::ScalarId;
+use crate::scalar::{ScalarUse, ScalarValue};
 
 /// Writes `name=value` for each argument, with `separator` between them.
 pub fn print_attrs(attrs: &Attrs, separator: &str, out: &mut String) {
@@ -55,7 +56,7 @@ fn parse_value(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
             scalar(token).map(AttrValue::Scalar).ok_or(error)?
         }
         _ => match (number(token), token.parse()) {
-            (Some(value), _) => value,
+            (Some(value), _) => value.into(),
             (None, Ok(dtype)) => AttrValue::DType(dtype),
             (None, Err(_)) => return Err(error),
         },
@@ -78,16 +79,26 @@ fn scalar(token: &str) -> Option<ScalarUse> {
     Some(ScalarUse { scalar: ScalarId(id), plus })
 }
 
-fn number(token: &str) -> Option<AttrValue> {
+/// Reads a number as [`AttrValue`] writes it, up to a space or a comment.
+///
+/// # Errors
+/// The text is no number.
+pub fn parse_number(cursor: &mut Cursor<'_>) -> Result<ScalarValue, TextError> {
+    let error = cursor.expected("a number of 64 bits");
+    let found = cursor.until(&[' ', '\t', '#'], "a number")?;
+    number(found).ok_or(error)
+}
+
+fn number(token: &str) -> Option<ScalarValue> {
     if let Ok(whole) = token.parse() {
-        return Some(AttrValue::Int(whole));
+        return Some(ScalarValue::Int(whole));
     }
     // Rust parses more floats than `{:?}` writes, such as `infinity`; those are refused. Digits
     // that do not fit in an i64 are a whole number that is too large, not a float.
     let digits = token.strip_prefix('-').unwrap_or(token);
     let float = digits.starts_with(|c: char| c.is_ascii_digit()) && digits.contains(['.', 'e']);
     if matches!(digits, "inf" | "NaN") || float {
-        return token.parse().ok().map(AttrValue::Float);
+        return token.parse().ok().map(ScalarValue::Float);
     }
     None
 }
@@ -102,14 +113,13 @@ fn parse_values(cursor: &mut Cursor<'_>) -> Result<AttrValue, TextError> {
         number(c.until(&[',', ']', ' '], "a number")?).ok_or(error)
     })?;
     let whole: Option<Vec<i64>> =
-        items.iter().map(|v| if let AttrValue::Int(n) = v { Some(*n) } else { None }).collect();
+        items.iter().map(|v| if let ScalarValue::Int(n) = v { Some(*n) } else { None }).collect();
     if let Some(whole) = whole {
         return Ok(AttrValue::Ints(whole));
     }
-    let as_float = |v: &AttrValue| match v {
-        AttrValue::Float(x) => *x,
-        AttrValue::Int(n) => *n as f64,
-        _ => f64::NAN,
+    let as_float = |v: &ScalarValue| match v {
+        ScalarValue::Float(x) => *x,
+        ScalarValue::Int(n) => *n as f64,
     };
     Ok(AttrValue::Floats(items.iter().map(as_float).collect()))
 }

@@ -4,7 +4,7 @@
 mod attrs;
 mod cursor;
 
-pub use attrs::{parse_attrs, print_attrs};
+pub use attrs::{parse_attrs, parse_number, print_attrs};
 pub use cursor::Cursor;
 
 /// A syntax error in the text of an instruction or a list.

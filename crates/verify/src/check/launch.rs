@@ -37,7 +37,7 @@ impl Walk<'_> {
             self.report(|walk| Violation::BadLaunch { site: walk.site(index), what });
             return;
         }
-        if let Some(what) = scalars::wrong(list, executable, attrs) {
+        if let Some(what) = scalars::wrong(list, executable, attrs, &self.list.scalars) {
             self.report(|walk| Violation::BadLaunch { site: walk.site(index), what });
         }
         let (formals, private) = operands.split_at(executable.externals.len());

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::text::Named;
 use millstream_instructions::{Body, Class, Instruction, InstructionList, Placement, Via};
-use millstream_types::{EventId, Point, TensorSpec};
+use millstream_types::{EventId, Point, ScalarValue, TensorSpec};
 
 use crate::clock::Clock;
 use crate::cycle::cycle;
@@ -240,10 +240,13 @@ impl Walk<'_> {
         }
         for (number, generator) in self.list.generators.iter().enumerate() {
             for scalar in [generator.seed, generator.offset] {
-                if scalar.index() >= self.list.scalars.len() {
-                    let (site, what) = (format!("generator {number}"), scalar.to_string());
-                    self.report(|_| Violation::NotDeclared { site, what });
-                }
+                let what = match self.list.scalars.get(scalar.index()).map(|s| s.value) {
+                    Some(ScalarValue::Int(_)) => continue,
+                    Some(ScalarValue::Float(_)) => format!("{scalar} as a whole number"),
+                    None => scalar.to_string(),
+                };
+                let site = format!("generator {number}");
+                self.report(|_| Violation::NotDeclared { site, what });
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The scalars that calls use and launches give.
 
-use millstream_instructions::{Body, InstructionList};
-use millstream_types::{AttrValue, Attrs, ListId};
+use millstream_instructions::{Body, InstructionList, ScalarDecl};
+use millstream_types::{AttrValue, Attrs, ListId, ScalarValue};
 
 /// Returns the scalars and the draws of generators that a call or a launch of a list uses and the
 /// list does not declare.
@@ -36,22 +36,27 @@ fn draws(list: &InstructionList, body: &Body, name: &str) -> u64 {
 }
 
 /// Returns how the scalars that a launch gives differ from those that its executable takes.
+/// `outer` are those of the list that launches it.
 pub(super) fn wrong(
     list: ListId,
     executable: &InstructionList,
     given: Option<&Attrs>,
+    outer: &[ScalarDecl],
 ) -> Option<String> {
     let none = Attrs::new();
     let given = given.unwrap_or(&none);
-    let is_number = |value| matches!(value, &AttrValue::Int(_) | &AttrValue::Scalar(_));
-    for scalar in &executable.scalars {
-        match given.get(&scalar.name) {
-            Some(value) if is_number(value) => {}
+    let number = |value: &AttrValue| match value {
+        AttrValue::Scalar(used) => outer.get(used.scalar.index()).map(|scalar| scalar.value),
+        value => ScalarValue::of(value),
+    };
+    for ScalarDecl { name, value: declared } in &executable.scalars {
+        match given.get(name) {
+            Some(value) if number(value).is_some_and(|n| n.is_kind_of(*declared)) => {}
             Some(value) => {
-                let name = &scalar.name;
-                return Some(format!("{list} takes a whole number for {name:?}, {value} given"));
+                let kind = declared.kind();
+                return Some(format!("{list} takes {kind} for {name:?}, {value} given"));
             }
-            None => return Some(format!("{list} takes a scalar {:?}, none given", scalar.name)),
+            None => return Some(format!("{list} takes a scalar {name:?}, none given")),
         }
     }
     let mut names = given.iter().map(|(name, _)| name);

@@ -22,7 +22,7 @@
 mod reading;
 mod values;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use millstream_instructions::InstructionList;
@@ -33,7 +33,7 @@ use millstream_types::{Origin, StreamMode};
 use crate::check;
 use crate::clock::Clock;
 use crate::violation::Site;
-use reading::{Reading, SideEffect, read};
+use reading::{Reading, SideEffect, read, read_after};
 use values::{Side, Value, Values};
 
 /// The first difference between two lists.
@@ -74,7 +74,39 @@ pub fn same_operations(
     after: &InstructionList,
     outputs: &Outputs,
 ) -> Result<(), Box<Difference>> {
-    Comparison { before, after, values: Values::default() }.run(outputs)
+    Comparison { before, after, values: Values::default() }.run(outputs, &HashMap::new())
+}
+
+/// Accepts two lists, of which one runs once and the other in each launch, that together compute
+/// what a list does: `once` has no side effect, and the externals called `results` get the content
+/// from it that they have at the end of the list; from these contents on, `rest` does the same
+/// operations as the list, with the same externals at its end.
+///
+/// # Errors
+/// The first difference.
+pub fn same_when_folded(
+    whole: &InstructionList,
+    once: &InstructionList,
+    rest: &InstructionList,
+    results: &BTreeSet<String>,
+) -> Result<(), Box<Difference>> {
+    let values = Values::default();
+    let mut folded = Comparison { before: whole, after: once, values };
+    let (_, made) = folded.read_both(&HashMap::new())?;
+    if let Some(effect) = made.side_effects.first() {
+        let what = format!("{} is made once", effect.name);
+        return Err(folded.difference(what, None, Some(effect.index)));
+    }
+    let made = once.externals.iter().zip(made.finals);
+    let made: HashMap<String, Value> =
+        made.map(|(external, value)| (external.name.clone(), value)).collect();
+    let made = results.iter().map(|name| {
+        let missing = || folded.difference(format!("{name:?} is not made"), None, None);
+        Ok((name.clone(), made.get(name).copied().ok_or_else(missing)?))
+    });
+    let contents = made.collect::<Result<HashMap<_, _>, Box<Difference>>>()?;
+    let mut launched = Comparison { before: whole, after: rest, values: folded.values };
+    launched.run(&Outputs::All, &contents)
 }
 
 struct Comparison<'a> {
@@ -124,16 +156,29 @@ impl Comparison<'_> {
         self.difference(what, before, after)
     }
 
-    fn run(&mut self, outputs: &Outputs) -> Result<(), Box<Difference>> {
+    /// Reads both lists, the second one from these contents of externals on.
+    fn read_both(
+        &mut self,
+        contents: &HashMap<String, Value>,
+    ) -> Result<(Reading, Reading), Box<Difference>> {
+        let first = read(self.before, Side::Before, &mut self.values)
+            .map_err(|(index, what)| self.difference(what, Some(index), None))?;
+        let second = read_after(self.after, Side::After, &mut self.values, contents)
+            .map_err(|(index, what)| self.difference(what, None, Some(index)))?;
+        Ok((first, second))
+    }
+
+    fn run(
+        &mut self,
+        outputs: &Outputs,
+        contents: &HashMap<String, Value>,
+    ) -> Result<(), Box<Difference>> {
         let of_launch = |list: &InstructionList| (list.scalars.clone(), list.generators.clone());
         if of_launch(self.before) != of_launch(self.after) {
             let what = "the scalars or generators that a launch gives".to_owned();
             return Err(self.difference(what, None, None));
         }
-        let first = read(self.before, Side::Before, &mut self.values)
-            .map_err(|(index, what)| self.difference(what, Some(index), None))?;
-        let second = read(self.after, Side::After, &mut self.values)
-            .map_err(|(index, what)| self.difference(what, None, Some(index)))?;
+        let (first, second) = self.read_both(contents)?;
         let pairs = self.side_effects(&first, &second)?;
         self.order(&first, &second, &pairs)?;
         self.outputs(&first, &second, outputs)

@@ -53,6 +53,19 @@ pub(crate) fn read(
     side: Side,
     values: &mut Values,
 ) -> Result<Reading, (usize, String)> {
+    read_after(list, side, values, &HashMap::new())
+}
+
+/// Reads a list whose externals of these names begin with these contents.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_after(
+    list: &InstructionList,
+    side: Side,
+    values: &mut Values,
+    contents: &HashMap<String, Value>,
+) -> Result<Reading, (usize, String)> {
     let mut reader = Reader {
         list,
         side,
@@ -64,7 +77,8 @@ pub(crate) fn read(
     };
     for external in &list.externals {
         let node = Node::External(external.name.clone());
-        let content = reader.values.number(node, side, None);
+        let first = || reader.values.number(node, side, None);
+        let content = contents.get(&external.name).copied().unwrap_or_else(first);
         let storage = reader.storages.len();
         reader.storages.push(Storage { content, bytes: external.bytes });
         reader.tensors.insert(external.tensor, (storage, external.spec.clone()));

@@ -5,6 +5,7 @@ mod agreement;
 mod builder;
 mod cases;
 mod common;
+mod folded;
 mod large;
 mod many_views;
 mod needs;

@@ -1,11 +1,13 @@
-//! The draws of a captured function from generators.
+//! The numbers of a captured function that each replay gives: the scalars of its call, and its
+//! draws from generators.
 //!
 //! A draw is named by its generator, in the order of their first draws, and by its number among the
 //! generator's draws. So another run of the function makes equal notes, and a segment's launch
-//! draws as many numbers as the function drew in its part. Generator k has the scalars 2k, its
-//! seed, and 2k + 1, its offset; the constant that a use adds is the number of the draw.
+//! draws as many numbers as the function drew in its part. Of n scalars of the call, number k is
+//! scalar k. Generator k has the scalars n + 2k, its seed, and n + 2k + 1, its offset; the constant
+//! that a use adds is the number of the draw.
 
-use millstream_types::{Attrs, Origin, ScalarId, ScalarUse};
+use millstream_types::{Attrs, Origin, ScalarId, ScalarUse, ScalarValue};
 
 use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::seed::{Draw, Seed};
@@ -20,9 +22,11 @@ pub(super) struct Drawn {
     pub(super) states: Vec<GeneratorState>,
 }
 
-/// The draws of a run.
+/// The scalars of a run.
 #[derive(Debug, Default)]
 pub(super) struct Draws {
+    /// Those of the call.
+    pub(super) arguments: Vec<ScalarValue>,
     pub(super) generators: Vec<Drawn>,
     /// How many draws of each the function has made. A resumed function first repeats those of the
     /// replay.
@@ -30,10 +34,10 @@ pub(super) struct Draws {
 }
 
 impl Draws {
-    /// Returns the draws of a function that repeats those of a replay first.
-    pub(super) fn resumed(generators: Vec<Drawn>) -> Draws {
+    /// Returns the scalars of a function that repeats the draws of a replay first.
+    pub(super) fn resumed(arguments: Vec<ScalarValue>, generators: Vec<Drawn>) -> Draws {
         let made = vec![0; generators.len()];
-        Draws { generators, made }
+        Draws { arguments, generators, made }
     }
 
     /// Ends the part that is repeated: all draws of the replay count as made.
@@ -64,24 +68,45 @@ impl Draws {
                 state
             }
         };
-        let scalar = |of: usize| ScalarId((2 * k + of) as u32);
+        let first = self.arguments.len() + 2 * k;
+        let scalar = |of: usize| ScalarId((first + of) as u32);
         let seed = ScalarUse { scalar: scalar(0), plus: number as i64 };
         let offset = ScalarUse { scalar: scalar(1), plus: number as i64 };
         Seed::drawn(Some(state), Draw { recording, seed, offset })
     }
 
-    /// Returns the number that a use of a draw stands for in this run.
-    fn number(&self, used: ScalarUse) -> Option<i64> {
-        let (drawn, is_offset) = place(used);
-        let state = self.generators.get(drawn)?.states.get(usize::try_from(used.plus).ok()?)?;
-        Some(if is_offset { state.offset } else { state.seed } as i64)
+    /// Returns the number that a use stands for in this run.
+    fn number(&self, used: ScalarUse) -> Option<ScalarValue> {
+        let state = |k: usize| {
+            self.generators.get(k)?.states.get(usize::try_from(used.plus).ok()?).copied()
+        };
+        let whole = |number: u64| ScalarValue::Int(number as i64);
+        match source(used, self.arguments.len()) {
+            Source::Argument(k) => self.arguments.get(k).map(|value| value.plus(used.plus)),
+            Source::Seed(k) => state(k).map(|state| whole(state.seed)),
+            Source::Offset(k) => state(k).map(|state| whole(state.offset)),
+        }
     }
 }
 
-/// Returns the number of the generator that a use names, and whether it names the offset.
-pub(super) const fn place(used: ScalarUse) -> (usize, bool) {
-    let scalar = used.scalar.index();
-    (scalar / 2, scalar % 2 == 1)
+/// What a scalar of a run stands for, by number.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// A scalar of the call.
+    Argument(usize),
+    /// The seed of a generator.
+    Seed(usize),
+    /// The offset of a generator's draw.
+    Offset(usize),
+}
+
+/// Returns what a use names, in a call with so many scalars.
+pub(super) const fn source(used: ScalarUse, arguments: usize) -> Source {
+    match used.scalar.index().checked_sub(arguments) {
+        None => Source::Argument(used.scalar.index()),
+        Some(scalar) if scalar % 2 == 0 => Source::Seed(scalar / 2),
+        Some(scalar) => Source::Offset(scalar / 2),
+    }
 }
 
 /// Returns the number of this thread's run of a function that is captured.
@@ -97,12 +122,12 @@ pub(super) fn draw(generator: &Generator) -> Option<Seed> {
     })
 }
 
-/// Returns the arguments of a call with the numbers of this run, if some are draws of it.
+/// Returns the arguments of a call with the numbers of this run, if some are scalars of it.
 pub(super) fn numbers(attrs: &Attrs) -> Option<Attrs> {
     attrs.scalars().next()?;
     with_any(|session| {
         let number = |used| session.draws.number(used);
-        // A scalar that is no draw of the run stays; the op refuses it.
+        // A scalar that is none of the run stays; the op refuses it.
         Some(attrs.with_scalars(|used| number(used).map_or(used.into(), Into::into)))
     })
 }

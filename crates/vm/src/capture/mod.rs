@@ -29,6 +29,7 @@
 //! | `report` | counts and reasons |
 //! | `limits` | the bounds of captures |
 
+mod arguments;
 mod balance;
 mod draws;
 mod gradients;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_types::{Error, Origin, Result};
+use millstream_types::{Error, Origin, Result, ScalarValue};
 
 use crate::handle::Tensor;
 use crate::handle::machine::Machine;
@@ -107,6 +107,7 @@ impl Node {
     pub(super) fn replay(
         self: &Arc<Node>,
         inputs: &[Tensor],
+        arguments: &[ScalarValue],
         entry: Entry,
         origin: &Origin,
     ) -> Result<Outcome> {
@@ -119,7 +120,8 @@ impl Node {
         let mut node = self.clone();
         loop {
             if let Some(segment) = &node.segment {
-                match segment.launch(|value| tensors.get(&value), inputs, &trail.draws, origin) {
+                let tensor = |value| tensors.get(&value);
+                match segment.launch(tensor, inputs, arguments, &trail.draws, origin) {
                     Ok(left) => {
                         tensors.extend(left.outputs);
                         add_draws(&mut trail.draws, left.draws);
@@ -252,6 +254,7 @@ impl Node {
                 number,
                 generators,
                 draws,
+                arguments: &session.arguments,
             };
             let segment = draft.compile()?;
             let mut known = before;

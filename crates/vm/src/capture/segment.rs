@@ -1,4 +1,6 @@
 //! The executable of the notes between two guards.
+//!
+//! Long because each kind of note is recorded here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -9,7 +11,7 @@ use millstream_instructions::builder::EventRef;
 use millstream_instructions::passes::Pass;
 use millstream_runtime::scope::origin::with_origin;
 use millstream_types::{
-    Attrs, Error, Origin, Result, ScalarId, ScalarUse, StreamId, StreamKey, StreamMode,
+    Attrs, Error, Origin, Result, ScalarId, ScalarUse, ScalarValue, StreamId, StreamKey, StreamMode,
 };
 
 use crate::executable::scalars::uses;
@@ -19,7 +21,7 @@ use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::machine::Machine;
 
 use super::balance;
-use super::draws::{Drawn, place};
+use super::draws::{Drawn, Source, source};
 use super::gradients::{Left as LeftGradient, Owner};
 use super::note::{Action, Note, Place, Value};
 
@@ -72,6 +74,8 @@ pub(super) struct Draft<'a> {
     /// segment, and how many with it.
     pub(super) generators: &'a [Drawn],
     pub(super) draws: [&'a [usize]; 2],
+    /// The scalars of the call, by name.
+    pub(super) arguments: &'a [(String, ScalarValue)],
 }
 
 impl Draft<'_> {
@@ -95,6 +99,10 @@ impl Draft<'_> {
             draws: Vec::new(),
             earlier: Vec::new(),
         };
+        // So the scalars have the same numbers in the segment and in the notes.
+        for (name, value) in self.arguments {
+            emitter.recorder.scalar(name, *value)?;
+        }
         for (k, drawn) in self.generators.iter().enumerate() {
             let count = self.drawn(k).len() as u64;
             let declared = (count > 0).then(|| emitter.recorder.draws(&drawn.generator, count));
@@ -122,7 +130,7 @@ impl Draft<'_> {
             }
         }
         let earlier = emitter.earlier.into_iter().filter_map(|(used, scalar)| {
-            let (generator, is_offset) = place(used);
+            let (generator, is_offset) = self.draw(used)?;
             let generator = self.generators.get(generator)?.generator.clone();
             let number = usize::try_from(used.plus).ok()?;
             Some((scalar, EarlierDraw { generator, number, is_offset }))
@@ -135,6 +143,15 @@ impl Draft<'_> {
         let calls = self.notes.iter().filter(|note| !is_read(note)).count();
         let gain = balance::of_segment(calls, outputs.len());
         Ok(Some(Segment { executable, inputs, outputs, replaced, earlier, gain }))
+    }
+
+    /// Returns the number of the generator that a use names, and whether it names the offset.
+    const fn draw(&self, used: ScalarUse) -> Option<(usize, bool)> {
+        match source(used, self.arguments.len()) {
+            Source::Argument(_) => None,
+            Source::Seed(k) => Some((k, false)),
+            Source::Offset(k) => Some((k, true)),
+        }
     }
 
     /// Returns the numbers of the segment's draws of a generator.
@@ -242,7 +259,7 @@ impl Emitter<'_> {
     fn attrs(&mut self, attrs: &Attrs) -> Attrs {
         let Emitter { recorder, draft, draws, earlier, .. } = self;
         let own = |used: ScalarUse| {
-            let (generator, is_offset) = place(used);
+            let Some((generator, is_offset)) = draft.draw(used) else { return Some(used) };
             let declared = draws.get(generator).copied().flatten()?;
             let number = usize::try_from(used.plus).ok()?;
             let drawn = draft.drawn(generator);
@@ -254,7 +271,7 @@ impl Emitter<'_> {
             let scalar = match earlier.iter().find(|(known, _)| *known == used) {
                 Some((_, scalar)) => *scalar,
                 None => {
-                    let scalar = recorder.scalar(format!("earlier{}", earlier.len()));
+                    let scalar = recorder.numbered_scalar(format!("earlier{}", earlier.len()));
                     earlier.push((used, scalar));
                     scalar
                 }
@@ -352,7 +369,7 @@ impl Segment {
         written.map(|(_, value)| *value)
     }
 
-    /// Launches the segment, after others that have drawn `drawn`.
+    /// Launches the segment with the scalars of a call, after others that have drawn `drawn`.
     ///
     /// # Errors
     /// As [`LaunchBuilder::run`](crate::LaunchBuilder::run).
@@ -360,6 +377,7 @@ impl Segment {
         &'a self,
         tensor: impl Fn(Value) -> Option<&'a Tensor>,
         inputs: &[Tensor],
+        arguments: &[ScalarValue],
         drawn: &[Drawn],
         origin: &Origin,
     ) -> Result<Left> {
@@ -371,12 +389,16 @@ impl Segment {
             let gone = || Error::Internal { message: format!("{value} is not known") };
             launch = launch.formal(*formal, tensor(*value).ok_or_else(gone)?);
         }
+        for (k, value) in arguments.iter().enumerate() {
+            launch = launch.scalar_number(ScalarId(k as u32), *value);
+        }
         for (scalar, draw) in &self.earlier {
             let of = drawn.iter().find(|of| of.generator.is_same(&draw.generator));
             let state = of.and_then(|of| of.states.get(draw.number));
             let gone = || Error::Internal { message: "a draw is not known".to_owned() };
             let GeneratorState { seed, offset } = *state.ok_or_else(gone)?;
-            launch = launch.scalar(*scalar, if draw.is_offset { offset } else { seed } as i64);
+            let number = if draw.is_offset { offset } else { seed } as i64;
+            launch = launch.scalar_number(*scalar, number.into());
         }
         let launched = launch.make()?;
         let draws = launched.draws(&self.executable);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use millstream_instructions::TensorRef;
 use millstream_runtime::sync::thread_local;
-use millstream_types::{Error, Origin, Point, Result, TensorSpec};
+use millstream_types::{Error, Origin, Point, Result, ScalarValue, TensorSpec};
 
 use crate::handle::generator::serial_number;
 use crate::handle::leaf::Leaf;
@@ -19,6 +19,7 @@ use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank, Reply};
 use crate::handle::{Stream, Tensor};
 
+use super::arguments::Arguments;
 use super::draws::{Drawn, Draws};
 use super::gradients::{Gradients, Left};
 use super::note::{Action, Note, NoteResult, Place, Step, Value};
@@ -106,6 +107,8 @@ pub(super) struct Session {
     /// Generators with a higher number were made by the function.
     pub(super) number: u64,
     pub(super) draws: Draws,
+    /// The scalars of the call, by name.
+    pub(super) arguments: Vec<(String, ScalarValue)>,
     /// The storages of the inputs.
     input_storages: Vec<u64>,
     /// The newest storage before the run.
@@ -132,12 +135,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Returns a session of a function with these inputs, which repeats `prefix` first. `outside`
-    /// are the tensors that the prefix took from elsewhere.
+    /// Returns a session of a function with these inputs and arguments, which repeats `prefix`
+    /// first. `outside` are the tensors that the prefix took from elsewhere.
     pub(super) fn new(
         machine: &Machine,
         inputs: &[Tensor],
         places: &[Place],
+        arguments: &Arguments,
         outside: Vec<(Tensor, Place)>,
         mut prefix: Option<Prefix>,
     ) -> Result<Session> {
@@ -153,7 +157,8 @@ impl Session {
         Ok(Session {
             machine: machine.clone(),
             number: serial_number(),
-            draws: Draws::resumed(draws.unwrap_or_default()),
+            draws: Draws::resumed(arguments.values(), draws.unwrap_or_default()),
+            arguments: arguments.scalars.clone(),
             inputs: inputs.to_vec(),
             input_storages: places.iter().map(|place| place.storage).collect(),
             last_storage,

@@ -3,6 +3,7 @@
 //! Long because its items have examples.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +16,7 @@ use crate::handle::Tensor;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank};
 
+use super::arguments::Arguments;
 use super::balance::Balance;
 use super::key::Key;
 use super::limits::CaptureLimits;
@@ -151,6 +153,7 @@ pub struct TracedCall<'a> {
     traced: &'a Traced,
     inputs: SmallVec<[&'a Tensor; 4]>,
     attrs: Attrs,
+    scalars: BTreeMap<Cow<'static, str>, f64>,
     origin: Origin,
 }
 
@@ -231,7 +234,8 @@ impl Traced {
     #[track_caller]
     pub fn call<'a>(&'a self, inputs: &[&'a Tensor]) -> TracedCall<'a> {
         let (inputs, origin) = (inputs.iter().copied().collect(), origin::caller());
-        TracedCall { traced: self, inputs, attrs: Attrs::new(), origin }
+        let (attrs, scalars) = (Attrs::new(), BTreeMap::new());
+        TracedCall { traced: self, inputs, attrs, scalars, origin }
     }
 
     /// Returns what became of the calls so far.
@@ -279,8 +283,13 @@ impl Traced {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, inputs: &[Tensor], attrs: &Attrs, origin: &Origin) -> Result<Vec<Tensor>> {
-        let plainly = || (self.function)(inputs, attrs);
+    fn run(
+        &self,
+        inputs: &[Tensor],
+        arguments: &Arguments,
+        origin: &Origin,
+    ) -> Result<Vec<Tensor>> {
+        let plainly = || (self.function)(inputs, &arguments.plain());
         // The calls of a function within another one are that one's.
         if request::is_on(Rank::Trace) {
             return plainly();
@@ -295,7 +304,7 @@ impl Traced {
         let lie = inputs.iter().map(|tensor| Place::of(&self.machine, tensor));
         let lie = lie.collect::<Result<Vec<_>>>().map_err(at)?;
         let stream = self.machine.current_stream().map_err(at)?;
-        let key = Key::new(&lie, attrs, &stream.key);
+        let key = Key::new(&lie, &arguments.attrs, &stream.key);
         let found = self.lock().find(&key);
         let captures = match found {
             Found::Captures(captures) => captures,
@@ -303,16 +312,16 @@ impl Traced {
                 self.lock().report.plain += 1;
                 return plainly();
             }
-            Found::Nothing => return self.capture(key, inputs, &lie, attrs, origin),
+            Found::Nothing => return self.capture(key, inputs, &lie, arguments, origin),
         };
         let mut captures = captures.into_iter();
         let enter = |node: Arc<Node>| Some((node.enter(inputs, &lie)?, node));
         let Some((entry, node)) = captures.find_map(enter) else {
-            return self.capture(key, inputs, &lie, attrs, origin);
+            return self.capture(key, inputs, &lie, arguments, origin);
         };
         let outcome = match self.is_verified_now() {
-            false => node.replay(inputs, entry, origin)?,
-            true => match self.verify(&node, entry, (inputs, &lie, attrs), origin)? {
+            false => node.replay(inputs, &arguments.values(), entry, origin)?,
+            true => match self.verify(&node, entry, (inputs, &lie, arguments), origin)? {
                 Verified::Equal(results) => {
                     self.lock().report.verified += 1;
                     return Ok(results);
@@ -339,7 +348,7 @@ impl Traced {
             }
             Outcome::Resume(resume) => {
                 let (gained, calls) = (resume.gained, resume.calls());
-                let results = self.resume(*resume, inputs, &lie, attrs, origin)?;
+                let results = self.resume(*resume, inputs, &lie, arguments, origin)?;
                 let count = |balance: &mut Balance| balance.count_resumption(gained, calls);
                 let ended = self.lock().settle(&node, count);
                 drop(ended);
@@ -407,13 +416,13 @@ impl Traced {
         key: Key,
         inputs: &[Tensor],
         lie: &[Place],
-        attrs: &Attrs,
+        arguments: &Arguments,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         self.lock().count_difference(&key);
-        let session = Session::new(&self.machine, inputs, lie, Vec::new(), None);
+        let session = Session::new(&self.machine, inputs, lie, arguments, Vec::new(), None);
         let session = session.map_err(|e| e.at(origin))?;
-        let (results, session) = session.run(|| (self.function)(inputs, attrs));
+        let (results, session) = session.run(|| (self.function)(inputs, &arguments.attrs));
         // A run that fails is not a function's usual one.
         let results = results?;
         let node = match session {
@@ -458,13 +467,13 @@ impl Traced {
         resume: Resume,
         inputs: &[Tensor],
         lie: &[Place],
-        attrs: &Attrs,
+        arguments: &Arguments,
         origin: &Origin,
     ) -> Result<Vec<Tensor>> {
         let (prefix, outside, addition) = resume.parts();
-        let session = Session::new(&self.machine, inputs, lie, outside, Some(prefix));
+        let session = Session::new(&self.machine, inputs, lie, arguments, outside, Some(prefix));
         let session = session.map_err(|e| e.at(origin))?;
-        let (results, session) = session.run(|| (self.function)(inputs, attrs));
+        let (results, session) = session.run(|| (self.function)(inputs, &arguments.attrs));
         let mut session = session.ok_or_else(|| Refusal::nested(origin).error())?;
         let results = results?;
         let returned: Vec<&Tensor> = results.iter().collect();
@@ -590,6 +599,34 @@ impl State {
 }
 
 impl<'a> TracedCall<'a> {
+    /// Sets a number that a replay gives its calls anew: a change of it is no new capture.
+    ///
+    /// The function gets it by [`Number::of`](crate::Number::of), and passes it to patchable
+    /// arguments of calls, such as `alpha`. While it is captured the function does not see the
+    /// number, so it cannot compute with it: give as many numbers as the calls need.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let w = Tensor::from_slice(&[2.0f32, 3.0], 2, &machine)?;
+    /// # let gradient = w.ones_like()?;
+    /// let step = machine.traced(|inputs, arguments| {
+    ///     let scaled = options::Add::default().alpha(Number::of(arguments, "minus_lr")?);
+    ///     inputs[0].add_with_(&inputs[1], scaled)?;
+    ///     Ok(vec![])
+    /// });
+    /// for lr in [0.5, 0.25, 0.125] {
+    ///     step.call(&[&w, &gradient]).scalar("minus_lr", -lr).run()?;
+    /// }
+    /// assert_eq!(w.to_vec::<f32>()?, [1.125, 2.125]);
+    /// assert_eq!((step.report().captures, step.report().replays), (1, 2));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn scalar(mut self, name: impl Into<Cow<'static, str>>, value: f64) -> TracedCall<'a> {
+        self.scalars.insert(name.into(), value);
+        self
+    }
+
     /// Sets a named argument.
     ///
     /// ```
@@ -648,7 +685,8 @@ impl<'a> TracedCall<'a> {
     /// function is strict, and cannot be captured.
     pub fn run(self) -> Result<Vec<Tensor>> {
         let inputs: Vec<Tensor> = self.inputs.iter().map(|tensor| (*tensor).clone()).collect();
-        self.traced.run(&inputs, &self.attrs, &self.origin)
+        let arguments = Arguments::new(self.attrs, self.scalars);
+        self.traced.run(&inputs, &arguments, &self.origin)
     }
 }
 

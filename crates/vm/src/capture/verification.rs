@@ -10,12 +10,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use millstream_runtime::scope::origin::with_origin;
-use millstream_types::{Attrs, DType, Error, Origin, Result, TensorSpec};
+use millstream_types::{DType, Error, Origin, Result, TensorSpec};
 
 use crate::gradient::no_grad;
 use crate::handle::Tensor;
 use crate::handle::leaf::Leaf;
 
+use super::arguments::Arguments;
 use super::draws::{Drawn, Draws};
 use super::note::{Note, Place, Value};
 use super::replay::{Done, Entry, Node, Outcome, Then};
@@ -187,7 +188,7 @@ impl Traced {
         &self,
         node: &Arc<Node>,
         entry: Entry,
-        (inputs, lie, attrs): (&[Tensor], &[Place], &Attrs),
+        (inputs, lie, arguments): (&[Tensor], &[Place], &Arguments),
         origin: &Origin,
     ) -> Result<Verified> {
         let (mut all, mut storages) = (inputs.to_vec(), BTreeSet::new());
@@ -198,7 +199,7 @@ impl Traced {
         let written = with_origin(origin, || copied.collect::<Result<Vec<Written>>>())?;
         let leaves = node.leaves(inputs);
         let held: Vec<Option<Tensor>> = leaves.iter().map(|leaf| leaf.held()).collect();
-        let done = match node.replay(inputs, entry, origin)? {
+        let done = match node.replay(inputs, &arguments.values(), entry, origin)? {
             Outcome::Done(done) => done,
             left => return Ok(Verified::Left(left)),
         };
@@ -209,11 +210,11 @@ impl Traced {
         })?;
         leaves.iter().zip(held).for_each(|(leaf, held)| leaf.hold(held));
 
-        let session = Session::new(&self.machine, inputs, lie, Vec::new(), None);
+        let session = Session::new(&self.machine, inputs, lie, arguments, Vec::new(), None);
         let mut session = session.map_err(|e| e.at(origin))?;
         // The function draws what the replay has drawn.
-        session.draws = Draws::resumed(replayed.draws.clone());
-        let (made, session) = session.run(|| self.call_function(inputs, attrs));
+        session.draws = Draws::resumed(arguments.values(), replayed.draws.clone());
+        let (made, session) = session.run(|| self.call_function(inputs, &arguments.attrs));
         let (made, session) = (made?, session);
         let session = session.ok_or_else(|| differs("its start", "a capture", "none", origin))?;
         if let Some((expected, actual)) = node.first_difference(&session) {

@@ -3,12 +3,16 @@
 
 use std::collections::HashMap;
 
-use millstream_instructions::{Body, CheckedList, InstructionList, Operand};
+use millstream_instructions::{
+    Body, CheckedList, InstructionList, Operand, ScalarDecl, check_uses,
+};
 use millstream_ops::{CallSpec, OpRegistry};
 use millstream_runtime::scope::origin::at_caller;
 use millstream_runtime::tapes::tape::FormalKind;
 use millstream_stream_policy::PolicyTable;
-use millstream_types::{Access, Attrs, Error, Result, TensorId, TensorSpec};
+use millstream_types::{
+    Access, Attrs, Error, Result, ScalarUse, ScalarValue, TensorId, TensorSpec,
+};
 
 use crate::handle::machine::Machine;
 
@@ -44,11 +48,8 @@ impl Machine {
         let signature = Signature {
             kinds: vec![FormalKind::Input; list.externals.len()],
             bound: vec![None; list.externals.len()],
-            outputs: Vec::new(),
-            callbacks: Vec::new(),
-            gradients: Vec::new(),
-            kept: Vec::new(),
             generators: scalars::generators_of(&list),
+            ..Signature::default()
         };
         at_caller(self.compile_sound(list, signature))
     }
@@ -95,32 +96,81 @@ fn accepts_one(list: &InstructionList, policies: &PolicyTable, ops: &OpRegistry)
             return Err(Error::List { message }.at(&instruction.origin));
         }
     }
-    check_signatures(list, ops)
+    check_signatures(list, ops, None)
 }
 
-/// Checks that each call of a list from elsewhere is one that its op accepts, with the
-/// operands, accesses and workspace that the op's schema gives.
-fn check_signatures(list: &InstructionList, ops: &OpRegistry) -> Result<()> {
+/// Checks that each call of a list is one that its op accepts, with the operands, accesses and
+/// workspace that the op's schema gives. `numbers` are those of a launch; without them, stand-ins
+/// are checked.
+fn check_signatures(
+    list: &InstructionList,
+    ops: &OpRegistry,
+    numbers: Option<&[ScalarValue]>,
+) -> Result<()> {
     let mut specs: HashMap<TensorId, TensorSpec> =
         list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect();
+    let number = |used: ScalarUse| {
+        let given = numbers.and_then(|numbers| numbers.get(used.scalar.index()));
+        given.map_or(used.into(), |number| number.plus(used.plus).into())
+    };
     for instruction in &list.instructions {
         let body = &instruction.body;
         specs.extend(body.begins().map(|(tensor, spec)| (tensor, spec.clone())));
         if let Body::OpCall { op, operands, attrs, workspace, .. } = body {
             let name = list.ops.name(*op);
             let workspace = workspace.as_ref().map_or(0, |p| p.size);
-            check_call(ops, name, operands, attrs.as_deref(), workspace, &specs)
+            let attrs = attrs.as_deref().map(|attrs| attrs.with_scalars(number));
+            let attrs = attrs.unwrap_or_default();
+            check_call(ops, list, name, operands, &attrs, workspace, &specs)
                 .map_err(|e| e.at(&instruction.origin))?;
+        }
+        if let (Body::LazyJobLauncher { list: launched, attrs: Some(attrs), .. }, Some(_)) =
+            (body, numbers)
+            && let Some(launched) = list.executables.get(launched.index())
+        {
+            let attrs = attrs.with_scalars(number);
+            let given = |scalar: &ScalarDecl| {
+                let given = attrs.get(&scalar.name).and_then(ScalarValue::of);
+                given.unwrap_or(scalar.value)
+            };
+            let given: Vec<ScalarValue> = launched.scalars.iter().map(given).collect();
+            check_signatures(launched, ops, Some(&given)).map_err(|e| e.at(&instruction.origin))?;
         }
     }
     Ok(())
 }
 
+/// Below this magnitude, a number fits into every float dtype.
+const FITS: f64 = 65504.0;
+
+/// Checks the numbers of a launch as eager calls do: the dtypes of the calls can hold them.
+///
+/// # Errors
+/// A call refuses one.
+pub(super) fn check_numbers(
+    list: &InstructionList,
+    ops: &OpRegistry,
+    numbers: &[ScalarValue],
+) -> Result<()> {
+    let fits = |number: &ScalarValue| match number {
+        ScalarValue::Int(_) => true,
+        ScalarValue::Float(v) => v.abs() <= FITS,
+    };
+    if numbers.iter().all(fits) {
+        return Ok(());
+    }
+    check_signatures(list, ops, Some(numbers)).map_err(|refused| {
+        let message = format!("a call refuses a scalar: {refused}");
+        Error::Invalid { what: "launch", message }
+    })
+}
+
 fn check_call(
     ops: &OpRegistry,
+    list: &InstructionList,
     name: &str,
     operands: &[Operand],
-    attrs: Option<&Attrs>,
+    attrs: &Attrs,
     workspace: u64,
     specs: &HashMap<TensorId, TensorSpec>,
 ) -> Result<()> {
@@ -134,8 +184,7 @@ fn check_call(
     let wrong = |message: String| Error::Op { op: name.to_owned(), message };
     // The inputs come first. An op that takes any number of them tells which is meant by the
     // number of its outputs.
-    let empty = Attrs::new();
-    let attrs = &*attrs.unwrap_or(&empty).for_schema();
+    check_uses(&**op, attrs, &list.scalars)?;
     for inputs in (0..=given.len()).rev().filter(|n| op.takes(*n)) {
         let call = CallSpec { inputs: &given[..inputs], attrs };
         let signature = match op.check(call) {

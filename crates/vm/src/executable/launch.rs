@@ -17,7 +17,9 @@ use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;
 use millstream_runtime::tapes::run::{Base, Playing, Run};
 use millstream_runtime::tapes::tape::{FormalKind, OutputSpec};
-use millstream_types::{Access, DType, Error, Origin, Point, Result, ScalarId, TensorSpec};
+use millstream_types::{
+    Access, DType, Error, Origin, Point, Result, ScalarId, ScalarValue, TensorSpec,
+};
 
 use crate::handle::leaf::Leaf;
 use crate::handle::request::{self, RawOperand, Request, Verb};
@@ -57,7 +59,7 @@ pub struct LaunchBuilder<'a> {
     section: Option<&'a Section>,
     origin: Origin,
     /// The scalars of no generator.
-    scalars: Vec<(ScalarId, i64)>,
+    scalars: SmallVec<[(ScalarId, ScalarValue); 4]>,
     /// The leaves of which the launch sets the gradients, with the numbers of the outputs.
     replaced: SmallVec<[(usize, Arc<Leaf>); 4]>,
     /// The first mistake.
@@ -119,7 +121,7 @@ impl Executable {
             stream: None,
             section: None,
             origin: origin::caller(),
-            scalars: Vec::new(),
+            scalars: SmallVec::new(),
             replaced: SmallVec::new(),
             mistake: None,
         }
@@ -167,6 +169,41 @@ impl<'a> LaunchBuilder<'a> {
     /// ```
     pub fn output(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
         self.give(FormalKind::Output, name, tensor)
+    }
+
+    /// Gives the number of a [scalar](super::Recorder::scalar). One that is not given has the value
+    /// of its declaration.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let factor = r.scalar("factor", 1.0)?;
+    /// #     let y = r.call("mul", &[x]).attr("other", factor).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let launched = f.launch().input("x", &x).scalar("factor", 0.5).run()?;
+    /// assert_eq!(launched.output("y")?.to_vec::<f32>()?, [-0.5, 1.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn scalar(mut self, name: &str, value: impl Into<ScalarValue>) -> LaunchBuilder<'a> {
+        let value = value.into();
+        let found = self.executable.0.scalar(name, value).and_then(|scalar| {
+            let twice = || Error::Invalid {
+                what: "launch",
+                message: format!("the scalar {name:?} is given twice"),
+            };
+            let is_given = self.scalars.iter().any(|(known, _)| *known == scalar);
+            if is_given { Err(twice()) } else { Ok(scalar) }
+        });
+        match found {
+            Ok(scalar) => self.scalars.push((scalar, value)),
+            Err(mistake) => drop(self.mistake.get_or_insert(mistake)),
+        }
+        self
     }
 
     /// Launches on this stream of type lazy-job. The default is stream 0 of that type.
@@ -240,8 +277,12 @@ impl<'a> LaunchBuilder<'a> {
         self
     }
 
-    /// Gives a scalar of no generator.
-    pub(crate) fn scalar(mut self, scalar: ScalarId, value: i64) -> LaunchBuilder<'a> {
+    /// Gives a scalar, by its number.
+    pub(crate) fn scalar_number(
+        mut self,
+        scalar: ScalarId,
+        value: ScalarValue,
+    ) -> LaunchBuilder<'a> {
         self.scalars.push((scalar, value));
         self
     }
@@ -284,10 +325,10 @@ impl<'a> LaunchBuilder<'a> {
     /// ```
     ///
     /// # Errors
-    /// An input is missing or given twice, or a tensor is not what was recorded; a tensor was
-    /// released or is held; two formals share memory that one of them writes; the stream runs no
-    /// launches; the memory is used up; this thread has a [tape](crate::Tape), and a tensor depends
-    /// on one with a gradient.
+    /// An input is missing or given twice, or a tensor is not what was recorded; a scalar is
+    /// unknown, of the other kind, or one that a call refuses; a tensor was released or is held;
+    /// two formals share memory that one of them writes; the stream runs no launches; the memory is
+    /// used up; this thread has a [tape](crate::Tape), and a tensor depends on one with a gradient.
     pub fn run(self) -> Result<Launched> {
         self.pass_layers()?;
         self.make()
@@ -391,13 +432,14 @@ impl ExecutableInner {
     fn launch(
         &self,
         given: &[Option<&Tensor>],
-        numbers: &[(ScalarId, i64)],
+        numbers: &[(ScalarId, ScalarValue)],
         stream: &Stream,
         section: Option<SectionId>,
         origin: &Origin,
     ) -> Result<(Arc<Run>, Vec<Tensor>)> {
         let (inner, machine) = (self, &self.machine);
         let operands = inner.operands(given)?;
+        inner.check_numbers(numbers)?;
         let refs: SmallVec<[Option<TensorRef>; 8]> =
             given.iter().map(|tensor| tensor.map(Tensor::tensor_ref)).collect();
         // Kept where the emission waits for memory and begins again.
@@ -536,7 +578,7 @@ impl ExecutableInner {
         router: &mut Router,
         at: Point,
         tensors: &[TensorRef],
-        scalars: &[i64],
+        scalars: &[ScalarValue],
         instance: &mut Instance,
         origin: &Origin,
     ) -> Arc<Run> {

@@ -91,7 +91,7 @@ impl Launched {
         executable: &Executable,
     ) -> impl Iterator<Item = (Generator, Vec<GeneratorState>)> {
         let list = &self.run.program.list;
-        let scalar = |id: ScalarId| self.run.scalars.get(id.index()).copied().unwrap_or(0) as u64;
+        let scalar = |id: ScalarId| self.run.words.get(id.index()).copied().unwrap_or(0) as u64;
         list.generators.iter().zip(&executable.0.generators).map(move |(declared, generator)| {
             let (seed, first) = (scalar(declared.seed), scalar(declared.offset));
             let state = |k| GeneratorState { seed, offset: first.wrapping_add(k) };

@@ -12,6 +12,8 @@
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
 //! | `offline` | launches on a builder alone, for `within` and for dry runs |
 //! | `recorded` | recorded lists: passes and compilation |
+//! | `cached` | lists that were compiled before |
+//! | `folded` | calls of constants, made once |
 //! | `foreign` | lists made elsewhere, and their checks |
 //! | `launch` | the launch of an executable: its operands and its instruction |
 //! | `layer` | what the recording of a function does with each request |
@@ -32,6 +34,8 @@
 //! 3. The streams of a dropped executable's tapes serve later executables, also before its last
 //!    launch has completed: what comes later on a stream waits for what came before.
 
+mod cached;
+mod folded;
 mod foreign;
 mod function;
 mod gradients;
@@ -68,6 +72,7 @@ use crate::handle::Tensor;
 use crate::handle::generator::Generator;
 use crate::handle::machine::Machine;
 
+pub use folded::FoldedCalls;
 pub use foreign::accepts;
 use gradients::LaunchedLeaf;
 use kept::KeptOutput;
@@ -108,6 +113,7 @@ struct ExecutableInner {
     list: ListId,
     /// The tensors that were bound when the list was recorded, one for each formal.
     bound: Box<[Option<Tensor>]>,
+    folded: FoldedCalls,
     /// The leaves that launches read and set.
     gradients: Box<[LaunchedLeaf]>,
     /// The outputs whose tensors later launches write again.
@@ -220,8 +226,8 @@ impl Executable {
         self.0.list
     }
 
-    /// Describes the tapes: a line for each step, with its operands as base and offset, and a line
-    /// for each device with graphs.
+    /// Describes the tapes: a line for each step, with its operands as base and offset, a line for
+    /// the calls of constants that were made once, and one for each device with graphs.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -240,6 +246,9 @@ impl Executable {
         let Executable(inner) = self;
         let ops = &*inner.machine.shared.tables.ops;
         let mut text = show::Shown { program: &inner.program, ops }.to_string();
+        if inner.folded.calls > 0 {
+            text += &format!("{}\n", inner.folded);
+        }
         for status in self.graphs() {
             text += &format!("{status}\n");
         }
@@ -312,9 +321,14 @@ impl fmt::Debug for Executable {
 }
 
 /// The parts of a list that its instructions do not say.
+#[derive(Default)]
 struct Signature {
     kinds: Vec<FormalKind>,
     bound: Vec<Option<Tensor>>,
+    /// Whether the content of each formal is the same in all launches.
+    constants: Vec<bool>,
+    /// The calls that are no longer in the list.
+    folded: FoldedCalls,
     outputs: Vec<OutputSpec>,
     callbacks: Vec<SharedCallback>,
     /// The leaves that launches read and set.
@@ -327,9 +341,13 @@ struct Signature {
 
 impl Machine {
     /// Compiles a list that is known to be sound.
-    fn compile_sound(&self, mut list: InstructionList, signature: Signature) -> Result<Executable> {
-        let Signature { kinds, bound, mut outputs, callbacks, gradients, kept, generators } =
-            signature;
+    fn compile_sound(
+        &self,
+        mut list: InstructionList,
+        mut signature: Signature,
+    ) -> Result<Executable> {
+        let Signature { kinds, outputs, callbacks, .. } = &mut signature;
+        let (mut outputs, callbacks) = (std::mem::take(outputs), std::mem::take(callbacks));
         // It lives as long as the executable.
         list.streams.shrink_to_fit();
         list.arenas.shrink_to_fit();
@@ -350,7 +368,7 @@ impl Machine {
             })
         };
         let formals: Result<Box<[Formal]>> =
-            list.externals.iter().zip(&kinds).map(formal).collect();
+            list.externals.iter().zip(&*kinds).map(formal).collect();
         let mut formals = formals?;
         for output in &mut outputs {
             output.spec = specs.share(&output.spec);
@@ -380,6 +398,12 @@ impl Machine {
             channels: compiled.channels,
             given: compiled.given,
         });
+        self.executable_of(program, signature)
+    }
+
+    /// Returns an executable of a program, with the tensors, leaves and generators of a signature.
+    fn executable_of(&self, program: Arc<Program>, signature: Signature) -> Result<Executable> {
+        let Signature { bound, folded, gradients, kept, generators, .. } = signature;
         let list = {
             let mut emission = self.shared.lock()?;
             let next = emission.next_list.checked_add(1);
@@ -400,6 +424,7 @@ impl Machine {
             program,
             list,
             bound,
+            folded,
             gradients,
             kept,
             generators,

@@ -6,7 +6,9 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, Sink, TensorRef};
-use millstream_types::{Access, Attrs, Layout, ListId, Origin, Result, StreamId, TensorSpec};
+use millstream_types::{
+    Access, Attrs, Layout, ListId, Origin, Result, ScalarId, ScalarValue, StreamId, TensorSpec,
+};
 
 use millstream_runtime::tapes::tape::{FormalKind, OutputSpec};
 use millstream_types::Error;
@@ -42,7 +44,7 @@ use super::{Executable, ExecutableInner};
 /// let launch =
 ///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
 /// let mut launches = OfflineLaunches::new(executable);
-/// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], launch)?;
+/// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], &[], launch)?;
 /// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
@@ -90,7 +92,7 @@ pub struct OfflineLaunch<'a> {
 /// let launch =
 ///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
 /// let mut launches = OfflineLaunches::new(executable);
-/// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], launch)?;
+/// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], &[], launch)?;
 /// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
@@ -138,8 +140,8 @@ impl OfflineLaunches {
         &self.executable
     }
 
-    /// Launches with tensors for inputs and outputs, by name. Returns the outputs, in the order in
-    /// which they were recorded.
+    /// Launches with tensors for inputs and outputs, and numbers for scalars, by name. Returns the
+    /// outputs, in the order in which they were recorded.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -168,7 +170,7 @@ impl OfflineLaunches {
     /// let launch =
     ///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
     /// let mut launches = OfflineLaunches::new(executable);
-    /// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], launch)?;
+    /// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], &[], launch)?;
     /// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
@@ -181,9 +183,10 @@ impl OfflineLaunches {
         sink: &mut dyn Sink,
         inputs: &[(&str, TensorRef)],
         outputs: &[(&str, TensorRef)],
+        scalars: &[(&str, ScalarValue)],
         launch: OfflineLaunch<'_>,
     ) -> Result<Vec<TensorRef>> {
-        let made = self.make(builder, sink, [inputs, outputs], launch);
+        let made = self.make(builder, sink, [inputs, outputs], scalars, launch);
         made.map_err(|e| e.at(launch.origin))
     }
 
@@ -192,6 +195,7 @@ impl OfflineLaunches {
         builder: &mut Builder,
         sink: &mut dyn Sink,
         [inputs, outputs]: [&[(&str, TensorRef)]; 2],
+        scalars: &[(&str, ScalarValue)],
         launch: OfflineLaunch<'_>,
     ) -> Result<Vec<TensorRef>> {
         let inner = &self.executable.0;
@@ -202,7 +206,14 @@ impl OfflineLaunches {
                 given[inner.program.formal(kind, name)?] = Some(*tensor);
             }
         }
-        let scalars = inner.program.list.given_scalars(|_, declared| declared.value.into());
+        let numbered =
+            scalars.iter().map(|(name, value)| Ok((inner.scalar(name, *value)?, *value)));
+        let numbered: SmallVec<[(ScalarId, ScalarValue); 4]> = numbered.collect::<Result<_>>()?;
+        inner.check_numbers(&numbered)?;
+        let scalars = inner.program.list.given_scalars(|k, declared| {
+            let given = numbered.iter().find(|(scalar, _)| scalar.index() == k);
+            given.map_or(declared.value, |(_, value)| *value).into()
+        });
         let scalars = scalars.map(Arc::new);
         let (outputs, memory) =
             inner.launch_offline(builder, sink, &given, &self.memory, scalars.as_ref(), launch)?;

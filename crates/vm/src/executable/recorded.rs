@@ -53,7 +53,7 @@ pub struct Recorded {
 pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::Memory];
 
 /// Shows that a list is sound.
-fn prove(list: &InstructionList) -> Result<()> {
+pub(super) fn prove(list: &InstructionList) -> Result<()> {
     let found = violations_with(list, CheckOptions { callbacks: true });
     let Some(first) = found.first() else { return Ok(()) };
     let instruction = first.index().and_then(|index| list.instructions.get(index));
@@ -146,17 +146,17 @@ impl Recorded {
     pub fn optimize(
         self,
         passes: &[Pass],
-        after: impl FnMut(Pass, &InstructionList),
+        mut after: impl FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        at_caller(self.optimized(passes, after))
+        at_caller(self.optimized(passes, &mut after))
     }
 
     fn optimized(
         self,
         passes: &[Pass],
-        mut after: impl FnMut(Pass, &InstructionList),
+        after: &mut dyn FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        let Recorded { machine, list, signature, is_proven, streams, effort } = self;
+        let machine = self.machine.clone();
         let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
         let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
@@ -165,11 +165,17 @@ impl Recorded {
             ops,
             standard_kernels: &standard_kernels,
             costs: &costs,
-            streams,
+            streams: self.streams,
             threads: machine.shared.tables.threads.count(),
             outputs: &outputs,
-            effort,
+            effort: self.effort,
         };
+        if let Some(at) = passes.iter().position(|pass| *pass == Pass::Fold) {
+            let folded = self.optimized(&passes[..at], after)?.folded(&options)?;
+            after(Pass::Fold, &folded.list);
+            return folded.optimized(&passes[at + 1..], after);
+        }
+        let Recorded { list, signature, is_proven, streams, effort, .. } = self;
         let mut better: Option<InstructionList> = None;
         for &pass in passes {
             let next = pass.apply(better.as_ref().unwrap_or(&list), &options)?;

@@ -23,6 +23,7 @@ use crate::handle::machine::Machine;
 use crate::lowering;
 
 use super::Signature;
+use super::folded::FoldedCalls;
 use super::gradients::RecordedGradients;
 use super::recorded::{Recorded, outputs_of};
 
@@ -44,6 +45,8 @@ pub struct RecordedTensor(pub(super) TensorRef);
 struct Declared {
     kind: FormalKind,
     bound: Option<Tensor>,
+    /// Whether its content is the same in all launches.
+    is_constant: bool,
 }
 
 /// Records a list on formals: inputs that each launch gives, tensors of the machine that are bound
@@ -267,7 +270,7 @@ impl Recorder {
         device: &DeviceId,
     ) -> Result<RecordedTensor> {
         at_caller(self.machine.policies().devices().probe(device))?;
-        let declared = Declared { kind: FormalKind::Input, bound: None };
+        let declared = Declared { kind: FormalKind::Input, bound: None, is_constant: false };
         at_caller(self.formal(name, spec, bytes, device, declared))
     }
 
@@ -291,30 +294,90 @@ impl Recorder {
     /// It is another machine's, or it was released.
     #[track_caller]
     pub fn bind(&mut self, tensor: &Tensor) -> Result<RecordedTensor> {
+        at_caller(self.bound_as(tensor, false))
+    }
+
+    /// Brings a tensor of the machine into the list, as [`Recorder::bind`] does, whose elements
+    /// stay the same: neither the list nor the program writes it from now on. The pass
+    /// [`Pass::Fold`] makes calls of such tensors once.
+    ///
+    /// [`Pass::Fold`]: millstream_instructions::passes::Pass::Fold
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_instructions::passes::Pass;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let w = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
+    /// let recorded = machine.record(|r| {
+    ///     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    ///     let w = r.constant(&w)?;
+    ///     let squared = r.call("mul", &[w, w]).run()?[0]; // made once
+    ///     let y = r.call("mul", &[x, squared]).run()?;
+    ///     r.output("y", &y[0])
+    /// })?;
+    /// let f = recorded.optimize(&[Pass::Fold], |_, _| ())?.compile()?;
+    /// assert_eq!(f.folded().calls, 1);
+    /// let x = Tensor::ones(2, DType::F32, &machine)?;
+    /// let launched = f.launch().input("x", &x).run()?;
+    /// assert_eq!(launched.output("y")?.to_vec::<f32>()?, [1.0, 4.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Recorder::bind`], or a tensor of the same storage is bound as one that may change.
+    #[track_caller]
+    pub fn constant(&mut self, tensor: &Tensor) -> Result<RecordedTensor> {
+        at_caller(self.bound_as(tensor, true))
+    }
+
+    fn bound_as(&mut self, tensor: &Tensor, is_constant: bool) -> Result<RecordedTensor> {
         let known = self.bound.iter().find(|(t, _)| t.tensor_ref() == tensor.tensor_ref());
         if let Some((_, known)) = known {
-            return Ok(*known);
+            let known = *known;
+            return self.as_constant(known, is_constant);
         }
-        let made = at_caller(self.machine.owns(tensor))?;
-        let emission = at_caller(self.machine.shared.lock())?;
+        let made = self.machine.owns(tensor)?;
+        let emission = self.machine.shared.lock()?;
         // As formals of their own, tensors of one storage would be ordered as if they were apart.
         let storage = |tensor: TensorRef| emission.router.slot(tensor.id).map(|s| s.storage);
         let beside = self.bound.iter().find(|(t, _)| storage(t.tensor_ref()) == storage(made));
         let beside = beside.map(|(_, inner)| *inner);
-        let bytes = at_caller(emission.builder.storage_bytes(made))?;
+        let bytes = emission.builder.storage_bytes(made)?;
         drop(emission);
         if let Some(beside) = beside {
+            self.as_constant(beside, is_constant)?;
             let inner = self.view(&beside, tensor.spec().clone())?;
             self.bound.push((tensor.clone(), inner));
             return Ok(inner);
         }
-        let name = format!("bound {}", self.bound.len());
-        let declared = Declared { kind: FormalKind::Bound, bound: Some(tensor.clone()) };
+        let kind = if is_constant { "constant" } else { "bound" };
+        let name = format!("{kind} {}", self.bound.len());
+        let bound = Some(tensor.clone());
+        let declared = Declared { kind: FormalKind::Bound, bound, is_constant };
         let spec = tensor.spec().clone();
         let device = tensor.device().clone();
-        let inner = at_caller(self.formal(&name, spec, bytes, &device, declared))?;
+        let inner = self.formal(&name, spec, bytes, &device, declared)?;
         self.bound.push((tensor.clone(), inner));
         Ok(inner)
+    }
+
+    /// Returns a tensor that is bound, if its storage may be bound as a constant, if it is to be.
+    fn as_constant(&self, bound: RecordedTensor, is_constant: bool) -> Result<RecordedTensor> {
+        let storage = |tensor| self.builder.storage_of(tensor).ok();
+        let own = storage(bound.0);
+        let mut formals = self.bound.iter().filter(|(_, inner)| storage(inner.0) == own);
+        let of = |tensor: &Tensor| {
+            let is_same = |f: &&Declared| f.bound.as_ref().is_some_and(|b| b.is_same(tensor));
+            self.formals.iter().find(is_same)
+        };
+        let declared = formals.find_map(|(tensor, _)| of(tensor));
+        if !is_constant || declared.is_some_and(|declared| declared.is_constant) {
+            return Ok(bound);
+        }
+        let message =
+            "its storage is bound already as one that may change; name it a constant first";
+        Err(invalid("constant", message.to_owned()))
     }
 
     /// Returns the number of formals so far.
@@ -810,12 +873,24 @@ impl Recorder {
             named.push((name.clone(), id.ok_or_else(unnamed)?, spec));
         }
         let mut kinds: Vec<FormalKind> = formals.iter().map(|f| f.kind).collect();
+        let mut constants: Vec<bool> = formals.iter().map(|f| f.is_constant).collect();
         let mut bound: Vec<Option<Tensor>> = formals.into_iter().map(|f| f.bound).collect();
         let mut list = builder.finish_list(sink.recorder);
         let outputs = outputs_of(&mut list, named)?;
         kinds.resize(list.externals.len(), FormalKind::Output);
         bound.resize(list.externals.len(), None);
-        let signature = Signature { kinds, bound, outputs, callbacks, gradients, kept, generators };
+        constants.resize(list.externals.len(), false);
+        let signature = Signature {
+            kinds,
+            bound,
+            constants,
+            folded: FoldedCalls::default(),
+            outputs,
+            callbacks,
+            gradients,
+            kept,
+            generators,
+        };
         let streams = machine.shared.host_workers;
         let effort = Effort::default();
         Ok(Recorded { machine, list, signature, is_proven: false, streams, effort })

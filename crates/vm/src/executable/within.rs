@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use millstream_instructions::{Body, TensorRef};
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::tape::FormalKind;
-use millstream_types::{Error, ListId, Origin, Result, StreamId, StreamType};
+use millstream_types::{AttrValue, Error, ListId, Origin, Result, ScalarId, StreamId, StreamType};
 
 use super::offline::OfflineLaunch;
 use super::recorder::{RecordedTensor, Recorder};
@@ -38,6 +38,7 @@ impl Recorder {
             recorder: self,
             executable,
             given: executable.0.bound.iter().map(|_| None).collect(),
+            scalars: Vec::new(),
             stream: None,
             origin: origin::caller(),
             mistake: None,
@@ -85,6 +86,7 @@ pub struct RecordedLaunch<'a> {
     executable: &'a Executable,
     /// The tensors given so far, by formal.
     given: SmallVec<[Option<TensorRef>; 8]>,
+    scalars: Vec<(ScalarId, AttrValue)>,
     stream: Option<StreamId>,
     origin: Origin,
     /// The first mistake.
@@ -131,6 +133,34 @@ impl<'a> RecordedLaunch<'a> {
     /// ```
     pub fn output(self, name: &str, tensor: &RecordedTensor) -> RecordedLaunch<'a> {
         self.give(FormalKind::Output, name, tensor)
+    }
+
+    /// Gives a scalar: a number, or a scalar of this list. One that is not given has the value of
+    /// its declaration.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let factor = r.scalar("factor", 1.0)?;
+    /// #     let y = r.call("mul", &[x]).attr("other", factor).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let outer = r.scalar("outer", 2.0)?;
+    /// r.launch(&f).input("x", &x).scalar("factor", outer).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn scalar(mut self, name: &str, value: impl Into<AttrValue>) -> RecordedLaunch<'a> {
+        let value = value.into();
+        match self.recorder.scalar_within(&self.executable.0, name, &value) {
+            Ok(scalar) => self.scalars.push((scalar, value)),
+            Err(mistake) => drop(self.mistake.get_or_insert(mistake)),
+        }
+        self
     }
 
     /// Launches on this stream of the list, of type lazy-job. The default is stream 0 of that type.
@@ -219,7 +249,8 @@ impl<'a> RecordedLaunch<'a> {
     }
 
     fn recorded(self) -> Result<Vec<RecordedTensor>> {
-        let RecordedLaunch { recorder, executable, mut given, stream, origin, mistake } = self;
+        let RecordedLaunch { recorder, executable, mut given, scalars, stream, origin, mistake } =
+            self;
         let inner = &executable.0;
         recorder.machine.own(inner.machine.shared.tables.machine, "the executable")?;
         if let Some(mistake) = mistake {
@@ -248,7 +279,7 @@ impl<'a> RecordedLaunch<'a> {
         };
         let list = recorder.executable(inner);
         let section = recorder.sections.last().copied();
-        let scalars = recorder.scalars_within(inner);
+        let scalars = recorder.scalars_within(inner, &scalars);
         let Recorder { builder, sink, .. } = recorder;
         let launch = OfflineLaunch { stream, list, section, origin: &origin };
         let scalars = scalars.as_ref();

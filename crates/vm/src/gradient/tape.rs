@@ -175,8 +175,7 @@ pub(super) fn begin_call(call: &OpCall<'_>, origin: &Origin) -> Result<Option<Ta
     let Some(op) = tables.ops.get(op) else { return Ok(None) };
     let specs: SmallVec<[TensorSpec; 4]> = inputs.iter().map(|t| t.spec().clone()).collect();
     // The call itself returns the error of a refusal.
-    let attrs_now = attrs.for_schema();
-    let spec = CallSpec { inputs: &specs, attrs: &attrs_now };
+    let spec = CallSpec { inputs: &specs, attrs };
     let Ok(signature) = op.check(spec) else { return Ok(None) };
     let accesses = signature.accesses.iter().enumerate();
     let written: Vec<usize> = accesses.filter(|(_, a)| a.writes()).map(|(k, _)| k).collect();

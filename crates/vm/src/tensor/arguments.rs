@@ -3,8 +3,11 @@
 use std::ops::{Range, RangeFull, RangeInclusive};
 
 use millstream_ops::args::Scalar;
+use millstream_types::ScalarUse;
 
 use crate::handle::Tensor;
+
+use super::Number;
 
 /// A whole number as an argument: any integer type.
 ///
@@ -217,7 +220,7 @@ pub enum Operand<'a> {
     /// A tensor.
     Tensor(&'a Tensor),
     /// A number, which takes part in type promotion as PyTorch's numbers do.
-    Number(Scalar),
+    Number(Number),
 }
 
 impl<'a> From<&'a Tensor> for Operand<'a> {
@@ -236,4 +239,4 @@ macro_rules! number {
     )*};
 }
 
-number! { Scalar i32 i64 u32 usize f32 f64 bool }
+number! { Number ScalarUse Scalar i32 i64 u32 usize f32 f64 bool }

@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::Output;
 use millstream_instructions::{Call, Outcome};
-use millstream_ops::args::Scalar;
 use millstream_ops::{CallSpec, OutputSpec};
 use millstream_runtime::emission::{Emission, MadeTensor};
 use millstream_runtime::scope::origin;
@@ -16,7 +15,7 @@ use crate::handle::machine::CallBuilder;
 use crate::handle::request::{self, RawOperand, Request, Sole, Verb};
 use crate::handle::{Stream, Tensor};
 
-use super::call;
+use super::{Number, call};
 
 /// A result whose number of rows depends on data, and is known at most: nothing has waited for it.
 ///
@@ -107,7 +106,7 @@ impl Bounded {
     /// # Errors
     /// The dtype cannot hold the value, or the memory is used up.
     #[track_caller]
-    pub fn filled(&self, value: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn filled(&self, value: impl Into<Number>) -> Result<Tensor> {
         let origin = origin::caller();
         let value = value.into();
         crate::with_origin(&origin, || {

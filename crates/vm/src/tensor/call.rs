@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use millstream_instructions::Priority;
-use millstream_ops::args::{ABSENT, Scalar};
+use millstream_ops::args::ABSENT;
 use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
@@ -13,7 +13,7 @@ use crate::handle::request::{self, OpCall};
 use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
 use crate::lowering;
 
-use super::Operand;
+use super::{Number, Operand};
 
 /// Begins the tensors of a call.
 #[inline]
@@ -24,12 +24,8 @@ pub(super) fn given(first: &Tensor) -> Inputs<'_> {
 }
 
 /// Returns a number as an argument.
-pub(super) fn number(number: impl Into<Scalar>) -> AttrValue {
-    match number.into() {
-        Scalar::Int(v) => AttrValue::Int(v),
-        Scalar::Float(v) => AttrValue::Float(v),
-        Scalar::Bool(v) => AttrValue::Bool(v),
-    }
+pub(super) fn number(number: impl Into<Number>) -> AttrValue {
+    number.into().into()
 }
 
 /// Adds an operand to the tensors of a call, or to its arguments if it is a number.
@@ -41,7 +37,7 @@ pub(super) fn operand<'a>(
 ) {
     match operand {
         Operand::Tensor(tensor) => inputs.push(tensor),
-        Operand::Number(scalar) => attrs.set(name, number(scalar)),
+        Operand::Number(number) => attrs.set(name, number),
     }
 }
 

@@ -1,13 +1,12 @@
 //! Methods made of several ops, or of one op with fewer arguments.
 
-use millstream_ops::args::Scalar;
 use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, Error, Result};
 
 use crate::handle::Tensor;
 
 use super::methods::{Conv1d, Conv2d, Conv3d, NllLoss};
-use super::{Int, Real, call};
+use super::{Int, Number, Real, call};
 
 /// Options of [`Tensor::group_norm`].
 ///
@@ -277,7 +276,7 @@ impl Tensor {
     /// # Errors
     /// The dtype has no order, or the memory is used up.
     #[track_caller]
-    pub fn clamp(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn clamp(&self, min: impl Into<Number>, max: impl Into<Number>) -> Result<Tensor> {
         let attrs = Attrs::new().with("min", call::number(min)).with("max", call::number(max));
         call::one("clamp", &[self], attrs)
     }
@@ -296,7 +295,7 @@ impl Tensor {
     /// # Errors
     /// The dtype has no order, or elements overlap.
     #[track_caller]
-    pub fn clamp_(&self, min: impl Into<Scalar>, max: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn clamp_(&self, min: impl Into<Number>, max: impl Into<Number>) -> Result<&Tensor> {
         let attrs = Attrs::new().with("min", call::number(min)).with("max", call::number(max));
         call::changed("clamp_", &[self], attrs)?;
         Ok(self)

@@ -4,13 +4,12 @@
 
 use std::ops::Range;
 
-use millstream_ops::args::Scalar;
 use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, DType, DeviceId, Element, Error, Result, TensorSpec};
 
 use crate::handle::Tensor;
 
-use super::{Ints, Operand, Place, Real, Seed, call};
+use super::{Ints, Number, Operand, Place, Real, Seed, call};
 
 /// Returns the lengths of a shape.
 ///
@@ -128,7 +127,7 @@ impl Tensor {
     /// # Errors
     /// The shape is invalid, or the memory is used up.
     #[track_caller]
-    pub fn full(shape: impl Ints, value: impl Into<Scalar>, place: impl Place) -> Result<Tensor> {
+    pub fn full(shape: impl Ints, value: impl Into<Number>, place: impl Place) -> Result<Tensor> {
         let attrs = Attrs::new().with("shape", shape.to_ints());
         create("full", attrs.with("value", call::number(value)), &place)
     }
@@ -219,7 +218,7 @@ impl Tensor {
     /// # Errors
     /// The range is empty in the wrong direction, or the memory is used up.
     #[track_caller]
-    pub fn arange<T: Into<Scalar>>(range: Range<T>, place: impl Place) -> Result<Tensor> {
+    pub fn arange<T: Into<Number>>(range: Range<T>, place: impl Place) -> Result<Tensor> {
         Tensor::arange_by(range, 1, place)
     }
 
@@ -235,9 +234,9 @@ impl Tensor {
     /// # Errors
     /// The step is 0 or leads away from the end, or the memory is used up.
     #[track_caller]
-    pub fn arange_by<T: Into<Scalar>>(
+    pub fn arange_by<T: Into<Number>>(
         range: Range<T>,
-        step: impl Into<Scalar>,
+        step: impl Into<Number>,
         place: impl Place,
     ) -> Result<Tensor> {
         let attrs = Attrs::new()

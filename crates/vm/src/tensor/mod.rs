@@ -32,6 +32,7 @@ mod files;
 mod layers;
 mod make;
 mod methods;
+mod number;
 mod operators;
 mod place;
 mod read;
@@ -45,6 +46,7 @@ pub use bounded::Bounded;
 pub use dlpack::DlPack;
 
 pub use arguments::{Dims, Int, Ints, OneDim, Operand, Real};
+pub use number::Number;
 pub use place::Place;
 pub use select::{Index, Indices, NEW, REST};
 

@@ -31,7 +31,7 @@ use std::sync::OnceLock;
 use millstream_types::{AttrValue, Attrs, DType, Error, Result, TensorSpec};
 
 use crate::handle::Tensor;
-use crate::tensor::Operand;
+use crate::tensor::{Number, Operand};
 
 use super::node::Node;
 use super::notes::Notes;
@@ -234,8 +234,8 @@ impl Derivative<'_> {
             let tensor = self.input(at)?;
             return then(Operand::Tensor(&tensor));
         }
-        match millstream_ops::args::Scalar::of(self.attrs(), name)? {
-            Some(number) => then(Operand::Number(number)),
+        match self.attrs().get(name) {
+            Some(_) => then(Operand::Number(Number::of(self.attrs(), name)?)),
             None => Err(self.missing("operand", at)),
         }
     }

@@ -221,6 +221,7 @@ impl Machine {
             submitters: Submitters::new(config.submitters),
             recording: ActiveRecording::default(),
             abandoned: AtomicBool::new(false),
+            programs: Mutex::default(),
         };
         Ok(Machine { shared: Arc::new(shared) })
     }

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Operand, call};
+use crate::tensor::{Number, Operand, call};
 
 /// Options of [`Tensor::add_with`] and [`Tensor::add_with_`].
 ///
@@ -39,7 +38,7 @@ impl Add {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Add {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Add {
         self.attrs.set("alpha", call::number(alpha));
         self
     }
@@ -109,7 +108,7 @@ impl Sub {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Sub {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Sub {
         self.attrs.set("alpha", call::number(alpha));
         self
     }

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, DType, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::call;
+use crate::tensor::{Number, call};
 
 /// Options of [`Tensor::cast_with`].
 ///
@@ -232,7 +231,7 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn fill_(&self, value: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn fill_(&self, value: impl Into<Number>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
         attrs.set("value", call::number(value));
         call::changed("fill", &[self], attrs)?;

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Int, OneDim, Operand, call};
+use crate::tensor::{Int, Number, OneDim, Operand, call};
 
 /// Options of [`Tensor::bincount`].
 ///
@@ -89,7 +88,7 @@ impl Histc {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn max(mut self, max: impl Into<Scalar>) -> Histc {
+    pub fn max(mut self, max: impl Into<Number>) -> Histc {
         self.attrs.set("max", call::number(max));
         self
     }
@@ -105,7 +104,7 @@ impl Histc {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn min(mut self, min: impl Into<Scalar>) -> Histc {
+    pub fn min(mut self, min: impl Into<Number>) -> Histc {
         self.attrs.set("min", call::number(min));
         self
     }
@@ -247,7 +246,7 @@ impl NonzeroStatic {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn fill_value(mut self, fill_value: impl Into<Scalar>) -> NonzeroStatic {
+    pub fn fill_value(mut self, fill_value: impl Into<Number>) -> NonzeroStatic {
         self.attrs.set("fill_value", call::number(fill_value));
         self
     }

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Int, Operand, call};
+use crate::tensor::{Int, Number, Operand, call};
 
 /// Options of [`Tensor::index_add_with`] and [`Tensor::index_add_with_`].
 ///
@@ -41,7 +40,7 @@ impl IndexAdd {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> IndexAdd {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> IndexAdd {
         self.attrs.set("alpha", call::number(alpha));
         self
     }

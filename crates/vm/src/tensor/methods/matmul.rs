@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::call;
+use crate::tensor::{Number, call};
 
 /// Options of [`Tensor::addbmm_with`].
 ///
@@ -41,7 +40,7 @@ impl Addbmm {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addbmm {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Addbmm {
         self.attrs.set("alpha", call::number(alpha));
         self
     }
@@ -59,7 +58,7 @@ impl Addbmm {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn beta(mut self, beta: impl Into<Scalar>) -> Addbmm {
+    pub fn beta(mut self, beta: impl Into<Number>) -> Addbmm {
         self.attrs.set("beta", call::number(beta));
         self
     }
@@ -98,7 +97,7 @@ impl Addmm {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addmm {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Addmm {
         self.attrs.set("alpha", call::number(alpha));
         self
     }
@@ -117,7 +116,7 @@ impl Addmm {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn beta(mut self, beta: impl Into<Scalar>) -> Addmm {
+    pub fn beta(mut self, beta: impl Into<Number>) -> Addmm {
         self.attrs.set("beta", call::number(beta));
         self
     }
@@ -154,7 +153,7 @@ impl Addmv {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addmv {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Addmv {
         self.attrs.set("alpha", call::number(alpha));
         self
     }
@@ -172,7 +171,7 @@ impl Addmv {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn beta(mut self, beta: impl Into<Scalar>) -> Addmv {
+    pub fn beta(mut self, beta: impl Into<Number>) -> Addmv {
         self.attrs.set("beta", call::number(beta));
         self
     }
@@ -209,7 +208,7 @@ impl Addr {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Addr {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Addr {
         self.attrs.set("alpha", call::number(alpha));
         self
     }
@@ -227,7 +226,7 @@ impl Addr {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn beta(mut self, beta: impl Into<Scalar>) -> Addr {
+    pub fn beta(mut self, beta: impl Into<Number>) -> Addr {
         self.attrs.set("beta", call::number(beta));
         self
     }
@@ -264,7 +263,7 @@ impl Baddbmm {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Baddbmm {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Baddbmm {
         self.attrs.set("alpha", call::number(alpha));
         self
     }
@@ -282,7 +281,7 @@ impl Baddbmm {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn beta(mut self, beta: impl Into<Scalar>) -> Baddbmm {
+    pub fn beta(mut self, beta: impl Into<Number>) -> Baddbmm {
         self.attrs.set("beta", call::number(beta));
         self
     }

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Int, Ints, Real, call};
+use crate::tensor::{Int, Ints, Number, Real, call};
 
 /// Options of [`Tensor::batch_norm`] and [`Tensor::native_batch_norm`].
 ///
@@ -375,9 +374,9 @@ impl Tensor {
     #[track_caller]
     pub fn renorm(
         &self,
-        p: impl Into<Scalar>,
+        p: impl Into<Number>,
         dim: impl Int,
-        maxnorm: impl Into<Scalar>,
+        maxnorm: impl Into<Number>,
     ) -> Result<Tensor> {
         let mut attrs = Attrs::new();
         attrs.set("p", call::number(p));

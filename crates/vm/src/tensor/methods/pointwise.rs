@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Int, Real, call};
+use crate::tensor::{Int, Number, Real, call};
 
 /// Options of [`Tensor::celu_with`].
 ///
@@ -37,7 +36,7 @@ impl Celu {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn alpha(mut self, alpha: impl Into<Scalar>) -> Celu {
+    pub fn alpha(mut self, alpha: impl Into<Number>) -> Celu {
         self.attrs.set("alpha", call::number(alpha));
         self
     }
@@ -3205,8 +3204,8 @@ impl Tensor {
     #[track_caller]
     pub fn threshold(
         &self,
-        threshold: impl Into<Scalar>,
-        value: impl Into<Scalar>,
+        threshold: impl Into<Number>,
+        value: impl Into<Number>,
     ) -> Result<Tensor> {
         let mut attrs = Attrs::new();
         attrs.set("threshold", call::number(threshold));

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Dims, Int, Ints, call};
+use crate::tensor::{Dims, Int, Ints, Number, call};
 
 /// Options of [`Tensor::constant_pad_nd_with`].
 ///
@@ -37,7 +36,7 @@ impl ConstantPadNd {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn value(mut self, value: impl Into<Scalar>) -> ConstantPadNd {
+    pub fn value(mut self, value: impl Into<Number>) -> ConstantPadNd {
         self.attrs.set("value", call::number(value));
         self
     }

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, DType, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Dims, Int, OneDim, call};
+use crate::tensor::{Dims, Int, Number, OneDim, call};
 
 /// Options of [`Tensor::all_with`].
 ///
@@ -288,7 +287,7 @@ impl Cdist {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn p(mut self, p: impl Into<Scalar>) -> Cdist {
+    pub fn p(mut self, p: impl Into<Number>) -> Cdist {
         self.attrs.set("p", call::number(p));
         self
     }
@@ -391,7 +390,7 @@ impl Dist {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn p(mut self, p: impl Into<Scalar>) -> Dist {
+    pub fn p(mut self, p: impl Into<Number>) -> Dist {
         self.attrs.set("p", call::number(p));
         self
     }
@@ -493,7 +492,7 @@ impl LinalgVectorNorm {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn ord(mut self, ord: impl Into<Scalar>) -> LinalgVectorNorm {
+    pub fn ord(mut self, ord: impl Into<Number>) -> LinalgVectorNorm {
         self.attrs.set("ord", call::number(ord));
         self
     }
@@ -739,7 +738,7 @@ impl Pdist {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn p(mut self, p: impl Into<Scalar>) -> Pdist {
+    pub fn p(mut self, p: impl Into<Number>) -> Pdist {
         self.attrs.set("p", call::number(p));
         self
     }
@@ -824,7 +823,7 @@ impl Std {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> Std {
+    pub fn correction(mut self, correction: impl Into<Number>) -> Std {
         self.attrs.set("correction", call::number(correction));
         self
     }
@@ -875,7 +874,7 @@ impl StdMean {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> StdMean {
+    pub fn correction(mut self, correction: impl Into<Number>) -> StdMean {
         self.attrs.set("correction", call::number(correction));
         self
     }
@@ -994,7 +993,7 @@ impl Var {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> Var {
+    pub fn correction(mut self, correction: impl Into<Number>) -> Var {
         self.attrs.set("correction", call::number(correction));
         self
     }
@@ -1046,7 +1045,7 @@ impl VarMean {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn correction(mut self, correction: impl Into<Scalar>) -> VarMean {
+    pub fn correction(mut self, correction: impl Into<Number>) -> VarMean {
         self.attrs.set("correction", call::number(correction));
         self
     }

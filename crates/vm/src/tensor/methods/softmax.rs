@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Int, Real, call};
+use crate::tensor::{Int, Number, Real, call};
 
 /// Options of [`Tensor::binary_cross_entropy`].
 ///
@@ -259,7 +258,7 @@ impl<'a> MultiMarginLoss<'a> {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn margin(mut self, margin: impl Into<Scalar>) -> MultiMarginLoss<'a> {
+    pub fn margin(mut self, margin: impl Into<Number>) -> MultiMarginLoss<'a> {
         self.attrs.set("margin", call::number(margin));
         self
     }
@@ -276,7 +275,7 @@ impl<'a> MultiMarginLoss<'a> {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn p(mut self, p: impl Into<Scalar>) -> MultiMarginLoss<'a> {
+    pub fn p(mut self, p: impl Into<Number>) -> MultiMarginLoss<'a> {
         self.attrs.set("p", call::number(p));
         self
     }

@@ -4,11 +4,10 @@
 //!
 //! Long because there is a method for each op.
 
-use millstream_ops::args::Scalar;
 use millstream_types::{Attrs, Result};
 
 use crate::handle::Tensor;
-use crate::tensor::{Operand, call};
+use crate::tensor::{Number, Operand, call};
 
 /// Options of [`Tensor::addcdiv_with`] and [`Tensor::addcdiv_with_`].
 ///
@@ -41,7 +40,7 @@ impl Addcdiv {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn value(mut self, value: impl Into<Scalar>) -> Addcdiv {
+    pub fn value(mut self, value: impl Into<Number>) -> Addcdiv {
         self.attrs.set("value", call::number(value));
         self
     }
@@ -78,7 +77,7 @@ impl Addcmul {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
-    pub fn value(mut self, value: impl Into<Scalar>) -> Addcmul {
+    pub fn value(mut self, value: impl Into<Number>) -> Addcmul {
         self.attrs.set("value", call::number(value));
         self
     }
@@ -103,7 +102,7 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_min(&self, min: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn clamp_min(&self, min: impl Into<Number>) -> Result<Tensor> {
         let mut attrs = Attrs::new();
         attrs.set("min", call::number(min));
         call::one("clamp_min", &[self], attrs)
@@ -127,7 +126,7 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_max(&self, max: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn clamp_max(&self, max: impl Into<Number>) -> Result<Tensor> {
         let mut attrs = Attrs::new();
         attrs.set("max", call::number(max));
         call::one("clamp_max", &[self], attrs)
@@ -368,7 +367,7 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_min_(&self, min: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn clamp_min_(&self, min: impl Into<Number>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
         attrs.set("min", call::number(min));
         call::changed("clamp_min_", &[self], attrs)?;
@@ -394,7 +393,7 @@ impl Tensor {
     /// # Errors
     /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
-    pub fn clamp_max_(&self, max: impl Into<Scalar>) -> Result<&Tensor> {
+    pub fn clamp_max_(&self, max: impl Into<Number>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
         attrs.set("max", call::number(max));
         call::changed("clamp_max_", &[self], attrs)?;
