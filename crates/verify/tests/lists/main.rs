@@ -11,5 +11,6 @@ mod needs;
 mod pass_cases;
 mod pass_programs;
 mod passes;
+mod remat;
 mod repair;
 mod same;
