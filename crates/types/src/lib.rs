@@ -28,6 +28,7 @@
 
 pub mod access;
 pub mod attr;
+pub mod byte_count;
 pub mod device;
 pub mod dtype;
 pub mod element;
@@ -45,6 +46,7 @@ pub mod work;
 
 pub use access::Access;
 pub use attr::{AttrValue, Attrs, ScalarUse};
+pub use byte_count::ByteCount;
 pub use device::DeviceId;
 pub use dtype::DType;
 pub use element::Element;

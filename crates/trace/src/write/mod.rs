@@ -9,7 +9,7 @@ mod elements;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-use millstream_types::{AttrValue, Attrs, StreamMode};
+use millstream_types::{AttrValue, Attrs, DeviceId, StreamMode};
 
 use crate::error::{Result, TraceError};
 use crate::program::{
@@ -149,7 +149,7 @@ impl Writer<'_> {
     }
 
     fn executable(&self, executable: &Executable) -> String {
-        let Executable { name, inputs, block, results, .. } = executable;
+        let Executable { name, inputs, block, results, remat, .. } = executable;
         let input = |input: &Input| {
             let (name, dtype) = (self.name(input.value), input.spec.dtype);
             let mut text = format!("{name}: {{ \"dtype\": \"{dtype}\"");
@@ -168,8 +168,15 @@ impl Writer<'_> {
         let results = results.iter().map(result).collect::<Vec<_>>().join(", ");
         let body = self.statements(block, &block.statements).join(", ");
         let name = quoted(name);
+        let budget = |(device, bytes): &(DeviceId, u64)| format!("\"{device}\": \"{bytes}\"");
+        let budgets = remat.iter().map(budget).collect::<Vec<_>>().join(", ");
+        let remat = match budgets.as_str() {
+            "" => String::new(),
+            _ => format!(", \"remat\": {{ {budgets} }}"),
+        };
         format!(
-            "{name}: {{ \"inputs\": {{ {inputs} }}, \"program\": [{body}], \"outputs\": {{ {results} }} }}"
+            "{name}: {{ \"inputs\": {{ {inputs} }}, \"program\": [{body}], \
+             \"outputs\": {{ {results} }}{remat} }}"
         )
     }
 

@@ -46,7 +46,7 @@ fn outputs() -> impl Strategy<Value = Outputs> {
 /// Every call takes as long as it has operands, and a wait takes less or more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flat {
-    wait: u64,
+    pub(crate) wait: u64,
 }
 
 impl CostModel for Flat {
