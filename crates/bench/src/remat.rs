@@ -99,8 +99,7 @@ fn measured(name: &str, program: &Arc<Program>, args: &RematArgs) -> Result<Vec<
     let options = options.passes(&[Pass::Dead]).emit_after(Some(Pass::Dead));
     let list = run(program.clone(), &options)?.list.context("a run without its list")?;
     let list = if args.bind_state { with_state_bound(list) } else { list };
-    let (ops, costs, outputs) =
-        (millstream::ops::standard(), CoreCosts::default(), Outputs::All);
+    let (ops, costs, outputs) = (millstream::ops::standard(), CoreCosts::default(), Outputs::All);
     let none = BTreeMap::new();
     let options = PassOptions {
         ops: &ops,
@@ -141,14 +140,24 @@ fn measured(name: &str, program: &Arc<Program>, args: &RematArgs) -> Result<Vec<
                 let measured = match whole {
                     None => None,
                     Some(whole) => {
-                        let within =
-                            launches(program, args.repeat, &[(device.clone(), budget)])?;
+                        let within = launches(program, args.repeat, &[(device.clone(), budget)])?;
                         Some(within.as_secs_f64() / whole.as_secs_f64())
                     }
                 };
                 let modelled = Some((time + extra) as f64 / time.max(1) as f64);
                 let (peak, refused) = (Some(peak), None);
-                Row { case, part, budget, floor, peak, again, modelled, measured, planning, refused }
+                Row {
+                    case,
+                    part,
+                    budget,
+                    floor,
+                    peak,
+                    again,
+                    modelled,
+                    measured,
+                    planning,
+                    refused,
+                }
             }
             Err(error) => Row {
                 case,

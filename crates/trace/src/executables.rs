@@ -96,7 +96,8 @@ impl<'a> Table<'_, 'a> {
         }
         let mut remat = Vec::new();
         for (key, raw) in reader.optional_entries(form.remat, "bytes, by device")? {
-            let device = key.name.parse().map_err(|e: Error| reader.key_error(&key, e.to_string()))?;
+            let device =
+                key.name.parse().map_err(|e: Error| reader.key_error(&key, e.to_string()))?;
             let ByteCount(bytes) = reader.parse(raw, "a number of bytes, as in \"512MiB\"")?;
             remat.push((device, bytes));
         }

@@ -44,6 +44,10 @@ fn malformed_executables() {
     let huge = r#"{"inputs": {"v": {"dtype": "f32", "shape": «[4294967296, 4294967296]»}},
         "program": []}"#;
     declared(huge, &["memory"]);
+    let budget = |of: &str| format!(r#"{{"program": [], "remat": {{{of}}}}}"#);
+    declared(&budget(r#"«"cpu:x"»: "1KiB""#), &["invalid device"]);
+    declared(&budget(r#""cpu:0": «"much"»"#), &["expected one such as 512MiB", "'much'"]);
+    declared(&budget(r#""cpu:0": «1024»"#), &["expected a number of bytes, as in \"512MiB\""]);
 }
 
 #[test]

@@ -28,7 +28,10 @@ pub(crate) fn runner(cases: u32) -> TestRunner {
 }
 
 /// Asserts that the checker accepts a list, and so the verifier.
-pub(crate) fn accepted(list: &InstructionList, context: &dyn Fn() -> String) -> Result<(), TestCaseError> {
+pub(crate) fn accepted(
+    list: &InstructionList,
+    context: &dyn Fn() -> String,
+) -> Result<(), TestCaseError> {
     if let Err(found) = check_with(list.clone(), OPTIONS) {
         let found: Vec<String> = found.iter().map(|v| v.to_string()).collect();
         let context = context();

@@ -23,7 +23,7 @@ use crate::passes::{Flat, accepted, pass_options, runner};
 fn budgets_are_kept() {
     let (again, refused) = (Cell::new(0), Cell::new(0));
     let cases = (streams(), steps(80), 20..110u64, any::<bool>());
-    runner(600)
+    runner(1500)
         .run(&cases, |(streams, steps, percent, placed)| {
             let list = emit(&streams, u64::MAX, &steps);
             let (costs, outputs) = (&Flat { wait: 50 }, Outputs::All);
@@ -65,7 +65,7 @@ fn budgets_are_kept() {
             Ok(())
         })
         .unwrap();
-    assert!(again.get() > 100 && refused.get() > 50, "{again:?} {refused:?}");
+    assert!(again.get() > 50 && refused.get() > 100, "{again:?} {refused:?}");
 }
 
 const HEAD: &str = "millstream-list 1

@@ -55,8 +55,7 @@ pub struct Recorded {
 /// let recorded = r.finish()?.optimize(USUAL_PASSES, |pass, _| println!("{pass:?}"))?;
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
-pub const USUAL_PASSES: &[Pass] =
-    &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::Remat, Pass::Memory];
+pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::Remat, Pass::Memory];
 
 /// Shows that a list is sound.
 fn prove(list: &InstructionList) -> Result<()> {

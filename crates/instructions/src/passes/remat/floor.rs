@@ -22,7 +22,9 @@ impl Held {
             Held::Used => "the call uses it",
             Held::Workspace => "the workspace of the call",
             Held::NotAgain => "the call that computes it cannot be made again",
-            Held::InputChanges => "an input of the call that computes it changes before its next use",
+            Held::InputChanges => {
+                "an input of the call that computes it changes before its next use"
+            }
         }
     }
 }

@@ -92,8 +92,7 @@ impl Insertion<'_> {
 
     /// Adds a call made again, with the tensors that it writes.
     fn call(&mut self, reading: &Reading, again: &Again) -> Result<()> {
-        let Instruction { body, origin } =
-            &self.facts.list.instructions[reading.steps[again.step]];
+        let Instruction { body, origin } = &self.facts.list.instructions[reading.steps[again.step]];
         let origin = Origin::Again(Arc::new(origin.first().clone()));
         let Body::OpCall { op, operands, attrs, at, .. } = body else {
             return Err(Error::Internal { message: "only calls are made again".to_owned() });
@@ -139,7 +138,8 @@ impl Insertion<'_> {
         let begun = self.begun.get(&storage).map_or(Cow::default(), |b| Cow::Borrowed(&b[..]));
         for &(tensor, index) in begun.iter() {
             let next = self.names.next.filter(|next| *next < u32::MAX);
-            let next = next.ok_or_else(|| Error::List { message: "too many tensors".to_owned() })?;
+            let next =
+                next.ok_or_else(|| Error::List { message: "too many tensors".to_owned() })?;
             self.names.next = Some(next + 1);
             let new = TensorId(next);
             let mut body = self.facts.list.instructions[index].body.clone();

@@ -258,7 +258,8 @@ impl Reading {
             Misfit::Endless(_) => "too many calls would be made again",
         };
         let of = facts.list.arenas.iter().zip(most).filter(|(_, most)| **most < u64::MAX);
-        let of: Vec<String> = of.map(|(device, most)| format!("{most} bytes on {device}")).collect();
+        let of: Vec<String> =
+            of.map(|(device, most)| format!("{most} bytes on {device}")).collect();
         let found = smallest.map_or_else(String::new, |bytes| {
             let bytes: Vec<String> = bytes.iter().map(ToString::to_string).collect();
             format!("; the closest plan needs {} bytes", bytes.join(" and "))

@@ -113,7 +113,9 @@ impl Reading {
                 let begins = !reads && (before.is_none() || own.iter().any(|o| is_whole(&o)));
                 match before {
                     _ if begins => writer.first = Some(number),
-                    Some(before) => (writer.first, writer.deadline) = (before.first, before.deadline),
+                    Some(before) => {
+                        (writer.first, writer.deadline) = (before.first, before.deadline)
+                    }
                     None => {}
                 }
                 let fits = again.as_ref().is_some_and(|all| {

@@ -22,7 +22,7 @@ const RULES: [Rule; 6] = [
     rule(Cost::Neighbours, Distance::UntilUse, Power::One, false),
     rule(Cost::Neighbours, Distance::UntilUse, Power::Two, false),
     rule(Cost::Neighbours, Distance::UntilUse, Power::Half, true),
-    rule(Cost::Neighbours, Distance::UntilUse, Power::Zero, true),
+    rule(Cost::Inputs, Distance::SinceUse, Power::Half, false),
 ];
 
 const fn rule(cost: Cost, distance: Distance, power: Power, fits: bool) -> Rule {
@@ -33,10 +33,10 @@ const fn rule(cost: Cost, distance: Distance, power: Power, fits: bool) -> Rule 
 const IMPROVED: usize = 3;
 
 /// The most buffers that a run which does not fit is made to keep.
-const MOST_REPAIRS: usize = 64;
+const MOST_REPAIRS: usize = 24;
 
 /// The most prices that the improvement of a run computes.
-const MOST_PRICES: u64 = 100_000;
+const MOST_PRICES: u64 = 150_000;
 
 /// Returns the cheapest run that was found.
 ///

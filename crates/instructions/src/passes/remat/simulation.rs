@@ -24,7 +24,6 @@ pub(super) struct Rule {
 /// A power of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Power {
-    Zero,
     Half,
     One,
     Two,
@@ -33,7 +32,6 @@ pub(super) enum Power {
 impl Power {
     fn of(self, time: f64) -> f64 {
         match self {
-            Power::Zero => 1.0,
             Power::Half => time.sqrt(),
             Power::One => time,
             Power::Two => time * time,
@@ -331,7 +329,10 @@ impl<'a> Run<'_, 'a> {
                     continue;
                 }
                 self.runner.prices += 1;
-                let Some(price) = self.price(b, self.used[arena].saturating_add(bytes) - budget) else { continue };
+                let Some(price) = self.price(b, self.used[arena].saturating_add(bytes) - budget)
+                else {
+                    continue;
+                };
                 if best.is_none_or(|(least, other)| (price, b) < (least, other)) {
                     best = Some((price, b));
                 }

@@ -11,7 +11,8 @@ fn chain(calls: usize, budget: u64) -> Program {
     let buffer = || Buffer { bytes: 1, ..Buffer::default() };
     for k in 0..calls {
         let inputs: Vec<usize> = k.checked_sub(1).into_iter().collect();
-        let writer = Writer { step: k, inputs: inputs.clone(), first: Some(0), deadline: usize::MAX };
+        let writer =
+            Writer { step: k, inputs: inputs.clone(), first: Some(0), deadline: usize::MAX };
         program.buffers.push(Buffer { writers: vec![writer], ..buffer() });
         program.steps.push(Work { time: 1, reads: inputs, writes: vec![k], ..Work::default() });
     }
