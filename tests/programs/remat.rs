@@ -95,7 +95,7 @@ fn executables_of_traces_have_budgets() {
 {{"op": "flip", "in": "a", "out": "c", "attrs": {{"dims": [0]}}}},
 {{"op": "cumsum", "in": "c", "out": "d", "attrs": {{"dim": 0}}}},
 {{"op": "cumsum", "in": "d", "out": "e", "attrs": {{"dim": 0}}}},
-{{"op": "dot", "in": ["e", "b"], "out": "y"}}],
+{{"op": "matmul", "in": ["e", "b"], "out": "y"}}],
 "outputs": {{"y": {{}}, "s": {{}}}}{remat}}}}},
 "program": [{{"launch": "step", "in": {{"a": "x"}}, "out": {{"y": "y", "s": "s"}}}}],
 "outputs": {{"y": {{}}, "s": {{}}}}}}"#
