@@ -72,4 +72,5 @@ mod verbs;
 mod views;
 mod watchdog;
 mod watermark;
+mod workspaces;
 mod write_after_reads;

@@ -21,6 +21,7 @@
 //! | `scalars` | the numbers that each launch gives: generators' draws |
 //! | `launched` | a launch that was made: its completion and its results |
 //! | `show` | the text of tapes |
+//! | `workspace` | the private memory as a number, and as a tensor of the caller |
 //!
 //! Long because its items have examples.
 //!
@@ -46,6 +47,7 @@ mod recorder;
 pub(crate) mod scalars;
 mod show;
 mod within;
+mod workspace;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -78,6 +80,7 @@ pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
 pub use within::RecordedLaunch;
+pub use workspace::Workspace;
 
 /// A compiled list. Clones are the same executable.
 ///
@@ -294,7 +297,7 @@ impl Drop for ExecutableInner {
     fn drop(&mut self) {
         let instances = self.instances.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut ended = Ended { memory: SmallVec::new(), tapes: SmallVec::new() };
-        for instance in instances.all.drain(..) {
+        for instance in instances.all.drain(..).chain(instances.lent.take()) {
             ended.memory.extend(instance.memory);
             let keys = self.program.tapes.iter().map(|tape| tape.key.clone());
             ended.tapes.extend(keys.zip(instance.tapes));
@@ -389,7 +392,8 @@ impl Machine {
             };
             ListId(std::mem::replace(&mut emission.next_list, next.ok_or_else(full)?))
         };
-        let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
+        let instances =
+            Mutex::new(Instances { all: SmallVec::new(), lent: None, most: 1, launches: 0 });
         let machine = self.clone();
         let (bound, gradients) = (bound.into(), gradients.into());
         let generators = generators.into();
