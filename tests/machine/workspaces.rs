@@ -99,7 +99,7 @@ fn what_is_no_workspace_is_refused() {
     let x = input(&m, 0);
     let refused = |memory: &[&Tensor], part: &str| {
         let launch = memory.iter().fold(step.launch().input("x", &x), |l, t| l.workspace(t));
-        let error = launch.run().err().expect(part).to_string();
+        let error = launch.run().expect_err(part).to_string();
         assert!(error.contains("invalid workspace: ") && error.contains(part), "{error}");
     };
     let of = |dtype: DType, count: usize| Tensor::zeros(count, dtype, &m).unwrap();
@@ -132,7 +132,7 @@ fn a_workspace_that_holds_a_formal_is_refused() {
     let large = Tensor::zeros(8192, DType::U8, &m).unwrap();
     let part = |from: i64| part(&m, &large, from, from + 2048);
     let (x, apart) = (part(2048), part(4096));
-    let error = step.launch().input("x", &x).workspace(&part(1024)).run().err().unwrap();
+    let error = step.launch().input("x", &x).workspace(&part(1024)).run().unwrap_err();
     let error = error.to_string();
     assert!(
         error.contains("bytes 1024..3072") && error.contains("\"x\" uses 2048..4096"),

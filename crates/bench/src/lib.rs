@@ -24,6 +24,7 @@
 //! | `load` | `bench load` |
 //! | `memory` | `bench memory` |
 //! | `plan` | `bench plan` |
+//! | `remat` | `bench remat` |
 //! | `replay`, `executables`, `stencil` | `bench replay` |
 //! | `granularity` | METG(50 %) |
 //! | `ranks` | `bench ranks` |

@@ -77,5 +77,5 @@ fn budgets_have_prices() {
     assert!(half["peak"].as_u64() <= half["budget"].as_u64(), "{half}");
     assert!((1.0..1.09).contains(&half["modelled"].as_f64().unwrap()), "{half}");
     let refused = least["refused"].as_str().unwrap();
-    assert!(refused.contains("expected a memory budget of at least 79872 bytes"), "{refused}");
+    assert!(refused.contains("expected at least 79872 bytes on cpu:0"), "{refused}");
 }

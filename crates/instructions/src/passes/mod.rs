@@ -59,11 +59,12 @@
 //!
 //! # Order of passes
 //! Any order gives a correct list. `dead,fuse,assign,waits,remat,memory`, the order of
-//! [`Pass::ALL`], gives the best one: the fewer calls there are, the better they are spread; streams
-//! decide which waits are needed; and waits decide which storages may share bytes. `assign` may
-//! need more memory and more waits than the list before it, and more than a budget: `remat` comes
-//! after it. `remat` does nothing without a budget, and may add calls and waits. No other pass needs
-//! more, except that on a pool `dead` may add a wait where a dead call ordered two side effects.
+//! [`Pass::ALL`], gives the best one: the fewer calls there are, the better they are spread;
+//! streams decide which waits are needed; and waits decide which storages may share bytes. `assign`
+//! may need more memory and more waits than the list before it, and more than a budget: `remat`
+//! comes after it. `remat` does nothing without a budget, and may add calls and waits. No other
+//! pass needs more, except that on a pool `dead` may add a wait where a dead call ordered two side
+//! effects.
 //!
 //! # What a pass keeps
 //! - Externals with their names, the ids of tensors, reads and callbacks, the origins of

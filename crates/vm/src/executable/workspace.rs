@@ -12,6 +12,22 @@ use crate::handle::Tensor;
 use super::{Executable, ExecutableInner};
 
 /// The private memory that a launch needs on a device, in bytes.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, TensorSpec};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let f = machine.record(|r| {
+/// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+/// #     let y = r.call("cumsum", &[x]).attr("dim", 0).run()?;
+/// #     let y = r.call("softmax", &y).attr("dim", 0).run()?;
+/// #     r.output("y", &y[0])
+/// # })?.compile()?;
+/// for Workspace { device, bytes, scratch, .. } in f.workspace() {
+///     println!("{bytes} bytes on {device}, of which a call takes {scratch} at most");
+/// }
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
     /// The device.
@@ -96,7 +112,7 @@ impl ExecutableInner {
                 );
                 return Err(refused(message));
             }
-            let is_aligned = spec.layout.offset() as u64 % GRANULARITY == 0;
+            let is_aligned = (spec.layout.offset() as u64).is_multiple_of(GRANULARITY);
             if spec.dtype != DType::U8 || !spec.layout.is_contiguous() || !is_aligned {
                 return Err(refused(format!(
                     "expected a contiguous tensor of u8 at a multiple of {GRANULARITY} bytes in \

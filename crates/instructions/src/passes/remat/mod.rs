@@ -154,16 +154,15 @@ pub fn rematerialize(
     if fits(&before) {
         return Ok((list.clone(), report(list, &[])));
     }
-    for (arena, floor) in floors.iter().enumerate().filter(|(arena, f)| f.bytes > most[*arena]) {
-        let Remat { floor_at, fixed, .. } = &report(list, &[])
-            .into_iter()
-            .find(|r| r.device == list.arenas[arena])
-            .ok_or_else(|| Error::Internal { message: "a budget of no arena".to_owned() })?;
-        let fixed: Vec<String> = fixed.iter().map(ToString::to_string).collect();
-        let (device, bytes) = (&list.arenas[arena], floor.bytes);
+    let below = floors.iter().enumerate().find(|(arena, floor)| floor.bytes > most[*arena]);
+    if let Some((arena, floor)) = below {
+        let fixed: Vec<String> =
+            reading.fixed(&facts, floor).iter().map(Fixed::to_string).collect();
         let message = format!(
-            "expected a memory budget of at least {bytes} bytes on {device}, which {floor_at} \
-             needs, got {}:\n  {}",
+            "expected at least {} bytes on {}, which {} needs, got {}:\n  {}",
+            floor.bytes,
+            list.arenas[arena],
+            reading.step_name(&facts, floor.step),
             most[arena],
             fixed.join("\n  ")
         );

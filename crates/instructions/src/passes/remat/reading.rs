@@ -110,7 +110,7 @@ impl Reading {
                 let own: Vec<&Operand> = body.operands().iter().filter(of_buffer).collect();
                 let reads = own.iter().any(|o| o.access.reads());
                 let is_whole = |o: &&Operand| o.access == Access::Write && facts.is_whole(o.tensor);
-                let begins = !reads && (before.is_none() || own.iter().any(|o| is_whole(&o)));
+                let begins = !reads && (before.is_none() || own.iter().any(is_whole));
                 match before {
                     _ if begins => writer.first = Some(number),
                     Some(before) => {
