@@ -229,7 +229,7 @@ impl<'a> LaunchBuilder<'a> {
     /// # let f = machine.record(|r| {
     /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
     /// #     let y = r.call("cumsum", &[x]).attr("dim", 0).run()?;
-    /// #     let y = r.call("softmax", &y).attr("dim", 0).run()?;
+    /// #     let y = r.call("cumsum", &[y[0]]).attr("dim", 0).run()?;
     /// #     r.output("y", &y[0])
     /// # })?.compile()?;
     /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;

@@ -20,7 +20,7 @@ use super::{Executable, ExecutableInner};
 /// # let f = machine.record(|r| {
 /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
 /// #     let y = r.call("cumsum", &[x]).attr("dim", 0).run()?;
-/// #     let y = r.call("softmax", &y).attr("dim", 0).run()?;
+/// #     let y = r.call("cumsum", &[y[0]]).attr("dim", 0).run()?;
 /// #     r.output("y", &y[0])
 /// # })?.compile()?;
 /// for Workspace { device, bytes, scratch, .. } in f.workspace() {
@@ -54,7 +54,7 @@ impl Executable {
     /// let f = machine.record(|r| {
     ///     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[200, 2])?)?;
     ///     let y = r.call("cumsum", &[x]).attr("dim", 0).run()?;
-    ///     let y = r.call("softmax", &y).attr("dim", 0).run()?;
+    ///     let y = r.call("cumsum", &[y[0]]).attr("dim", 0).run()?;
     ///     r.output("y", &y[0])
     /// })?;
     /// let needed = f.compile()?.workspace();
