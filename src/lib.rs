@@ -70,7 +70,8 @@ pub use millstream_vm::{
     Machine, MachineConfig, NEW, Number, OnComplete, OneDim, Operand, Operator, Place, Prepared,
     Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder, RunContext, Schedule, Section,
     Seed, ShutdownReport, Simulation, Stream, StreamOptions, Tape, Tensor, TensorHandle, Traced,
-    TracedCall, TracedReport, Var, no_grad, optimisers, options, with_origin, with_stream,
+    TracedCall, TracedReport, Var, Workspace, no_grad, optimisers, options, with_origin,
+    with_stream,
 };
 
 /// The example of the README is compiled and run, too.

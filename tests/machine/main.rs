@@ -76,4 +76,5 @@ mod views;
 mod watchdog;
 mod watermark;
 mod workers;
+mod workspaces;
 mod write_after_reads;

@@ -11,5 +11,6 @@ mod prediction;
 mod profile;
 mod proofs;
 mod random_replays;
+mod remat;
 mod run_trace;
 mod simulation;

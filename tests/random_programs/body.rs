@@ -62,7 +62,7 @@ pub(crate) fn origin_of(run: usize, step: usize) -> Origin {
 
 /// Returns the run and the step of a failure.
 pub(crate) fn step_of(failure: &types::Failure) -> (usize, usize) {
-    let number = |origin: &Origin| match origin {
+    let number = |origin: &Origin| match origin.first() {
         Origin::Trace(_, number) => *number as usize,
         other => panic!("{other} is no step: {failure}"),
     };

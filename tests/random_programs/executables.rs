@@ -44,6 +44,8 @@ pub(crate) struct Way {
     pub(crate) launchers: usize,
     /// Whether a simulated device waits for events by itself.
     pub(crate) direct_waits: bool,
+    /// The most private memory, in units of 512 bytes; as much as is needed if no plan keeps it.
+    pub(crate) budget: Option<u64>,
 }
 
 /// The content of a tensor, or the step whose failure has poisoned it.
@@ -164,25 +166,33 @@ fn eager(program: &Program, plan: Option<&FaultPlan>) -> Outcome {
 /// Records and compiles the body of a program for a parameter.
 fn compiled(machine: &Machine, program: &Program, way: &Way, w: &Tensor) -> Executable {
     let on = device(program);
-    let recorded = machine.record(|r| {
-        let w = r.bind(w)?;
-        let [x, y] = ["x", "y"].map(|name| r.input_on(name, formal(), &on).unwrap());
-        let stream = |k: usize| {
-            // Off the host a pool runs in the order of emission.
-            let is_pool = !program.on_sim && program.pools >> k & 1 == 1;
-            let mode = if is_pool { StreamMode::Pool } else { StreamMode::InOrder };
-            r.stream_with_mode(&StreamKey::compute(on.clone(), k as u32), mode).unwrap()
-        };
-        let streams = (0..program.streams).map(stream).collect();
-        let mut target = Recording { recorder: r, streams };
-        let formals = [w, x, y];
-        let live = run(&mut target, &formals, &program.steps, program.streams, 0);
-        for (k, tensor) in live.iter().enumerate() {
-            r.output(&format!("o{k}"), tensor)?;
-        }
-        Ok(())
+    let record = || {
+        machine.record(|r| {
+            let w = r.bind(w)?;
+            let [x, y] = ["x", "y"].map(|name| r.input_on(name, formal(), &on).unwrap());
+            let stream = |k: usize| {
+                // Off the host a pool runs in the order of emission.
+                let is_pool = !program.on_sim && program.pools >> k & 1 == 1;
+                let mode = if is_pool { StreamMode::Pool } else { StreamMode::InOrder };
+                r.stream_with_mode(&StreamKey::compute(on.clone(), k as u32), mode).unwrap()
+            };
+            let streams = (0..program.streams).map(stream).collect();
+            let mut target = Recording { recorder: r, streams };
+            let formals = [w, x, y];
+            let live = run(&mut target, &formals, &program.steps, program.streams, 0);
+            for (k, tensor) in live.iter().enumerate() {
+                r.output(&format!("o{k}"), tensor)?;
+            }
+            Ok(())
+        })
+    };
+    let budget = way.budget.map(|blocks| (on.clone(), 512 * blocks));
+    let within = record().unwrap().remat(budget).optimize(&way.passes, |_, _| ());
+    let better = within.unwrap_or_else(|error| {
+        assert!(error.to_string().contains("invalid memory budget"), "{error}");
+        record().unwrap().optimize(&way.passes, |_, _| ()).unwrap()
     });
-    let step = recorded.unwrap().optimize(&way.passes, |_, _| ()).unwrap().compile_as_is().unwrap();
+    let step = better.compile_as_is().unwrap();
     step.set_instances(way.instances);
     step
 }
@@ -215,6 +225,7 @@ impl Way {
         instances: 1,
         launchers: 1,
         direct_waits: true,
+        budget: None,
     };
 }
 
@@ -242,6 +253,7 @@ pub(crate) fn ways() -> impl Strategy<Value = Way> {
             instances,
             launchers,
             direct_waits,
+            budget: None,
         },
     )
 }
@@ -313,7 +325,15 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn launches_give_the_results_of_calls(program in programs(), way in ways()) {
+    fn launches_give_the_results_of_calls(
+        program in programs(),
+        way in ways(),
+        budget in proptest::option::of(1..24u64),
+    ) {
+        let mut way = Way { budget, ..way };
+        if budget.is_some() {
+            way.passes.push(Pass::Remat);
+        }
         compare(&way, &launched(&program, &way, None), &eager(&program, None))?;
     }
 

@@ -24,6 +24,7 @@
 //! | `load` | `bench load` |
 //! | `memory` | `bench memory` |
 //! | `plan` | `bench plan` |
+//! | `remat` | `bench remat` |
 //! | `replay`, `executables`, `stencil` | `bench replay` |
 //! | `granularity` | METG(50 %) |
 //! | `ranks` | `bench ranks` |
@@ -46,6 +47,7 @@ mod memory;
 mod plan;
 pub mod pytorch;
 mod ranks;
+mod remat;
 mod replay;
 mod stencil;
 mod traces;
@@ -65,6 +67,7 @@ use load::LoadArgs;
 use memory::MemoryArgs;
 use plan::PlanArgs;
 use ranks::RanksArgs;
+use remat::RematArgs;
 use replay::ReplayArgs;
 use traces::TracesArgs;
 use verify::VerifyArgs;
@@ -91,6 +94,9 @@ pub enum Command {
     /// Measures collectives between processes, beside the bare calls of MPI.
     #[command(after_help = "Example:\n  mpirun -n 2 millstream bench ranks")]
     Ranks(RanksArgs),
+    /// Measures what a memory budget costs: calls made again.
+    #[command(after_help = "Example:\n  millstream bench remat tests/traces --budget 0.5")]
+    Remat(RematArgs),
     /// Measures launches of executables.
     #[command(after_help = "Example:\n  millstream bench replay")]
     Replay(ReplayArgs),
@@ -117,6 +123,7 @@ pub fn run(command: &Command) -> Result<()> {
         Command::Memory(arguments) => memory::memory(arguments),
         Command::Plan(arguments) => plan::bench_plan(arguments),
         Command::Ranks(arguments) => ranks::ranks(arguments),
+        Command::Remat(arguments) => remat::bench_remat(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
         Command::Traces(arguments) => traces::traces(arguments),
         Command::Verify(arguments) => verify::verify_lists(arguments),

@@ -14,10 +14,10 @@
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html>.
 
-use millstream_types::{Access, Result, TensorSpec};
+use millstream_types::{Access, Attrs, Result, TensorSpec};
 use smallvec::SmallVec;
 
-use crate::args::{input_positions, required};
+use crate::args::{ABSENT, input_positions, required};
 use crate::checks;
 use crate::def::{Arity, Def, arg, refused};
 use crate::layouts;
@@ -130,6 +130,34 @@ fn forward(call: CallSpec<'_>) -> Result<Signature> {
     let saved = TensorSpec::contiguous(dtype, &[if training { channels } else { 0 }])?;
     let outputs = [output, saved.clone(), saved].map(OutputSpec::Fresh);
     Ok(Signature { accesses, outputs: outputs.into_iter().collect(), workspace: 0 })
+}
+
+/// Returns how a call that updates running statistics is made again without updating them twice:
+/// the positions of the operands to leave out, and the arguments. The other results depend neither
+/// on the statistics nor on whether they are there. None for any other call.
+///
+/// `operands` is the number of a call's operands, its three results included.
+///
+/// ```
+/// use millstream_ops::batch_norm::again;
+/// use millstream_types::Attrs;
+///
+/// let attrs = Attrs::new().with("training", true);
+/// let (left_out, attrs) = again("native_batch_norm", &attrs, 8).expect("it updates statistics");
+/// assert_eq!(left_out, [3, 4]);
+/// assert_eq!(attrs.ints("absent")?, Some(vec![3, 4]));
+/// assert!(again("native_batch_norm", &attrs, 6).is_none());
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+pub fn again(op: &str, attrs: &Attrs, operands: usize) -> Option<([usize; 2], Attrs)> {
+    if op != "native_batch_norm" || attrs.bool("training").ok()? != Some(true) {
+        return None;
+    }
+    let positions = input_positions(attrs, 5, operands.checked_sub(3)?).ok()?;
+    let [mean, var] = [positions[3]?, positions[4]?];
+    let absent = (0..5).filter(|&at| at > 2 || positions[at].is_none());
+    let absent: Vec<i64> = absent.map(|at| at as i64).collect();
+    Some(([mean, var], attrs.clone().with(ABSENT, absent)))
 }
 
 fn backward(call: CallSpec<'_>) -> Result<Signature> {

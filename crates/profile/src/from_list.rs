@@ -129,7 +129,7 @@ impl Building {
             Origin::Unknown => return NONE,
             Origin::Code(location) => Some((std::ptr::from_ref(*location) as usize, 0)),
             Origin::Trace(file, number) => Some((std::sync::Arc::as_ptr(file) as usize, *number)),
-            Origin::Text(_) => None,
+            Origin::Text(_) | Origin::Again(_) => None,
         };
         if let Some(&known) = key.as_ref().and_then(|key| self.by_origin.get(key)) {
             return known;

@@ -124,9 +124,9 @@ pub fn add_ranges<'a>(
     run: &RunTimes,
     parts: impl IntoIterator<Item = (&'a str, u64, u64)>,
 ) {
-    let number = |origin: &Origin| match origin {
+    let number = |origin: &Origin| match origin.first() {
         Origin::Trace(_, number) => Some(u64::from(*number)),
-        Origin::Unknown | Origin::Code(_) | Origin::Text(_) => None,
+        Origin::Unknown | Origin::Code(_) | Origin::Text(_) | Origin::Again(_) => None,
     };
     let all = run.list.instructions.iter().zip(&run.issued);
     let mut issued: Vec<(u64, u64)> =

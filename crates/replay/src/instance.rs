@@ -15,6 +15,8 @@ use millstream_types::{Access, Result, StreamId};
 pub struct Instances {
     /// Those that were made.
     pub all: SmallVec<[Box<Instance>; 1]>,
+    /// The one of launches with memory of the caller, which has none itself.
+    pub lent: Option<Box<Instance>>,
     /// How many there may be.
     pub most: usize,
     /// How many launches were made.

@@ -62,7 +62,7 @@ pub(crate) fn placed(program: &Program, place: Span, error: &Error) -> TraceErro
             help.iter().fold(unknown, TraceError::help)
         }
         Error::Failed(failure) | Error::Cancelled(failure) => {
-            let at = match &failure.origin {
+            let at = match failure.origin.first() {
                 Origin::Trace(file, line) if file.name == program.source.name() => {
                     find(program, *line, failure.op.as_deref())
                 }

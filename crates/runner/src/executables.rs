@@ -58,7 +58,9 @@ pub(crate) fn compile(
         execution.run(block)?;
         outputs(&mut execution, program, declared)?;
         let recorded = execution.executor.recorder.finish().map_err(at)?;
-        let better = options.planned(recorded).optimize(options.passes_of_executables(), |_, _| ());
+        let better = options
+            .planned(recorded, &declared.remat)
+            .optimize(options.passes_of_executables(), |_, _| ());
         better.and_then(Recorded::compile_as_is).map_err(at)
     };
     // Places are those of the trace.

@@ -72,7 +72,7 @@ pub fn names(program: &Program, options: &RunOptions, list: &InstructionList) ->
 fn made(list: &InstructionList) -> Vec<(TensorId, Option<u32>)> {
     let line = |instruction: &Instruction| match &instruction.origin {
         Origin::Trace(_, line) => Some(*line),
-        Origin::Unknown | Origin::Code(_) | Origin::Text(_) => None,
+        Origin::Unknown | Origin::Code(_) | Origin::Text(_) | Origin::Again(_) => None,
     };
     let within = list.instructions.iter().filter_map(|i| Some((i.body.ends()?, line(i)?)));
     let within: HashSet<(TensorId, u32)> = within.collect();

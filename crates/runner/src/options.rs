@@ -109,6 +109,9 @@ pub struct RunOptions {
     pub passes: Option<Vec<Pass>>,
     /// How long the pass `memory` may search for offsets.
     pub plan_effort: Effort,
+    /// The most private memory of each executable on a device, in bytes: tensors are computed again
+    /// where they do not fit.
+    pub remat: Vec<(DeviceId, u64)>,
     /// The pass of a replayed program after which its list is the report's; none for the list of
     /// the run, which holds the launch.
     pub emit_after: Option<Pass>,
@@ -171,6 +174,7 @@ impl Default for RunOptions {
             graphs: true,
             passes: None,
             plan_effort: Effort::Usual,
+            remat: Vec::new(),
             emit_after: None,
             emit: false,
             profile: false,
@@ -278,9 +282,10 @@ impl RunOptions {
     }
 
     /// Returns a list whose passes are as the options say: with as many streams to spread calls
-    /// over, and as long a search for offsets.
-    pub(crate) fn planned(&self, recorded: Recorded) -> Recorded {
-        let recorded = recorded.plan_effort(self.plan_effort);
+    /// over, as long a search for offsets, and the budgets; those of `own` come first.
+    pub(crate) fn planned(&self, recorded: Recorded, own: &[(DeviceId, u64)]) -> Recorded {
+        let budgets = self.remat.iter().chain(own).cloned();
+        let recorded = recorded.plan_effort(self.plan_effort).remat(budgets);
         match self.compute_streams {
             0 | 1 => recorded,
             _ => recorded.streams(self.cores()),
@@ -302,6 +307,13 @@ impl RunOptions {
     #[must_use]
     pub const fn plan_effort(mut self, effort: Effort) -> RunOptions {
         self.plan_effort = effort;
+        self
+    }
+
+    /// Sets [`RunOptions::remat`].
+    #[must_use]
+    pub fn remat(mut self, budgets: impl IntoIterator<Item = (DeviceId, u64)>) -> RunOptions {
+        self.remat = budgets.into_iter().collect();
         self
     }
 

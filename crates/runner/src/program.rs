@@ -93,7 +93,9 @@ pub(crate) fn run(
     }
     let list = report.list.as_ref().or(report.times.as_ref().map(|times| &times.list));
     report.names = list.map(|list| names(program, options, list)).unwrap_or_default();
-    report.graphs = replayed.map_or_else(Vec::new, |replayed| replayed.executable.graphs());
+    if let Some(replayed) = replayed {
+        (report.graphs, report.remat) = (replayed.executable.graphs(), replayed.remat);
+    }
     report.schedule = machine.schedule().map_err(|e| RunError::whole(program, &e))?;
     Ok(report)
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
+use millstream_instructions::passes::Remat;
 use millstream_trace::{Program, ValueRef};
 use millstream_types::{Error, Origin};
-use millstream_vm::{Executable, Machine, Recorded, Tensor, with_origin};
+use millstream_vm::{Executable, Machine, Tensor, with_origin};
 
 use crate::error::RunError;
 use crate::execution::Execution;
@@ -62,14 +63,16 @@ fn compiled(
     let whole = |e: Error| RunError::whole(program, &e);
     let recorded = execution.executor.recorder.finish().map_err(whole)?;
     let mut list = None;
-    let recorded = options.planned(recorded);
+    let recorded = options.planned(recorded, &[]);
     let recorded = recorded.optimize(options.passes_of_executables(), |pass, after| {
         if options.emit_after == Some(pass) {
             list = Some(after.clone());
         }
     });
-    let executable = recorded.and_then(Recorded::compile_as_is).map_err(whole)?;
-    Ok(Replayed { executable, list })
+    let recorded = recorded.map_err(whole)?;
+    let remat = recorded.remat_plans().to_vec();
+    let executable = recorded.compile_as_is().map_err(whole)?;
+    Ok(Replayed { executable, list, remat })
 }
 
 /// A compiled program.
@@ -77,6 +80,8 @@ pub(crate) struct Replayed {
     pub(crate) executable: Executable,
     /// The list after the pass that the options name.
     pub(crate) list: Option<InstructionList>,
+    /// The plans of its memory on devices with a budget.
+    pub(crate) remat: Vec<Remat>,
 }
 
 /// Launches a compiled program on the tensors of the trace, and gives the outputs their tensors.

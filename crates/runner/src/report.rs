@@ -7,6 +7,7 @@ use crate::certificate::certificate;
 use crate::names::Names;
 use crate::recorded::RecordedRun;
 use millstream_instructions::builder::Waits;
+use millstream_instructions::passes::Remat;
 use millstream_instructions::planner::ArenaUse;
 use millstream_instructions::{InstructionList, Kind};
 use millstream_trace::{Comparison, Imported, TraceError};
@@ -55,6 +56,9 @@ pub struct RunReport {
     pub names: Names,
     /// How the program's executable was launched on devices with graphs, if it was replayed.
     pub graphs: Vec<GraphStatus>,
+    /// The memory and the costs of the program's executable on devices with a budget, if it was
+    /// replayed.
+    pub remat: Vec<Remat>,
     /// The schedule of a simulated run, up to its end or its first failure.
     pub schedule: Option<Schedule>,
     /// The counts of the trace's nodes, if it was imported.

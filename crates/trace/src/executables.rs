@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use millstream_types::layout::contiguous_strides;
-use millstream_types::{Layout, TensorSpec};
+use millstream_types::{ByteCount, Error, Layout, TensorSpec};
 
 use crate::attrs::float;
 use crate::error::Result;
@@ -97,9 +97,16 @@ impl<'a> Table<'_, 'a> {
                 span: reader.key_span(&key),
             });
         }
+        let mut remat = Vec::new();
+        for (key, raw) in reader.optional_entries(form.remat, "bytes, by device")? {
+            let device =
+                key.name.parse().map_err(|e: Error| reader.key_error(&key, e.to_string()))?;
+            let ByteCount(bytes) = reader.parse(raw, "a number of bytes, as in \"512MiB\"")?;
+            remat.push((device, bytes));
+        }
         let (name, span) = (key.name.to_string(), reader.key_span(key));
         let bound = symbols.into_uses();
-        Ok(Executable { name, inputs, scalars, block, results, bound, span })
+        Ok(Executable { name, inputs, scalars, block, results, bound, remat, span })
     }
 
     /// Reads the program; returns it with the tensor of each output.

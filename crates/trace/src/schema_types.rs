@@ -92,6 +92,10 @@ schema_types! {
     DeviceName, false, _ => {
         json_schema!({ "type": "string", "pattern": "^[a-z0-9_-]+(:[0-9]+)?$" })
     };
+    /// A number of bytes, with a unit or without.
+    Bytes, false, _ => {
+        json_schema!({ "type": "string", "pattern": "^[0-9.]+ ?([KMGTkmgt]i?)?[Bb]?$" })
+    };
     /// The name of a stream type.
     StreamTypeName, false, _ => {
         json_schema!({

@@ -29,6 +29,7 @@
 
 pub mod access;
 pub mod attr;
+pub mod byte_count;
 pub mod device;
 pub mod dtype;
 pub mod element;
@@ -47,6 +48,7 @@ pub mod work;
 
 pub use access::Access;
 pub use attr::{AttrValue, Attrs};
+pub use byte_count::ByteCount;
 pub use device::DeviceId;
 pub use dtype::DType;
 pub use element::Element;

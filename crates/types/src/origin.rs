@@ -37,6 +37,8 @@ pub enum Origin {
     Trace(Arc<SourceFile>, u32),
     /// An origin parsed from a list's text.
     Text(Arc<String>),
+    /// A call that a pass makes again; the origin is that of the first one.
+    Again(Arc<Origin>),
 }
 
 impl Origin {
@@ -49,6 +51,22 @@ impl Origin {
     #[track_caller]
     pub fn caller() -> Origin {
         Origin::Code(Location::caller())
+    }
+
+    /// Returns the origin of the call that this one repeats; itself if it repeats none.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let line = Origin::Text("program.txt:7".to_owned().into());
+    /// let again = Origin::Again(line.clone().into());
+    /// assert_eq!(again.to_string(), "again program.txt:7");
+    /// assert_eq!(again.first(), &line);
+    /// ```
+    pub fn first(&self) -> &Origin {
+        match self {
+            Origin::Again(first) => first.first(),
+            _ => self,
+        }
     }
 
     /// Returns whether the origin is not known.
@@ -85,6 +103,7 @@ impl fmt::Display for Origin {
             }
             Origin::Trace(file, number) => write!(f, "{} {} {number}", file.name, file.unit),
             Origin::Text(text) => f.write_str(text),
+            Origin::Again(first) => write!(f, "again {first}"),
         }
     }
 }

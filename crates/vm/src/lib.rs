@@ -36,7 +36,7 @@ pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
 pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, Var};
 pub use executable::{
     Executable, FoldedCalls, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
-    RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, accepts,
+    RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, Workspace, accepts,
 };
 pub use gradient::{Tape, no_grad, optimisers};
 pub use handle::batch::Batch;

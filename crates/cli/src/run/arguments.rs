@@ -9,7 +9,7 @@ use millstream_instructions::SyncPolicy;
 use millstream_instructions::passes::{Effort, Pass};
 use millstream_runner::{CollectiveChecks, Loading, RunOptions};
 use millstream_trace::{EtOptions, LoadOptions, Number, Tolerance};
-use millstream_types::DeviceId;
+use millstream_types::{ByteCount, DeviceId};
 use millstream_vm::{DriverKind, MachineConfig};
 
 use crate::assign::Assignments;
@@ -61,6 +61,10 @@ pub(crate) struct Arguments {
     /// How long the pass `memory` may search for offsets: fast, usual or exact
     #[arg(long, value_name = "EFFORT", requires = "replay", default_value_t = Effort::Usual)]
     plan_effort: Effort,
+    /// Most private memory of each executable, as in 512MiB: tensors are computed again where they
+    /// do not fit. Given with a device, as in cuda:0=4GiB, its memory there; may be repeated
+    #[arg(long, value_name = "[DEVICE=]SIZE", value_parser = budget)]
+    remat: Vec<Budget>,
     /// With --replay and --emit: write the executable's list as it is after PASS
     #[arg(long, value_name = "PASS", requires_all = ["replay", "emit"])]
     emit_after: Option<Pass>,
@@ -207,6 +211,8 @@ impl Arguments {
             let config = config.driver(driver).sync(sync).check_memory(self.check_memory);
             config.watchdog(self.watchdog)
         };
+        let of = |b: &Budget| (b.device.clone().unwrap_or_else(|| device.clone()), b.bytes);
+        let remat: Vec<(DeviceId, u64)> = self.remat.iter().map(of).collect();
         let options = RunOptions::default()
             .machine(machine)
             .device(device)
@@ -215,6 +221,7 @@ impl Arguments {
             .repeat(self.repeat)
             .replay(self.replay)
             .plan_effort(self.plan_effort)
+            .remat(remat)
             .emit_after(self.emit_after)
             .emit(self.emit.is_some() || self.certificate)
             .profile(self.outputs.any())
@@ -293,51 +300,21 @@ fn time(text: &str) -> Result<Duration, String> {
 
 /// Parses a number of bytes with an optional unit: `512MiB`, `2GB`, `1.5G`, `4096`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("expected a number of bytes, as in 512MiB, 1.5G or 4096, got '{text}'");
-    let lower = text.trim().to_ascii_lowercase();
-    let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
-    let (digits, unit) = lower.split_at(end);
-    let unit = match unit.trim_start() {
-        "" | "b" => 1,
-        // Without a "B", as tools such as dd, head and docker write it: powers of two.
-        "k" | "kib" | "ki" => 1 << 10,
-        "m" | "mib" | "mi" => 1 << 20,
-        "g" | "gib" | "gi" => 1 << 30,
-        "t" | "tib" | "ti" => 1 << 40,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let too_large = || format!("'{text}' does not fit in 64 bits");
-    if let Ok(number) = digits.parse::<u64>() {
-        return number.checked_mul(unit).ok_or_else(too_large);
-    }
-    let bytes = digits.parse::<f64>().map_err(|_| wrong())? * unit as f64;
-    match bytes < u64::MAX as f64 {
-        true if digits.bytes().any(|digit| digit.is_ascii_digit()) => Ok(bytes as u64),
-        true => Err(wrong()),
-        false => Err(too_large()),
-    }
+    text.parse::<ByteCount>().map(|bytes| bytes.0).map_err(|e| e.to_string())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::size;
+/// A memory budget: of a device, or of the run's device.
+#[derive(Clone, Debug)]
+struct Budget {
+    device: Option<DeviceId>,
+    bytes: u64,
+}
 
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(size("512MiB"), Ok(512 << 20));
-        assert_eq!(size("2 GB"), Ok(2_000_000_000));
-        assert_eq!(size("4096"), Ok(4096));
-        assert_eq!(size("1B"), Ok(1));
-        assert_eq!(size("12M"), Ok(12 << 20));
-        assert_eq!(size("1.5GiB"), Ok(3 << 29));
-        assert_eq!(size("0.5 gb"), Ok(500_000_000));
-        assert_eq!(size("18446744073709551615"), Ok(u64::MAX));
-        for bad in ["", "MiB", "-1", ".", "1.2.3", "1XB", "99999999999TiB", "1e9", "NaN"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
-    }
+/// Parses a budget: `512MiB`, `cuda:0=4GiB`.
+fn budget(text: &str) -> Result<Budget, String> {
+    let (device, bytes) = match text.split_once('=') {
+        Some((device, bytes)) => (Some(device.parse().map_err(|e| format!("{e}"))?), bytes),
+        None => (None, text),
+    };
+    Ok(Budget { device, bytes: size(bytes)? })
 }

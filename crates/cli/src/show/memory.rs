@@ -9,6 +9,9 @@ use millstream_terminal::table::{align_right, bytes, new_table};
 pub(crate) fn print(ran: &Ran, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let header = ["memory", "in use", "peak", "cached", "pending"];
     for (rank, report) in ran.ranks.iter().enumerate() {
+        for plan in &report.remat {
+            writeln!(out, "{}", ran.name(rank, &plan.to_string()))?;
+        }
         for device in &report.memory {
             let usage = &device.usage;
             let mut table = new_table(terminal, &header);

@@ -13,11 +13,14 @@
 //! | `fuse` | makes one call of op `fused` of chains and trees of elementwise calls |
 //! | `assign` | spreads the calls of a host device over a number of in-order streams |
 //! | `waits` | removes records and waits, and lets one wait serve for several |
+//! | `remat` | computes storages again, so that the list fits its memory budgets |
 //! | `memory` | places storages and workspaces anew, by exact lifetimes |
 //!
 //! Each module names the source of its algorithm.
 //!
 //! ```
+//! use std::collections::BTreeMap;
+//!
 //! use millstream_instructions::passes::{CoreCosts, Effort, Outputs, Pass, PassOptions, run};
 //! use millstream_instructions::text::{parse_list, print_list};
 //!
@@ -43,6 +46,7 @@
 //!     threads: 1,
 //!     outputs: &outputs,
 //!     effort: Effort::Usual,
+//!     budgets: &BTreeMap::new(),
 //! };
 //! let passes = Pass::parse_list("dead,fuse")?;
 //! let list = run(&list, &passes, &options, |pass, list| {
@@ -55,11 +59,13 @@
 //! ```
 //!
 //! # Order of passes
-//! Any order gives a correct list. `dead,fuse,assign,waits,memory`, the order of [`Pass::ALL`],
-//! gives the best one: the fewer calls there are, the better they are spread; streams decide which
-//! waits are needed; and waits decide which storages may share bytes. `assign` may need more memory
-//! and more waits than the list before it. No other pass does, except that on a pool `dead` may add
-//! a wait where a dead call ordered two side effects.
+//! Any order gives a correct list. `dead,fuse,assign,waits,remat,memory`, the order of
+//! [`Pass::ALL`], gives the best one: the fewer calls there are, the better they are spread;
+//! streams decide which waits are needed; and waits decide which storages may share bytes. `assign`
+//! may need more memory and more waits than the list before it, and more than a budget: `remat`
+//! comes after it. `remat` does nothing without a budget, and may add calls and waits. No other
+//! pass needs more, except that on a pool `dead` may add a wait where a dead call ordered two side
+//! effects.
 //!
 //! # What a pass keeps
 //! - Externals with their names, the ids of tensors, reads and callbacks, the origins of
@@ -86,7 +92,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `dead`, `fold`, `fuse`, `assign`, `waits`, `memory` | the passes |
+//! | `dead`, `fold`, `fuse`, `assign`, `waits`, `remat`, `memory` | the passes |
 //! | `rebuild` | the emission of a changed list through a fresh builder |
 //! | `facts` | tensors, storages and side effects of a list |
 //! | `placement` | offsets for all storages and workspaces together |
@@ -104,16 +110,17 @@ mod memory;
 pub mod offsets;
 mod placement;
 mod rebuild;
+mod remat;
 pub mod timeline;
 mod waits;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use millstream_ops::OpRegistry;
 use millstream_types::nearest::did_you_mean;
-use millstream_types::{Error, Result};
+use millstream_types::{DeviceId, Error, Result};
 
 use crate::instruction::Class;
 use crate::list::InstructionList;
@@ -123,6 +130,7 @@ pub use fold::{Folded, fold};
 pub use memory::{ArenaPlan, arena_plans};
 pub use offsets::Effort;
 pub use placement::arena_bytes;
+pub use remat::{Fixed, Remat, rematerialize};
 
 /// A pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,13 +146,16 @@ pub enum Pass {
     Assign,
     /// Removes waits.
     Waits,
+    /// Computes storages again, within memory budgets.
+    Remat,
     /// Places memory anew.
     Memory,
 }
 
 impl Pass {
     /// Every pass of lists alone, in the order that gives the best list.
-    pub const ALL: [Pass; 5] = [Pass::Dead, Pass::Fuse, Pass::Assign, Pass::Waits, Pass::Memory];
+    pub const ALL: [Pass; 6] =
+        [Pass::Dead, Pass::Fuse, Pass::Assign, Pass::Waits, Pass::Remat, Pass::Memory];
 
     /// Returns the name used on command lines and in reports.
     pub const fn name(self) -> &'static str {
@@ -154,6 +165,7 @@ impl Pass {
             Pass::Fuse => "fuse",
             Pass::Assign => "assign",
             Pass::Waits => "waits",
+            Pass::Remat => "remat",
             Pass::Memory => "memory",
         }
     }
@@ -170,7 +182,8 @@ impl Pass {
     /// Applies the pass. Returns the list unchanged if the pass cannot improve it.
     ///
     /// # Errors
-    /// The list is not one that the checker accepts; the error names the instruction's origin.
+    /// The list is not one that the checker accepts, or does not fit a budget; the error names the
+    /// instruction's origin.
     pub fn apply(
         self,
         list: &InstructionList,
@@ -184,6 +197,7 @@ impl Pass {
             Pass::Fuse => fuse::fuse(list, options),
             Pass::Assign => assign::assign(list, options),
             Pass::Waits => waits::waits(list, options),
+            Pass::Remat => remat::remat(list, options),
             Pass::Memory => memory::memory(list, options),
         }
     }
@@ -247,6 +261,9 @@ pub struct PassOptions<'a> {
     pub outputs: &'a Outputs,
     /// How long `memory` may search for offsets.
     pub effort: Effort,
+    /// The most memory of the list on a device, in bytes. `remat` keeps it, `memory` never exceeds
+    /// it where the list before did not, and `assign` may.
+    pub budgets: &'a BTreeMap<DeviceId, u64>,
 }
 
 impl fmt::Debug for PassOptions<'_> {
@@ -255,6 +272,7 @@ impl fmt::Debug for PassOptions<'_> {
             .field("streams", &self.streams)
             .field("outputs", &self.outputs)
             .field("effort", &self.effort)
+            .field("budgets", &self.budgets)
             .finish_non_exhaustive()
     }
 }

@@ -40,7 +40,7 @@ impl Owner {
 
 /// Returns the bytes that a request takes. Those of a foreign list may end past all memory, where
 /// no machine has any: the result then is the largest number.
-const fn rounded(bytes: u64) -> u64 {
+pub(super) const fn rounded(bytes: u64) -> u64 {
     match bytes.checked_next_multiple_of(GRANULARITY) {
         Some(bytes) => bytes,
         // A foreign list may say so; such memory is refused where it is reserved.

@@ -1,5 +1,7 @@
 //! Lists in two parts: the calls of constants, and the rest.
 
+use std::collections::BTreeMap;
+
 use millstream_instructions::passes::{CoreCosts, Effort, Folded, Outputs, PassOptions, fold};
 use millstream_instructions::text::{parse_list, print_list};
 use millstream_types::Result;
@@ -37,6 +39,7 @@ fn folded(text: &str, most: u64) -> Result<Option<Folded>> {
         threads: 1,
         outputs: &Outputs::All,
         effort: Effort::default(),
+        budgets: &BTreeMap::new(),
     };
     let is_constant = |k: usize| list.externals[k].name.starts_with("constant");
     fold(&list, &is_constant, most, &options)

@@ -1,5 +1,7 @@
 //! Passes refuse what is no list of the checker's, with the place in the program.
 
+use std::collections::BTreeMap;
+
 use millstream_instructions::InstructionList;
 use millstream_instructions::passes::{CoreCosts, Effort, Outputs, Pass, PassOptions, run};
 use millstream_instructions::text::parse_list;
@@ -32,6 +34,7 @@ fn applied(pass: Pass, list: &InstructionList) -> Result<InstructionList, Error>
         threads: 1,
         outputs: &outputs,
         effort: Effort::Usual,
+        budgets: &BTreeMap::new(),
     };
     pass.apply(list, &options)
 }
@@ -82,6 +85,7 @@ fn the_hook_sees_every_list_and_can_end_the_run() {
         threads: 1,
         outputs: &outputs,
         effort: Effort::Usual,
+        budgets: &BTreeMap::new(),
     };
     let mut seen = Vec::new();
     let ended = Error::List { message: "enough".to_owned() };

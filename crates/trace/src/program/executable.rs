@@ -22,6 +22,8 @@ pub struct Executable {
     pub results: Vec<Returned>,
     /// The tensors of the trace that it is bound to, without duplicates.
     pub bound: Vec<ValueRef>,
+    /// The most private memory by device, in bytes.
+    pub remat: Vec<(DeviceId, u64)>,
     /// The span of the declaration.
     pub span: Span,
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::json::Raw;
-use crate::schema_types::{DTypeName, DeviceName, Float, Map};
+use crate::schema_types::{Bytes, DTypeName, DeviceName, Float, Map};
 
 use super::StatementForm;
 
@@ -28,6 +28,10 @@ pub(crate) struct ExecutableForm<'a> {
     /// returns.
     #[serde(borrow)]
     pub(crate) outputs: Option<Raw<'a, Map<ReturnedForm<'a>>>>,
+    /// The most private memory by device, as in `"512MiB"`: tensors are computed again where they
+    /// do not fit.
+    #[serde(borrow)]
+    pub(crate) remat: Option<Raw<'a, Map<Bytes>>>,
     /// A comment on the executable.
     #[serde(borrow)]
     pub(crate) note: Option<Raw<'a, String>>,

@@ -9,7 +9,7 @@ mod elements;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-use millstream_types::{AttrValue, Attrs, ScalarId, StreamMode};
+use millstream_types::{AttrValue, Attrs, DeviceId, ScalarId, StreamMode};
 
 use crate::error::{Result, TraceError};
 use crate::program::{
@@ -166,7 +166,7 @@ impl Writer<'_> {
     }
 
     fn executable(&self, executable: &Executable) -> String {
-        let Executable { name, inputs, scalars, block, results, .. } = executable;
+        let Executable { name, inputs, scalars, block, results, remat, .. } = executable;
         let input = |input: &Input| {
             let (name, dtype) = (self.name(input.value), input.spec.dtype);
             let mut text = format!("{name}: {{ \"dtype\": \"{dtype}\"");
@@ -188,7 +188,16 @@ impl Writer<'_> {
         let all = 0..scalars.len();
         let given = named_numbers(scalars, all.map(|k| (k, scalars[k].1)));
         let (name, results) = (quoted(name), format!("\"outputs\": {{ {results} }}"));
-        format!("{name}: {{ \"inputs\": {{ {inputs} }}{given}, \"program\": [{body}], {results} }}")
+        let budget = |(device, bytes): &(DeviceId, u64)| format!("\"{device}\": \"{bytes}\"");
+        let budgets = remat.iter().map(budget).collect::<Vec<_>>().join(", ");
+        let remat = match budgets.as_str() {
+            "" => String::new(),
+            _ => format!(", \"remat\": {{ {budgets} }}"),
+        };
+        format!(
+            "{name}: {{ \"inputs\": {{ {inputs} }}{given}, \"program\": [{body}], \
+             {results}{remat} }}"
+        )
     }
 
     fn launch(&self, launch: &Launch) -> String {

@@ -57,6 +57,10 @@ fn malformed_executables() {
     declared(text, &["expected a number, got a string"]);
     let list = r#"{"scalars": {"rate": «[1]»}, "program": []}"#;
     declared(list, &["expected a number, got a list"]);
+    let budget = |of: &str| format!(r#"{{"program": [], "remat": {{{of}}}}}"#);
+    declared(&budget(r#"«"cpu:x"»: "1KiB""#), &["invalid device"]);
+    declared(&budget(r#""cpu:0": «"much"»"#), &["expected one such as 512MiB", "'much'"]);
+    declared(&budget(r#""cpu:0": «1024»"#), &["expected a number of bytes, as in \"512MiB\""]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use millstream_instructions::{Accesses, Body, InstructionList, Operand};
+use millstream_ops::batch_norm::again;
 use millstream_ops::fused::{FUSED, Program};
 use millstream_ops::{collective, fused};
 use millstream_types::{Access, Attrs, OpId, Point, StreamId, TensorId, TensorSpec, WorkKind};
@@ -120,6 +121,18 @@ impl Reader<'_> {
         operands: &[Operand],
         index: usize,
     ) -> Result<Value, String> {
+        let operation = self.number_of(name, operands, index)?;
+        self.results(operation, operands, index)?;
+        Ok(operation)
+    }
+
+    /// Returns the operation of these operands.
+    fn number_of(
+        &mut self,
+        name: String,
+        operands: &[Operand],
+        index: usize,
+    ) -> Result<Value, String> {
         let mut uses = Vec::new();
         for &Operand { tensor, access } in operands {
             let reads = match access {
@@ -128,12 +141,21 @@ impl Reader<'_> {
             };
             uses.push(Use { access, reads, spec: self.tensor(tensor)?.1 });
         }
-        let operation = self.number(Node::Operation { name, uses }, index);
+        Ok(self.number(Node::Operation { name, uses }, index))
+    }
+
+    /// Writes the results of an operation of these operands.
+    fn results(
+        &mut self,
+        operation: Value,
+        operands: &[Operand],
+        index: usize,
+    ) -> Result<(), String> {
         for (k, operand) in operands.iter().enumerate().filter(|(_, o)| o.access.writes()) {
             let result = self.number(Node::Result(operation, k), index);
             self.write(operand.tensor, result, index)?;
         }
-        Ok(operation)
+        Ok(())
     }
 
     fn write(&mut self, tensor: TensorId, value: Value, index: usize) -> Result<(), String> {
@@ -219,6 +241,21 @@ impl Reader<'_> {
             collective::is(op) || work.is_some_and(|w| w.contains(WorkKind::Collective));
         if op == FUSED {
             return self.fused(operands, attrs, index);
+        }
+        if let Some((left_out, again)) = again(op, attrs.unwrap_or(&Attrs::new()), operands.len()) {
+            // Its new results are those of the call that leaves the updated operands out, so that
+            // such a call makes them again.
+            let is_kept = |k: &usize| !left_out.contains(k);
+            let kept: Vec<Operand> =
+                (0..operands.len()).filter(is_kept).map(|k| operands[k]).collect();
+            let updates = self.number_of(operation_name(op, attrs), operands, index)?;
+            let makes = self.number_of(operation_name(op, Some(&again)), &kept, index)?;
+            self.results(makes, &kept, index)?;
+            for k in left_out {
+                let result = self.number(Node::Result(updates, k), index);
+                self.write(operands[k].tensor, result, index)?;
+            }
+            return Ok(());
         }
         let value = self.operation(operation_name(op, attrs), operands, index)?;
         if is_collective {

@@ -12,5 +12,6 @@ mod needs;
 mod pass_cases;
 mod pass_programs;
 mod passes;
+mod remat;
 mod repair;
 mod same;

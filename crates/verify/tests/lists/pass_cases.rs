@@ -4,6 +4,7 @@
 //! `#! outputs NAMES` the externals that are results (all by default, or `none`), `#! callbacks`
 //! allows host callbacks. `MILLSTREAM_BLESS=1` rewrites the results.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use millstream_instructions::passes::{
@@ -11,6 +12,7 @@ use millstream_instructions::passes::{
 };
 use millstream_instructions::text::{parse_list, print_list};
 use millstream_instructions::{CheckedList, InstructionList};
+use millstream_types::DeviceId;
 use millstream_verify::{CheckOptions, check_with, same_operations, verify};
 
 /// Returns the text after a directive, if the source has it.
@@ -38,6 +40,10 @@ fn result(name: &str, source: &str) -> String {
     let streams = directive(source, "streams").map_or(1, |n| n.parse().unwrap());
     let ops = millstream_ops::standard();
     let costs = COSTS;
+    // As in `budget cpu:0 1024`.
+    let budget = directive(source, "budget").and_then(|text| text.split_once(' '));
+    let budget = budget.map(|(device, n)| (device.parse().unwrap(), n.parse().unwrap()));
+    let budgets: BTreeMap<DeviceId, u64> = budget.into_iter().collect();
     let options = PassOptions {
         ops: &ops,
         standard_kernels: &|_| true,
@@ -46,6 +52,7 @@ fn result(name: &str, source: &str) -> String {
         threads: 1,
         outputs: &outputs,
         effort: Effort::Usual,
+        budgets: &budgets,
     };
     let chosen = Pass::parse_list(directive(source, "passes").unwrap()).unwrap();
     let mut before = list.clone();
@@ -108,6 +115,7 @@ fn foreign_lists_stay_accepted() {
         threads: 1,
         outputs: &outputs,
         effort: Effort::Usual,
+        budgets: &BTreeMap::new(),
     };
     let mut lists = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

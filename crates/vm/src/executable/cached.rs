@@ -70,7 +70,7 @@ impl Recorded {
 
     /// Returns the hash of all that the program depends on, but for the machine.
     fn key(&self) -> ProgramKey {
-        let Recorded { list, signature, streams, effort, .. } = self;
+        let Recorded { list, signature, streams, effort, budgets, .. } = self;
         let mut text = print_list(list);
         for instruction in &list.instructions {
             // Writing to a string does not fail.
@@ -79,7 +79,8 @@ impl Recorded {
         for output in &signature.outputs {
             let _ = writeln!(text, "{:?} {} {}", output.name, output.formal, output.spec);
         }
-        let _ = write!(text, "{:?} {:?} {streams} {effort:?}", signature.kinds, signature.kept);
+        let _ = write!(text, "{:?} {:?} ", signature.kinds, signature.kept);
+        let _ = write!(text, "{streams} {effort:?} {budgets:?}");
         *blake3::hash(text.as_bytes()).as_bytes()
     }
 }

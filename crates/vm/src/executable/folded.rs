@@ -1,5 +1,6 @@
 //! Calls of constants, which are made once.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -114,10 +115,17 @@ impl Recorded {
             bound,
             ..Signature::default()
         };
-        let (machine, effort) = (self.machine.clone(), self.effort);
-        let list = once;
-        let once =
-            Recorded { machine, list, signature, is_proven: true, streams: self.streams, effort };
+        let once = Recorded {
+            machine: self.machine.clone(),
+            list: once,
+            signature,
+            is_proven: true,
+            streams: self.streams,
+            effort: self.effort,
+            // The calls are made once, before the launches that the budgets are for.
+            budgets: BTreeMap::new(),
+            remat: Vec::new(),
+        };
         let names: Vec<String> = once.signature.outputs.iter().map(|o| o.name.clone()).collect();
         let launched = once.compile()?.launch().origin(origin::caller()).make()?;
         launched.wait()?;

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::{Launch, LaunchOperand, SectionId};
 use millstream_instructions::{Builder, Outcome, TensorRef};
-use millstream_replay::instance::Instance;
+use millstream_replay::instance::{Instance, Instances};
 use millstream_replay::overlap::{Extent, conflict};
 use millstream_runtime::emission::router::Router;
 use millstream_runtime::emission::{Emission, MadeTensor};
@@ -29,7 +29,7 @@ use super::gradients::LaunchedLeaf;
 use super::kept::{KeptOutput, WrittenAgain};
 use super::launched::Launched;
 use super::offline::moved;
-use super::{Executable, ExecutableInner};
+use super::{Executable, ExecutableInner, workspace};
 
 /// How many launches an instance keeps to be used again.
 const MAX_RUNS: usize = 64;
@@ -60,6 +60,8 @@ pub struct LaunchBuilder<'a> {
     origin: Origin,
     /// The scalars of no generator.
     scalars: SmallVec<[(ScalarId, ScalarValue); 4]>,
+    /// The memory that the caller gives.
+    workspaces: SmallVec<[&'a Tensor; 1]>,
     /// The leaves of which the launch sets the gradients, with the numbers of the outputs.
     replaced: SmallVec<[(usize, Arc<Leaf>); 4]>,
     /// The first mistake.
@@ -122,6 +124,7 @@ impl Executable {
             section: None,
             origin: origin::caller(),
             scalars: SmallVec::new(),
+            workspaces: SmallVec::new(),
             replaced: SmallVec::new(),
             mistake: None,
         }
@@ -250,6 +253,33 @@ impl<'a> LaunchBuilder<'a> {
         self
     }
 
+    /// Gives the private memory of the launch on the tensor's device, in place of that of an
+    /// instance: a contiguous tensor of u8, of at least the bytes of [`Executable::workspace`], at
+    /// a multiple of 512 bytes in its storage. Its content is lost. It is an operand like any
+    /// other, so launches and calls that use it follow one another. A launch takes either one on
+    /// each device with private memory, or none.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("cumsum", &[x]).attr("dim", 0).run()?;
+    /// #     let y = r.call("cumsum", &[y[0]]).attr("dim", 0).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let bytes = f.workspace()[0].bytes;
+    /// let memory = Tensor::zeros(bytes as usize, DType::U8, &machine)?;
+    /// f.launch().input("x", &x).workspace(&memory).run()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn workspace(mut self, memory: &'a Tensor) -> LaunchBuilder<'a> {
+        self.workspaces.push(memory);
+        self
+    }
+
     /// Sets the origin: the place that errors and lists name. The default is the calling line, or
     /// the scope of [`with_origin`](crate::with_origin).
     ///
@@ -341,7 +371,9 @@ impl<'a> LaunchBuilder<'a> {
             let operands = formals.filter_map(|(formal, tensor)| {
                 Some(RawOperand::new((*tensor)?, formal.access.unwrap_or(Access::Read)))
             });
-            operands.collect()
+            let workspaces = self.workspaces.iter();
+            let workspaces = workspaces.map(|memory| RawOperand::new(memory, workspace::ACCESS));
+            operands.chain(workspaces).collect()
         };
         let verb = Verb::Launch { machine: self.executable.machine(), operands: &operands };
         let is_within = self.section.is_some();
@@ -352,7 +384,7 @@ impl<'a> LaunchBuilder<'a> {
     /// Launches the executable for a segment of calls that tapes note themselves.
     pub(crate) fn make(self) -> Result<Launched> {
         let LaunchBuilder { executable, given, stream, section, origin, .. } = self;
-        let LaunchBuilder { scalars, mut replaced, mistake, .. } = self;
+        let LaunchBuilder { scalars, workspaces, mut replaced, mistake, .. } = self;
         let inner = &executable.0;
         let at = |e: Error| e.at(&origin);
         if let Some(mistake) = mistake {
@@ -380,7 +412,8 @@ impl<'a> LaunchBuilder<'a> {
         let again = inner.written_again(&given, &replaced).map_err(at)?;
         let mut all: SmallVec<[Option<&Tensor>; 8]> = given.iter().copied().collect();
         again.iter().for_each(|one| all[one.formal] = Some(&one.tensor));
-        let launched = inner.launch(&all, &scalars, stream, section, &origin);
+        let lent = inner.workspaces(&workspaces).map_err(at)?;
+        let launched = inner.launch(&all, &scalars, lent.as_deref(), stream, section, &origin);
         again.iter().for_each(WrittenAgain::hold);
         let (run, outputs) = launched.map_err(at)?;
         inner.keep(&given, &outputs);
@@ -433,6 +466,7 @@ impl ExecutableInner {
         &self,
         given: &[Option<&Tensor>],
         numbers: &[(ScalarId, ScalarValue)],
+        lent: Option<&[TensorRef]>,
         stream: &Stream,
         section: Option<SectionId>,
         origin: &Origin,
@@ -448,13 +482,20 @@ impl ExecutableInner {
             e.open(stream.id)?;
             inner.check_extents(&e.builder, &refs)?;
             let mut instances = inner.instances.lock().unwrap_or_else(PoisonError::into_inner);
-            let chosen = instances.choose(e, stream.id)?;
-            let memory = if chosen.is_none() { inner.memory_specs()? } else { SmallVec::new() };
+            let chosen = match lent {
+                None => instances.choose(e, stream.id)?,
+                Some(lent) => {
+                    inner.check_workspaces(&e.builder, lent, &refs)?;
+                    None
+                }
+            };
+            let is_new = chosen.is_none() && lent.is_none();
+            let memory = if is_new { inner.memory_specs()? } else { SmallVec::new() };
             let mut all: SmallVec<[LaunchOperand<'_>; 8]> = operands.iter().copied().collect();
-            match chosen {
-                Some(k) => {
-                    let own = instances.all[k].memory.iter();
-                    all.extend(own.map(|t| LaunchOperand::Given(*t, Access::Write)));
+            let own = lent.or(chosen.map(|k| &instances.all[k].memory[..]));
+            match own {
+                Some(own) => {
+                    all.extend(own.iter().map(|t| LaunchOperand::Given(*t, workspace::ACCESS)));
                 }
                 None => {
                     let new = inner.program.memory.iter().zip(&memory);
@@ -481,22 +522,36 @@ impl ExecutableInner {
                 Outcome::Need(need) => return Ok(Outcome::Need(need)),
             };
             let formals = inner.program.formals.len();
-            let instance = match chosen {
-                Some(k) => &mut instances.all[k],
-                None => {
-                    let memory = SmallVec::from_slice(&tensors[formals..]);
-                    let tapes = router.open_tapes(&inner.program.tapes, stream.id)?;
-                    let runs = Recycled::new(MAX_RUNS);
-                    let graphs = Arc::new(InstanceGraphs::new(&inner.program));
-                    let new = Instance { memory, tapes, graphs, runs, last: 0 };
-                    instances.all.push(Box::new(new));
-                    let new = instances.all.len() - 1;
-                    &mut instances.all[new]
-                }
+            let new = |memory: &[TensorRef], router: &mut Router| {
+                let memory = SmallVec::from_slice(memory);
+                let tapes = router.open_tapes(&inner.program.tapes, stream.id)?;
+                let runs = Recycled::new(MAX_RUNS);
+                let graphs = Arc::new(InstanceGraphs::new(&inner.program));
+                Ok::<_, Error>(Box::new(Instance { memory, tapes, graphs, runs, last: 0 }))
+            };
+            if lent.is_some() && instances.lent.is_none() {
+                instances.lent = Some(new(&[], router)?);
+            } else if is_new {
+                let made = new(&tensors[formals..], router)?;
+                instances.all.push(made);
+            }
+            let Instances { all, lent: of_lent, .. } = &mut *instances;
+            let instance = match (lent, of_lent, chosen) {
+                (Some(_), Some(of_lent), _) => &mut **of_lent,
+                (_, _, Some(k)) => &mut *all[k],
+                (_, _, None) => match all.last_mut() {
+                    Some(last) => &mut **last,
+                    None => {
+                        let message = "a launch without an instance".to_owned();
+                        return Err(Error::Internal { message });
+                    }
+                },
             };
             let run = inner.run(router, point, &tensors, scalars, instance, origin);
             router.launch(&run);
-            instances.note_launch(chosen);
+            if lent.is_none() {
+                instances.note_launch(chosen);
+            }
             let made = inner.results(e, &tensors[..formals], given, origin)?;
             Ok(Outcome::Done((run, made)))
         })?;
@@ -593,9 +648,9 @@ impl ExecutableInner {
         let bases = slots().zip(declared.chain(std::iter::repeat(None))).map(|(slot, declared)| {
             // The list's offsets count from the declared one.
             let size = slot.spec.dtype.size();
-            let moved = declared.map_or(0, |declared| {
-                slot.spec.layout.offset().wrapping_sub(declared.layout.offset()).wrapping_mul(size)
-            });
+            // Private memory is declared to begin where its tensor does.
+            let declared = declared.map_or(0, |declared| declared.layout.offset());
+            let moved = slot.spec.layout.offset().wrapping_sub(declared).wrapping_mul(size);
             Base::new(slot.base.as_ptr().wrapping_add(moved))
         });
         let storages = slots().take(formals).map(|slot| slot.storage);

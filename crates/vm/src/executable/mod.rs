@@ -23,6 +23,7 @@
 //! | `scalars` | the numbers that each launch gives: generators' draws |
 //! | `launched` | a launch that was made: its completion and its results |
 //! | `show` | the text of tapes |
+//! | `workspace` | the private memory as a number, and as a tensor of the caller |
 //!
 //! Long because its items have examples.
 //!
@@ -50,6 +51,7 @@ mod recorder;
 pub(crate) mod scalars;
 mod show;
 mod within;
+mod workspace;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -83,6 +85,7 @@ pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
 pub use within::RecordedLaunch;
+pub use workspace::Workspace;
 
 /// A compiled list. Clones are the same executable.
 ///
@@ -303,7 +306,7 @@ impl Drop for ExecutableInner {
     fn drop(&mut self) {
         let instances = self.instances.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut ended = Ended { memory: SmallVec::new(), tapes: SmallVec::new() };
-        for instance in instances.all.drain(..) {
+        for instance in instances.all.drain(..).chain(instances.lent.take()) {
             ended.memory.extend(instance.memory);
             let keys = self.program.tapes.iter().map(|tape| tape.key.clone());
             ended.tapes.extend(keys.zip(instance.tapes));
@@ -413,7 +416,8 @@ impl Machine {
             };
             ListId(std::mem::replace(&mut emission.next_list, next.ok_or_else(full)?))
         };
-        let instances = Mutex::new(Instances { all: SmallVec::new(), most: 1, launches: 0 });
+        let instances =
+            Mutex::new(Instances { all: SmallVec::new(), lent: None, most: 1, launches: 0 });
         let machine = self.clone();
         let (bound, gradients) = (bound.into(), gradients.into());
         let generators = generators.into();

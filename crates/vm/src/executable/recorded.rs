@@ -1,14 +1,16 @@
 //! Recorded lists: passes and compilation.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_instructions::passes::{CoreCosts, Effort, Outputs, Pass, PassOptions};
+use millstream_instructions::passes::{
+    CoreCosts, Effort, Outputs, Pass, PassOptions, Remat, rematerialize,
+};
 use millstream_instructions::{Body, External, InstructionList};
 use millstream_runtime::scope::origin::at_caller;
 use millstream_runtime::tapes::tape::OutputSpec;
-use millstream_types::{Error, Origin, Result, TensorId, TensorSpec};
+use millstream_types::{DeviceId, Error, Origin, Result, TensorId, TensorSpec};
 use millstream_verify::{CheckOptions, same_operations, violations_with};
 
 use crate::handle::machine::Machine;
@@ -37,6 +39,9 @@ pub struct Recorded {
     pub(super) streams: usize,
     /// How long the search for offsets may take.
     pub(super) effort: Effort,
+    /// The most private memory on a device, and the plans that keep it.
+    pub(super) budgets: BTreeMap<DeviceId, u64>,
+    pub(super) remat: Vec<Remat>,
 }
 
 /// The passes that [`Recorded::compile`] applies.
@@ -50,7 +55,7 @@ pub struct Recorded {
 /// let recorded = r.finish()?.optimize(USUAL_PASSES, |pass, _| println!("{pass:?}"))?;
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
-pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::Memory];
+pub const USUAL_PASSES: &[Pass] = &[Pass::Dead, Pass::Fuse, Pass::Waits, Pass::Remat, Pass::Memory];
 
 /// Shows that a list is sound.
 pub(super) fn prove(list: &InstructionList) -> Result<()> {
@@ -127,6 +132,49 @@ impl Recorded {
         self
     }
 
+    /// Sets the most private memory of the list on devices, in bytes. The pass [`Pass::Remat`],
+    /// one of the usual ones, keeps it: storages are computed again where they do not fit. With
+    /// instances, each has this much.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// let recorded = r.finish()?.remat([(DeviceId::cpu(0), 512 << 20)]);
+    /// let executable = recorded.compile()?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn remat(mut self, budgets: impl IntoIterator<Item = (DeviceId, u64)>) -> Recorded {
+        self.budgets = budgets.into_iter().collect();
+        self
+    }
+
+    /// Returns the memory and the costs of the list on each device with a budget, once the pass
+    /// [`Pass::Remat`] was applied.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mut r = machine.recorder();
+    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// # let y = r.call("exp", &[x]).run()?[0];
+    /// # let z = r.call("neg", &[y]).run()?[0];
+    /// # r.output("z", &z)?;
+    /// let recorded = r.finish()?.remat([(DeviceId::cpu(0), 1 << 20)]);
+    /// let recorded = recorded.optimize(USUAL_PASSES, |_, _| ())?;
+    /// for plan in recorded.remat_plans() {
+    ///     assert_eq!((plan.budget, plan.again), (1 << 20, 0));
+    /// }
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn remat_plans(&self) -> &[Remat] {
+        &self.remat
+    }
+
     /// Applies passes to the list, one after another, and proves that the last list is sound and
     /// does the same operations on the same data. Calls `after` with each pass and its list.
     ///
@@ -141,7 +189,8 @@ impl Recorded {
     /// ```
     ///
     /// # Errors
-    /// A pass fails its proof, which is a defect of the library.
+    /// The list does not fit a budget of [`Recorded::remat`]; or a pass fails its proof, which is a
+    /// defect of the library.
     #[track_caller]
     pub fn optimize(
         self,
@@ -156,7 +205,7 @@ impl Recorded {
         passes: &[Pass],
         after: &mut dyn FnMut(Pass, &InstructionList),
     ) -> Result<Recorded> {
-        let machine = self.machine.clone();
+        let (machine, budgets) = (self.machine.clone(), self.budgets.clone());
         let (ops, kernels) = (&machine.shared.tables.ops, &machine.shared.tables.kernels);
         let standard_kernels = |op: &str| kernels.is_standard(op);
         let outputs = Outputs::All;
@@ -169,27 +218,37 @@ impl Recorded {
             threads: machine.shared.tables.threads.count(),
             outputs: &outputs,
             effort: self.effort,
+            budgets: &budgets,
         };
         if let Some(at) = passes.iter().position(|pass| *pass == Pass::Fold) {
             let folded = self.optimized(&passes[..at], after)?.folded(&options)?;
             after(Pass::Fold, &folded.list);
             return folded.optimized(&passes[at + 1..], after);
         }
-        let Recorded { list, signature, is_proven, streams, effort, .. } = self;
+        let list = &self.list;
         let mut better: Option<InstructionList> = None;
+        let mut remat = self.remat.clone();
         for &pass in passes {
-            let next = pass.apply(better.as_ref().unwrap_or(&list), &options)?;
+            let before = better.as_ref().unwrap_or(list);
+            let next = match pass {
+                Pass::Remat => {
+                    let (next, plans) = rematerialize(before, &options)?;
+                    remat = plans;
+                    next
+                }
+                _ => pass.apply(before, &options)?,
+            };
             after(pass, &next);
             better = Some(next);
         }
-        let Some(better) = better.filter(|better| *better != list) else {
-            return Ok(Recorded { machine, list, signature, is_proven, streams, effort });
+        let Some(better) = better.filter(|better| better != list) else {
+            return Ok(Recorded { remat, ..self });
         };
         let proven =
-            prove(&better).and_then(|()| compare(&list, &better, &outputs, "sequence of passes"));
+            prove(&better).and_then(|()| compare(list, &better, &outputs, "sequence of passes"));
         // The passes are applied again, to name the one that is wrong.
         proven.or_else(|error| {
-            let mut before = list;
+            let mut before = list.clone();
             for &pass in passes {
                 let after = pass.apply(&before, &options)?;
                 let name = format!("pass {pass}");
@@ -198,7 +257,7 @@ impl Recorded {
             }
             Err(error)
         })?;
-        Ok(Recorded { machine, list: better, signature, is_proven: true, streams, effort })
+        Ok(Recorded { list: better, is_proven: true, remat, ..self })
     }
 
     /// Compiles the list after the usual passes, [`USUAL_PASSES`]: all that leave each call on the

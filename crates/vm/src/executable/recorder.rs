@@ -2,6 +2,7 @@
 //!
 //! Long because the recorder has a method for each kind of instruction.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -893,7 +894,16 @@ impl Recorder {
         };
         let streams = machine.shared.host_workers;
         let effort = Effort::default();
-        Ok(Recorded { machine, list, signature, is_proven: false, streams, effort })
+        Ok(Recorded {
+            machine,
+            list,
+            signature,
+            is_proven: false,
+            streams,
+            effort,
+            budgets: BTreeMap::new(),
+            remat: Vec::new(),
+        })
     }
 }
 

@@ -62,7 +62,7 @@ use order::Passed;
 use sink::ListSink;
 
 /// A rebuilt list.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rebuilt {
     pub(super) list: InstructionList,
     /// The old instruction that each instruction was emitted for, by index: itself, or the one that
@@ -75,6 +75,15 @@ pub(super) struct Rebuilt {
 }
 
 impl Rebuilt {
+    /// Returns the list with places that only its order allows, none of which may be used before
+    /// the last uses by earlier owners; none if too many live at once.
+    pub(super) fn placed_in_order(mut self, effort: Effort) -> Option<InstructionList> {
+        for owner in &mut self.owners {
+            (owner.on, owner.known, owner.uses) = (StreamId(0), Frontier::new(), Frontier::new());
+        }
+        self.placed(effort)
+    }
+
     /// Returns the list with a place for each storage and workspace; none if too many live at once.
     pub(super) fn placed(self, effort: Effort) -> Option<InstructionList> {
         let Rebuilt { mut list, owners, .. } = self;

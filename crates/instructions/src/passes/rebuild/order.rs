@@ -14,7 +14,7 @@ use crate::table::Body;
 pub(in crate::passes) type SideEffectOrder = HashMap<usize, Vec<usize>>;
 
 /// An instruction with a side effect, or an observation of the host, emitted again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Passed {
     /// The index of the old one.
     pub(super) index: usize,
