@@ -130,9 +130,6 @@ impl Tensor {
     /// assert_eq!(x.add(&y)?.to_vec::<f32>()?, [11.0, 22.0, 33.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -158,9 +155,6 @@ impl Tensor {
     /// assert_eq!(z.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add_with<'a>(&self, y: impl Into<Operand<'a>>, options: Add) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -184,9 +178,6 @@ impl Tensor {
     /// assert_eq!(x.sub(&y)?.to_vec::<f32>()?, [9.0, 18.0, 27.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -212,9 +203,6 @@ impl Tensor {
     /// assert_eq!(z.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub_with<'a>(&self, y: impl Into<Operand<'a>>, options: Sub) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -238,9 +226,6 @@ impl Tensor {
     /// assert_eq!(x.mul(&y)?.to_vec::<f32>()?, [10.0, 40.0, 90.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mul<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -264,9 +249,6 @@ impl Tensor {
     /// assert_eq!(x.div(&y)?.to_vec::<f32>()?, [0.5, 0.75, -3.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -292,9 +274,6 @@ impl Tensor {
     /// assert_eq!(z.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div_with<'a>(&self, y: impl Into<Operand<'a>>, options: Div) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -318,9 +297,6 @@ impl Tensor {
     /// assert_eq!(x.remainder(&y)?.to_vec::<i64>()?, [1, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn remainder<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -344,9 +320,6 @@ impl Tensor {
     /// assert_eq!(x.fmod(&y)?.to_vec::<i64>()?, [-3, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fmod<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -369,9 +342,6 @@ impl Tensor {
     /// assert_eq!(x.pow(2)?.to_vec::<f32>()?, [1.0, 4.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pow<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -395,9 +365,6 @@ impl Tensor {
     /// assert_eq!(x.atan2(&y)?.to_string(), "tensor([ 0.7854, -0.4636])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atan2(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -418,9 +385,6 @@ impl Tensor {
     /// assert_eq!(x.neg()?.to_vec::<f32>()?, [-1.0, 2.0, -3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn neg(&self) -> Result<Tensor> {
         call::one("neg", &[self], Attrs::new())
@@ -442,9 +406,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [11.0, 22.0, 33.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -471,9 +432,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn add_with_<'a>(&self, y: impl Into<Operand<'a>>, options: Add) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -499,9 +457,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [9.0, 18.0, 27.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -528,9 +483,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sub_with_<'a>(&self, y: impl Into<Operand<'a>>, options: Sub) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -556,9 +508,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [10.0, 40.0, 90.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mul_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -584,9 +533,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.5, 0.75, -3.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -613,9 +559,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn div_with_<'a>(&self, y: impl Into<Operand<'a>>, options: Div) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -641,9 +584,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [1, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn remainder_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -669,9 +609,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [-3, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fmod_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -696,9 +633,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 4.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pow_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -724,9 +658,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([ 0.7854, -0.4636])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atan2_(&self, y: &Tensor) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -749,9 +680,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 2.0, -3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn neg_(&self) -> Result<&Tensor> {
         call::changed("neg_", &[self], Attrs::new())?;
@@ -773,9 +701,6 @@ impl Tensor {
     /// assert_eq!(x.maximum(&y)?.to_vec::<f32>()?, [3.0, 5.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn maximum(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -798,9 +723,6 @@ impl Tensor {
     /// assert_eq!(x.minimum(&y)?.to_vec::<f32>()?, [1.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn minimum(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -823,9 +745,6 @@ impl Tensor {
     /// assert_eq!(x.gcd(&y)?.to_vec::<i64>()?, [6, 7]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gcd(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -848,9 +767,6 @@ impl Tensor {
     /// assert_eq!(x.lcm(&y)?.to_vec::<i64>()?, [36, 21]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lcm(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -873,9 +789,6 @@ impl Tensor {
     /// assert_eq!(x.nextafter(&y)?.to_vec::<f32>()?, [1.0000001, 0.99999994]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nextafter(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -898,9 +811,6 @@ impl Tensor {
     /// assert_eq!(x.copysign(&y)?.to_vec::<f32>()?, [-1.0, 2.0, -3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn copysign<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -924,9 +834,6 @@ impl Tensor {
     /// assert_eq!(x.hypot(&y)?.to_vec::<f32>()?, [5.0, 13.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hypot(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -949,9 +856,6 @@ impl Tensor {
     /// assert_eq!(x.ldexp(&y)?.to_vec::<f32>()?, [4.0, 1.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ldexp(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -974,9 +878,6 @@ impl Tensor {
     /// assert_eq!(x.xlogy(&y)?.to_vec::<f32>()?, [0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn xlogy(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -999,9 +900,6 @@ impl Tensor {
     /// assert_eq!(x.special_xlog1py(&y)?.to_vec::<f32>()?, [0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_xlog1py(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1024,9 +922,6 @@ impl Tensor {
     /// assert_eq!(x.logaddexp(&y)?.to_string(), "tensor([0.6931, 2.3133])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logaddexp(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1049,9 +944,6 @@ impl Tensor {
     /// assert_eq!(x.logaddexp2(&y)?.to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logaddexp2(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1074,9 +966,6 @@ impl Tensor {
     /// assert_eq!(x.heaviside(&values)?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn heaviside(&self, values: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1099,9 +988,6 @@ impl Tensor {
     /// assert_eq!(x.fmax(&y)?.to_vec::<f32>()?, [2.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fmax(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1124,9 +1010,6 @@ impl Tensor {
     /// assert_eq!(x.fmin(&y)?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fmin(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);

@@ -13,26 +13,19 @@ use crate::tensor::{Int, Ints, call};
 ///
 /// ```
 /// # use millstream_types::DType;
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
 /// let out = Tensor::zeros(3, DType::F32, &machine)?;
 /// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
 /// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allgather {
@@ -44,10 +37,11 @@ impl Allgather {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -55,16 +49,8 @@ impl Allgather {
     /// out.allgather_with_(&x, second)?; // a group of its own, of both ranks
     /// assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Allgather {
@@ -76,10 +62,11 @@ impl Allgather {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -87,16 +74,8 @@ impl Allgather {
     /// out.allgather_with_(&x, second)?; // a group of its own, of both ranks
     /// assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Allgather {
@@ -108,26 +87,19 @@ impl Allgather {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
     /// let out = Tensor::zeros(3, DType::F32, &machine)?;
     /// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
     /// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> Allgather {
@@ -139,25 +111,18 @@ impl Allgather {
 /// Options of [`Tensor::allreduce_with_`].
 ///
 /// ```
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
 /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
 /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allreduce {
@@ -168,25 +133,18 @@ impl Allreduce {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().group(rank))?;
     /// assert_eq!(x.to_vec::<f32>()?, [[1.0, 10.0][rank]]); // each rank alone
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Allreduce {
@@ -197,26 +155,19 @@ impl Allreduce {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let second = options::Allreduce::default().group((0, 1)).group_index(1);
     /// Tensor::allreduce_with_(&[&x], second)?; // a group of its own, of both ranks
     /// assert_eq!(x.to_vec::<f32>()?, [11.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Allreduce {
@@ -227,25 +178,18 @@ impl Allreduce {
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
     /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> Allreduce {
@@ -258,10 +202,11 @@ impl Allreduce {
 ///
 /// ```
 /// # use millstream_types::DType;
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
 /// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
@@ -269,16 +214,8 @@ impl Allreduce {
 /// out.alltoall_(&x, parts)?;
 /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Alltoall {
@@ -290,10 +227,11 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 2.0], [10.0, 20.0]][rank], 2, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -301,16 +239,8 @@ impl Alltoall {
     /// out.alltoall_(&x, second)?; // a group of its own, of both ranks
     /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0], [2.0, 20.0]][rank]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Alltoall {
@@ -322,10 +252,11 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 2.0], [10.0, 20.0]][rank], 2, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -333,16 +264,8 @@ impl Alltoall {
     /// out.alltoall_(&x, second)?; // a group of its own, of both ranks
     /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0], [2.0, 20.0]][rank]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Alltoall {
@@ -354,10 +277,11 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
     /// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
@@ -365,16 +289,8 @@ impl Alltoall {
     /// out.alltoall_(&x, parts)?;
     /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn input_splits(mut self, input_splits: impl Ints) -> Alltoall {
@@ -386,10 +302,11 @@ impl Alltoall {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
     /// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
@@ -397,16 +314,8 @@ impl Alltoall {
     /// out.alltoall_(&x, parts)?;
     /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn output_splits(mut self, output_splits: impl Ints) -> Alltoall {
@@ -418,26 +327,19 @@ impl Alltoall {
 /// Options of [`Tensor::barrier_with_`].
 ///
 /// ```
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
 /// let second = options::Barrier::default().group((0, 1)).group_index(1);
 /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
 /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Barrier {
@@ -448,26 +350,19 @@ impl Barrier {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
     /// let second = options::Barrier::default().group((0, 1)).group_index(1);
     /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Barrier {
@@ -478,26 +373,19 @@ impl Barrier {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
     /// let second = options::Barrier::default().group((0, 1)).group_index(1);
     /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Barrier {
@@ -509,26 +397,19 @@ impl Barrier {
 /// Options of [`Tensor::broadcast_with_`].
 ///
 /// ```
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
 /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
 /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
 /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Broadcast {
@@ -539,26 +420,19 @@ impl Broadcast {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
     /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
     /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Broadcast {
@@ -569,26 +443,19 @@ impl Broadcast {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
     /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
     /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Broadcast {
@@ -601,10 +468,11 @@ impl Broadcast {
 ///
 /// ```
 /// # use millstream_types::DType;
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
 /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -615,16 +483,8 @@ impl Broadcast {
 ///     x.gather_to_(0, Default::default())?;
 /// }
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct GatherTo<'a> {
@@ -637,10 +497,11 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -652,16 +513,8 @@ impl<'a> GatherTo<'a> {
     ///     x.gather_to_(0, second)?;
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> GatherTo<'a> {
@@ -673,10 +526,11 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -688,16 +542,8 @@ impl<'a> GatherTo<'a> {
     ///     x.gather_to_(0, second)?;
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> GatherTo<'a> {
@@ -710,10 +556,11 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -724,16 +571,8 @@ impl<'a> GatherTo<'a> {
     ///     x.gather_to_(0, Default::default())?;
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn out(mut self, out: &'a Tensor) -> GatherTo<'a> {
@@ -745,10 +584,11 @@ impl<'a> GatherTo<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
     /// let out = Tensor::zeros(3, DType::F32, &machine)?;
@@ -760,16 +600,8 @@ impl<'a> GatherTo<'a> {
     ///     x.gather_to_(0, parts)?;
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> GatherTo<'a> {
@@ -781,10 +613,11 @@ impl<'a> GatherTo<'a> {
 /// Options of [`Tensor::recv_with_`].
 ///
 /// ```
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
 /// if rank == 0 {
@@ -794,16 +627,8 @@ impl<'a> GatherTo<'a> {
 /// }
 /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Recv {
@@ -814,10 +639,11 @@ impl Recv {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// if rank == 0 {
@@ -827,16 +653,8 @@ impl Recv {
     /// }
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn tag(mut self, tag: impl Int) -> Recv {
@@ -848,10 +666,11 @@ impl Recv {
 /// Options of [`Tensor::reduce_with_`].
 ///
 /// ```
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
 /// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
@@ -859,16 +678,8 @@ impl Recv {
 ///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
 /// }
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Reduce {
@@ -879,25 +690,18 @@ impl Reduce {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::reduce_with_(&[&x], rank, options::Reduce::default().group(rank))?;
     /// assert_eq!(x.to_vec::<f32>()?, [[1.0, 10.0][rank]]); // each rank alone
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Reduce {
@@ -908,10 +712,11 @@ impl Reduce {
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let second = options::Reduce::default().group((0, 1)).group_index(1);
@@ -920,16 +725,8 @@ impl Reduce {
     ///     assert_eq!(x.to_vec::<f32>()?, [11.0]);
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Reduce {
@@ -940,10 +737,11 @@ impl Reduce {
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
@@ -951,16 +749,8 @@ impl Reduce {
     ///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> Reduce {
@@ -973,26 +763,19 @@ impl Reduce {
 ///
 /// ```
 /// # use millstream_types::DType;
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
 /// let out = Tensor::zeros(1, DType::F32, &machine)?;
 /// out.reduce_scatter_(&x, options::ReduceScatter::default().op("product"))?;
 /// assert_eq!(out.to_vec::<f32>()?, [[9.0, 16.0][rank]]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ReduceScatter {
@@ -1004,10 +787,11 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
@@ -1015,16 +799,8 @@ impl ReduceScatter {
     /// out.reduce_scatter_(&x, second)?; // a group of its own, of both ranks
     /// assert_eq!(out.to_vec::<f32>()?, [[2.0, 4.0][rank]]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> ReduceScatter {
@@ -1036,10 +812,11 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
@@ -1047,16 +824,8 @@ impl ReduceScatter {
     /// out.reduce_scatter_(&x, second)?; // a group of its own, of both ranks
     /// assert_eq!(out.to_vec::<f32>()?, [[2.0, 4.0][rank]]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> ReduceScatter {
@@ -1068,26 +837,19 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
     /// out.reduce_scatter_(&x, options::ReduceScatter::default().op("product"))?;
     /// assert_eq!(out.to_vec::<f32>()?, [[9.0, 16.0][rank]]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> ReduceScatter {
@@ -1099,26 +861,19 @@ impl ReduceScatter {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
     /// let out = Tensor::zeros(rank + 1, DType::F32, &machine)?;
     /// out.reduce_scatter_(&x, options::ReduceScatter::default().splits((1, 2)))?;
     /// assert_eq!(out.to_vec::<f32>()?, [vec![2.0], vec![4.0, 6.0]][rank]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> ReduceScatter {
@@ -1131,10 +886,11 @@ impl ReduceScatter {
 ///
 /// ```
 /// # use millstream_types::DType;
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
 /// let out = Tensor::zeros(1, DType::F32, &machine)?;
@@ -1145,16 +901,8 @@ impl ReduceScatter {
 /// }
 /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScatterFrom<'a> {
@@ -1167,10 +915,11 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
@@ -1178,16 +927,8 @@ impl<'a> ScatterFrom<'a> {
     /// out.scatter_from_(0, if rank == 0 { second.x(&x) } else { second })?;
     /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> ScatterFrom<'a> {
@@ -1199,10 +940,11 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
@@ -1210,16 +952,8 @@ impl<'a> ScatterFrom<'a> {
     /// out.scatter_from_(0, if rank == 0 { second.x(&x) } else { second })?;
     /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> ScatterFrom<'a> {
@@ -1231,10 +965,11 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
     /// let out = Tensor::zeros(rank + 1, DType::F32, &machine)?;
@@ -1242,16 +977,8 @@ impl<'a> ScatterFrom<'a> {
     /// out.scatter_from_(0, if rank == 0 { parts.x(&x) } else { parts })?;
     /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0], vec![2.0, 3.0]][rank]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> ScatterFrom<'a> {
@@ -1263,10 +990,11 @@ impl<'a> ScatterFrom<'a> {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
@@ -1277,16 +1005,8 @@ impl<'a> ScatterFrom<'a> {
     /// }
     /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn x(mut self, x: &'a Tensor) -> ScatterFrom<'a> {
@@ -1298,10 +1018,11 @@ impl<'a> ScatterFrom<'a> {
 /// Options of [`Tensor::send_with`].
 ///
 /// ```
-/// # use std::sync::Arc;
 /// # use millstream_comm::{Communicator, LocalGroup};
 /// # use millstream_vm::*;
-/// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+/// # LocalGroup::run(2, |communicator| {
+/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
 /// // On each of two ranks:
 /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
 /// if rank == 0 {
@@ -1311,16 +1032,8 @@ impl<'a> ScatterFrom<'a> {
 /// }
 /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
 /// # Ok(())
-/// # };
-/// # std::thread::scope(|scope| {
-/// #     for communicator in LocalGroup::communicators(2) {
-/// #         scope.spawn(|| {
-/// #             let rank = communicator.rank();
-/// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-/// #             on(Machine::new(config).unwrap(), rank).unwrap();
-/// #         });
-/// #     }
-/// # });
+/// # })?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Send {
@@ -1331,10 +1044,11 @@ impl Send {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// if rank == 0 {
@@ -1344,16 +1058,8 @@ impl Send {
     /// }
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
     pub fn tag(mut self, tag: impl Int) -> Send {
@@ -1370,29 +1076,19 @@ impl Tensor {
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::allreduce_(&[&x])?;
     /// assert_eq!(x.to_vec::<f32>()?, [11.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allreduce_(x: &[&Tensor]) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1408,29 +1104,19 @@ impl Tensor {
     /// The op `allreduce_`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
     /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allreduce_with_(x: &[&Tensor], options: Allreduce) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1446,10 +1132,11 @@ impl Tensor {
     /// PyTorch: `aten::reduce_`.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::reduce_(&[&x], 0)?;
@@ -1457,20 +1144,9 @@ impl Tensor {
     ///     assert_eq!(x.to_vec::<f32>()?, [11.0]);
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reduce_(x: &[&Tensor], root: impl Int) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1489,10 +1165,11 @@ impl Tensor {
     /// PyTorch: `aten::reduce_`.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
@@ -1500,20 +1177,9 @@ impl Tensor {
     ///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reduce_with_(x: &[&Tensor], root: impl Int, options: Reduce) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1531,29 +1197,19 @@ impl Tensor {
     /// The op `broadcast_`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// Tensor::broadcast_(&[&x], 1)?;
     /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn broadcast_(x: &[&Tensor], root: impl Int) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1572,30 +1228,20 @@ impl Tensor {
     /// The op `broadcast_`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
     /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
     /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn broadcast_with_(x: &[&Tensor], root: impl Int, options: Broadcast) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1614,30 +1260,20 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
     /// out.allgather_(&x)?;
     /// assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allgather_(&self, x: &Tensor) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -1656,30 +1292,20 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
     /// let out = Tensor::zeros(3, DType::F32, &machine)?;
     /// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
     /// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn allgather_with_(&self, x: &Tensor, options: Allgather) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -1698,30 +1324,20 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
     /// out.reduce_scatter_(&x, Default::default())?;
     /// assert_eq!(out.to_vec::<f32>()?, [[2.0, 4.0][rank]]); // twice the rank's part of x
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reduce_scatter_(&self, x: &Tensor, options: ReduceScatter) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -1740,30 +1356,20 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 2.0], [10.0, 20.0]][rank], 2, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
     /// out.alltoall_(&x, Default::default())?;
     /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0], [2.0, 20.0]][rank]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn alltoall_(&self, x: &Tensor, options: Alltoall) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -1782,10 +1388,11 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// let out = Tensor::zeros(2, DType::F32, &machine)?;
@@ -1796,20 +1403,9 @@ impl Tensor {
     ///     x.gather_to_(0, Default::default())?;
     /// }
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gather_to_(&self, root: impl Int, options: GatherTo<'_>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -1830,10 +1426,11 @@ impl Tensor {
     ///
     /// ```
     /// # use millstream_types::DType;
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
     /// let out = Tensor::zeros(1, DType::F32, &machine)?;
@@ -1844,20 +1441,9 @@ impl Tensor {
     /// }
     /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_from_(&self, root: impl Int, options: ScatterFrom<'_>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -1875,29 +1461,19 @@ impl Tensor {
     /// PyTorch: `aten::barrier_`.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
     /// Tensor::barrier_(&[&x])?;
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]); // both ranks have got to the barrier
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn barrier_(x: &[&Tensor]) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1913,30 +1489,20 @@ impl Tensor {
     /// PyTorch: `aten::barrier_`.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
     /// let second = options::Barrier::default().group((0, 1)).group_index(1);
     /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn barrier_with_(x: &[&Tensor], options: Barrier) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1952,10 +1518,11 @@ impl Tensor {
     /// The op `send`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// if rank == 0 {
@@ -1965,20 +1532,9 @@ impl Tensor {
     /// }
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn send(x: &[&Tensor], to: impl Int) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -1997,10 +1553,11 @@ impl Tensor {
     /// The op `send`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// if rank == 0 {
@@ -2010,20 +1567,9 @@ impl Tensor {
     /// }
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn send_with(x: &[&Tensor], to: impl Int, options: Send) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -2041,10 +1587,11 @@ impl Tensor {
     /// The op `recv_`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// if rank == 0 {
@@ -2054,20 +1601,9 @@ impl Tensor {
     /// }
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn recv_(x: &[&Tensor], from: impl Int) -> Result<()> {
         let mut given = call::Inputs::new();
@@ -2086,10 +1622,11 @@ impl Tensor {
     /// The op `recv_`, which PyTorch has under another name or not at all.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// # use millstream_comm::{Communicator, LocalGroup};
     /// # use millstream_vm::*;
-    /// # let on = |machine: Machine, rank: usize| -> millstream_types::Result<()> {
+    /// # LocalGroup::run(2, |communicator| {
+    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
+    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
     /// // On each of two ranks:
     /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
     /// if rank == 0 {
@@ -2099,20 +1636,9 @@ impl Tensor {
     /// }
     /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
     /// # Ok(())
-    /// # };
-    /// # std::thread::scope(|scope| {
-    /// #     for communicator in LocalGroup::communicators(2) {
-    /// #         scope.spawn(|| {
-    /// #             let rank = communicator.rank();
-    /// #             let config = MachineConfig::default().communicator(Arc::new(communicator));
-    /// #             on(Machine::new(config).unwrap(), rank).unwrap();
-    /// #         });
-    /// #     }
-    /// # });
+    /// # })?;
+    /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn recv_with_(x: &[&Tensor], from: impl Int, options: Recv) -> Result<()> {
         let mut given = call::Inputs::new();

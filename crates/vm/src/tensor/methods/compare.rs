@@ -25,9 +25,6 @@ impl Tensor {
     /// assert_eq!(x.eq(&y)?.to_vec::<bool>()?, [false, true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn eq<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -51,9 +48,6 @@ impl Tensor {
     /// assert_eq!(x.ne(&y)?.to_vec::<bool>()?, [true, false, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ne<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -77,9 +71,6 @@ impl Tensor {
     /// assert_eq!(x.lt(&y)?.to_vec::<bool>()?, [true, false, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lt<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -103,9 +94,6 @@ impl Tensor {
     /// assert_eq!(x.le(&y)?.to_vec::<bool>()?, [true, true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn le<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -129,9 +117,6 @@ impl Tensor {
     /// assert_eq!(x.gt(&y)?.to_vec::<bool>()?, [false, false, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gt<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -155,9 +140,6 @@ impl Tensor {
     /// assert_eq!(x.ge(&y)?.to_vec::<bool>()?, [false, true, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ge<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -180,9 +162,6 @@ impl Tensor {
     /// assert_eq!(x.bitwise_left_shift(2)?.to_vec::<i64>()?, [4, 8, 12]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_left_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -205,9 +184,6 @@ impl Tensor {
     /// assert_eq!(x.bitwise_right_shift(2)?.to_vec::<i64>()?, [1, 2, -2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_right_shift<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -231,9 +207,6 @@ impl Tensor {
     /// assert_eq!(x.logical_and(&y)?.to_vec::<bool>()?, [true, false, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_and(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -256,9 +229,6 @@ impl Tensor {
     /// assert_eq!(x.logical_or(&y)?.to_vec::<bool>()?, [true, true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_or(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -279,9 +249,6 @@ impl Tensor {
     /// assert_eq!(x.logical_not()?.to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_not(&self) -> Result<Tensor> {
         call::one("logical_not", &[self], Attrs::new())
@@ -302,9 +269,6 @@ impl Tensor {
     /// assert_eq!(x.bitwise_and(&y)?.to_vec::<i64>()?, [2, 4]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_and<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -328,9 +292,6 @@ impl Tensor {
     /// assert_eq!(x.bitwise_or(&y)?.to_vec::<i64>()?, [7, 5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_or<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -354,9 +315,6 @@ impl Tensor {
     /// assert_eq!(x.bitwise_xor(&y)?.to_vec::<i64>()?, [5, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_xor<'a>(&self, y: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -378,9 +336,6 @@ impl Tensor {
     /// assert_eq!(x.bitwise_not()?.to_vec::<i64>()?, [-1, -6, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_not(&self) -> Result<Tensor> {
         call::one("bitwise_not", &[self], Attrs::new())
@@ -402,9 +357,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<bool>()?, [true, false, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_and_(&self, y: &Tensor) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -429,9 +381,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<bool>()?, [true, true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_or_(&self, y: &Tensor) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -454,9 +403,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_not_(&self) -> Result<&Tensor> {
         call::changed("logical_not_", &[self], Attrs::new())?;
@@ -479,9 +425,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [2, 4]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_and_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -507,9 +450,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [7, 5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_or_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -535,9 +475,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [5, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_xor_<'a>(&self, y: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -561,9 +498,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [-1, -6, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bitwise_not_(&self) -> Result<&Tensor> {
         call::changed("bitwise_not_", &[self], Attrs::new())?;
@@ -585,9 +519,6 @@ impl Tensor {
     /// assert_eq!(x.logical_xor(&y)?.to_vec::<bool>()?, [false, true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logical_xor(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);

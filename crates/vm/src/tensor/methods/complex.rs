@@ -27,9 +27,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 3.0), C64::new(2.0, -4.0)]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn complex(&self, imag: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -52,9 +49,6 @@ impl Tensor {
     /// assert_eq!(abs.polar(&angle)?.to_string(), "tensor([1.0000+0.0000j, 1.0806+1.6829j])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn polar(&self, angle: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -77,9 +71,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, -2.0), C64::new(-0.0, 3.0)]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn conj_physical(&self) -> Result<Tensor> {
         call::one("conj_physical", &[self], Attrs::new())
@@ -101,9 +92,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, -0.0, -3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn view_as_real(&self) -> Result<Tensor> {
         call::one("view_as_real", &[self], Attrs::new())
@@ -124,9 +112,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 2.0), C64::new(0.0, -3.0)]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn view_as_complex(&self) -> Result<Tensor> {
         call::one("view_as_complex", &[self], Attrs::new())

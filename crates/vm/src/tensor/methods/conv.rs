@@ -798,9 +798,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [3.0, 5.0, 7.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn convolution(&self, weight: &Tensor, options: Convolution<'_>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -827,9 +824,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn max_pool2d(&self, kernel_size: impl Ints, options: MaxPool2d) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -857,9 +851,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [4, 5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn max_pool2d_with_indices(
         &self,
@@ -889,9 +880,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn avg_pool2d(&self, kernel_size: impl Ints, options: AvgPool2d) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -915,9 +903,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.5, 3.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn adaptive_avg_pool2d(&self, output_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -941,9 +926,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn im2col(&self, kernel_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -968,9 +950,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn im2col_with(&self, kernel_size: impl Ints, options: Im2col) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -995,9 +974,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn col2im(&self, output_size: impl Ints, kernel_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1024,9 +1000,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn col2im_with(
         &self,
@@ -1061,9 +1034,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [4.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn avg_pool3d(&self, kernel_size: impl Ints, options: AvgPool3d) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1094,9 +1064,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [7]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn max_pool3d_with_indices(
         &self,
@@ -1127,9 +1094,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn adaptive_max_pool2d(&self, output_size: impl Ints) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -1160,9 +1124,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [7]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn adaptive_max_pool3d(&self, output_size: impl Ints) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -1189,9 +1150,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 0.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn max_unpool2d(&self, indices: &Tensor, output_size: impl Ints) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1219,9 +1177,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn max_unpool3d(&self, indices: &Tensor, output_size: impl Ints) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1252,9 +1207,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fractional_max_pool2d(
         &self,
@@ -1296,9 +1248,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [7]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fractional_max_pool3d(
         &self,

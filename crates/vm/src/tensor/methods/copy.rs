@@ -97,9 +97,6 @@ impl Tensor {
     /// assert_eq!(x.copy()?.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn copy(&self) -> Result<Tensor> {
         call::one("clone", &[self], Attrs::new())
@@ -121,9 +118,6 @@ impl Tensor {
     /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn copy_with(&self, options: Copy) -> Result<Tensor> {
         call::one("clone", &[self], options.attrs)
@@ -145,9 +139,6 @@ impl Tensor {
     /// assert_eq!(x.cast(DType::I64)?.to_vec::<i64>()?, [1, -2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -174,9 +165,6 @@ impl Tensor {
     /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cast_with(&self, dtype: DType, options: Cast) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -201,9 +189,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [4.0, 5.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn copy_(&self, src: &Tensor) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -227,9 +212,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [7.0, 7.0, 7.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fill_(&self, value: impl Into<Number>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();

@@ -390,9 +390,6 @@ impl Tensor {
     /// assert_eq!(sorted.searchsorted(&x)?.to_vec::<i64>()?, [0, 1, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn searchsorted(&self, x: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -417,9 +414,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<i64>()?, [0, 2, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn searchsorted_with(&self, x: &Tensor, options: Searchsorted) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -442,9 +436,6 @@ impl Tensor {
     /// assert_eq!(counts.sum(..)?.item::<f32>()?, 4.0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn histc(&self) -> Result<Tensor> {
         call::one("histc", &[self], Attrs::new())
@@ -465,9 +456,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn histc_with(&self, options: Histc) -> Result<Tensor> {
         call::one("histc", &[self], options.attrs)
@@ -488,9 +476,6 @@ impl Tensor {
     /// assert_eq!(values.to_vec::<i64>()?, [1, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn unique(&self, dim: impl OneDim) -> Result<(Tensor, Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -517,9 +502,6 @@ impl Tensor {
     /// assert_eq!(values.to_vec::<i64>()?, [3, 1, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn unique_with(
         &self,
@@ -549,9 +531,6 @@ impl Tensor {
     /// assert_eq!(value.item::<f32>()?, 3.0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mode(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -577,9 +556,6 @@ impl Tensor {
     /// assert_eq!(value.to_vec::<f32>()?, [3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mode_with(&self, dim: impl Int, options: Mode) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -604,9 +580,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<i64>()?, [1, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nonzero_static(&self, size: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -631,9 +604,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<i64>()?, [1, 2, -9]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nonzero_static_with(&self, size: impl Int, options: NonzeroStatic) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -657,9 +627,6 @@ impl Tensor {
     /// assert_eq!(x.bincount(4, Default::default())?.to_vec::<i64>()?, [0, 2, 0, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bincount(&self, bins: impl Int, options: Bincount<'_>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -687,9 +654,6 @@ impl Tensor {
     /// assert_eq!(edges.to_vec::<f32>()?, [1.0, 3.0, 5.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn histogram<'a>(
         &self,

@@ -61,9 +61,6 @@ impl Tensor {
     /// assert!((y.mean(..)?.item::<f32>()? - 1.0).abs() < 0.3);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn dropout(&self, p: impl Real, seed: impl Into<Seed>) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -89,9 +86,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]); // unchanged
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn dropout_with(
         &self,
@@ -122,9 +116,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, mask.cast(DType::F32)?.mul(2)?.to_vec::<f32>()?);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn native_dropout(&self, p: impl Real, seed: impl Into<Seed>) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -152,9 +143,6 @@ impl Tensor {
     /// assert_eq!(mask.to_vec::<bool>()?, [true, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn native_dropout_with(
         &self,

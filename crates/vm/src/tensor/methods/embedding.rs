@@ -269,9 +269,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -298,9 +295,6 @@ impl Tensor {
     /// assert_eq!(table.grad().unwrap().to_vec::<f32>()?, [1.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn embedding_with(&self, indices: &Tensor, options: Embedding) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -327,9 +321,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[[[7.3106],\n          [8.8080]]]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scaled_dot_product_attention(
         &self,
@@ -372,9 +363,6 @@ impl Tensor {
     /// assert_eq!(cell.to_string(), "tensor([[2.0133]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lstm_layer(
         &self,

@@ -149,9 +149,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 2.0), C64::new(1.0, -2.0)]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _fft_c2c(&self, dim: impl Ints, forward: bool) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -178,9 +175,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 0.0), C64::new(0.0, 2.0)]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _fft_c2c_with(&self, dim: impl Ints, forward: bool, options: FftC2c) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -209,9 +203,6 @@ impl Tensor {
     /// );
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _fft_r2c(&self, dim: impl Ints, onesided: bool) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -241,9 +232,6 @@ impl Tensor {
     /// );
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _fft_r2c_with(&self, dim: impl Ints, onesided: bool, options: FftR2c) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -272,9 +260,6 @@ impl Tensor {
     /// assert_eq!(x._fft_c2r(0, 4)?.to_vec::<f32>()?, [4.0, 8.0, 12.0, 16.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _fft_c2r(&self, dim: impl Ints, last_dim_size: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -305,9 +290,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _fft_c2r_with(
         &self,

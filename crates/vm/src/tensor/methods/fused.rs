@@ -26,9 +26,6 @@ impl Tensor {
     /// assert_eq!(z.to_vec::<f32>()?, [-3.0, -10.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fused(inputs: &[&Tensor], program: &str) -> Result<Tensor> {
         let mut given = call::Inputs::new();

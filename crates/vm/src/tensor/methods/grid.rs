@@ -751,9 +751,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.5, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_2d(&self, grid: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -780,9 +777,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_2d_with(&self, grid: &Tensor, options: GridSampler2d) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -808,9 +802,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.5, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_3d(&self, grid: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -838,9 +829,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn grid_sampler_3d_with(&self, grid: &Tensor, options: GridSampler3d) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -864,9 +852,6 @@ impl Tensor {
     /// assert_eq!(data.segment_reduce(&lengths, "sum")?.to_vec::<f32>()?, [1.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn segment_reduce(&self, lengths: &Tensor, reduce: &str) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -895,9 +880,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [11.0, 19.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn segment_reduce_with(
         &self,
@@ -933,9 +915,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [1, 3]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn fractional_max_pool(
         &self,
@@ -973,9 +952,6 @@ impl Tensor {
     /// assert_eq!(loss.to_string(), "tensor([0.1285])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _ctc_loss(
         &self,
@@ -1018,9 +994,6 @@ impl Tensor {
     /// assert_eq!(loss.to_string(), "tensor([0.2336])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn _ctc_loss_with(
         &self,
@@ -1057,9 +1030,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -2.0, 1.0, -2.0, -1.0, 2.0, 1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn affine_grid_generator(&self, size: impl Ints, align_corners: bool) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1084,9 +1054,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [2.0, 1.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reflection_pad1d(&self, padding: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1110,9 +1077,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [2.0, 1.0, 2.0, 4.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reflection_pad2d(&self, padding: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1143,9 +1107,6 @@ impl Tensor {
     /// );
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reflection_pad3d(&self, padding: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1169,9 +1130,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn replication_pad1d(&self, padding: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1195,9 +1153,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn replication_pad2d(&self, padding: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1228,9 +1183,6 @@ impl Tensor {
     /// );
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn replication_pad3d(&self, padding: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1254,9 +1206,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_nearest1d(&self, output_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1281,9 +1230,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_nearest1d_with(
         &self,
@@ -1311,9 +1257,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_nearest2d(&self, output_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1339,9 +1282,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_nearest2d_with(
         &self,
@@ -1369,9 +1309,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_nearest3d(&self, output_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1397,9 +1334,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_nearest3d_with(
         &self,
@@ -1427,9 +1361,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_linear1d(&self, output_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1454,9 +1385,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[[1.0000, 1.3333, 1.6667, 2.0000]]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_linear1d_with(
         &self,
@@ -1484,9 +1412,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_bilinear2d(&self, output_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1511,9 +1436,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3333, 1.6667, 2.0000]]]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_bilinear2d_with(
         &self,
@@ -1542,9 +1464,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.25, 1.75, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_trilinear3d(
         &self,
@@ -1572,9 +1491,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.89453125, 1.2265625, 1.7734375, 2.1054688]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_bicubic2d(&self, output_size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1599,9 +1515,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3148, 1.6852, 2.0000]]]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn upsample_bicubic2d_with(
         &self,

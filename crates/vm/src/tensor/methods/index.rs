@@ -291,9 +291,6 @@ impl Tensor {
     /// assert_eq!(x.gather(&index, 1)?.to_vec::<f32>()?, [1.0, 1.0, 4.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gather(&self, index: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -321,9 +318,6 @@ impl Tensor {
     /// assert_eq!(x.scatter(&index, &src, 0)?.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter<'a>(
         &self,
@@ -358,9 +352,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_<'a>(
         &self,
@@ -395,9 +386,6 @@ impl Tensor {
     /// assert_eq!(x.scatter_add(&index, &src, 0)?.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_add(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -427,9 +415,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_add_(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -460,9 +445,6 @@ impl Tensor {
     /// assert_eq!(x.scatter_reduce(&index, &src, 0, "prod")?.to_vec::<f32>()?, [20.0, 2.0, 30.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_reduce(
         &self,
@@ -502,9 +484,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_reduce_with(
         &self,
@@ -539,9 +518,6 @@ impl Tensor {
     /// assert_eq!(x.index_select(&index, 0)?.to_vec::<f32>()?, [3.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_select(&self, index: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -569,9 +545,6 @@ impl Tensor {
     /// assert_eq!(x.index_add(&index, &source, 0)?.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_add(&self, index: &Tensor, source: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -602,9 +575,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_add_with(
         &self,
@@ -640,9 +610,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_add_(&self, index: &Tensor, source: &Tensor, dim: impl Int) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -674,9 +641,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_add_with_(
         &self,
@@ -711,9 +675,6 @@ impl Tensor {
     /// assert_eq!(x.index_put(&values, &[&index])?.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_put(&self, values: &Tensor, indices: &[&Tensor]) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -742,9 +703,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_put_with(
         &self,
@@ -776,9 +734,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_put_(&self, values: &Tensor, indices: &[&Tensor]) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -808,9 +763,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_put_with_(
         &self,
@@ -840,9 +792,6 @@ impl Tensor {
     /// assert_eq!(x.masked_select(&mask)?.to_vec::<f32>()?, [1.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -865,9 +814,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<i64>()?, [1, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         call::one("nonzero", &[self], Attrs::new())
@@ -891,9 +837,6 @@ impl Tensor {
     /// assert_eq!(x.index_copy(&index, &source, 0)?.to_vec::<f32>()?, [8.0, 2.0, 7.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_copy(&self, index: &Tensor, source: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -922,9 +865,6 @@ impl Tensor {
     /// assert_eq!(x.index_fill(&index, &value, 0)?.to_vec::<f32>()?, [7.0, 2.0, 7.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_fill<'a>(
         &self,
@@ -959,9 +899,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [7.0, 2.0, 7.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_fill_<'a>(
         &self,
@@ -993,9 +930,6 @@ impl Tensor {
     /// assert_eq!(x.take(&index)?.to_vec::<f32>()?, [6.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1020,9 +954,6 @@ impl Tensor {
     /// assert_eq!(x.put(&index, &source)?.to_vec::<f32>()?, [8.0, 3.0, 2.0, 7.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn put(&self, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1050,9 +981,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 21.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn put_with(&self, index: &Tensor, source: &Tensor, options: Put) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1078,9 +1006,6 @@ impl Tensor {
     /// assert_eq!(x.masked_scatter(&mask, &source)?.to_vec::<f32>()?, [7.0, 2.0, 8.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1107,9 +1032,6 @@ impl Tensor {
     /// assert_eq!(x.scatter_sum(&index, &src, 0)?.to_vec::<f32>()?, [9.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_sum(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1140,9 +1062,6 @@ impl Tensor {
     /// assert_eq!(x.scatter_sum_with(&index, &src, 0, options)?.to_vec::<f32>()?, [8.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_sum_with(
         &self,
@@ -1177,9 +1096,6 @@ impl Tensor {
     /// assert_eq!(x.scatter_mean(&index, &src, 0)?.to_vec::<f32>()?, [3.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_mean(&self, index: &Tensor, src: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1210,9 +1126,6 @@ impl Tensor {
     /// assert_eq!(x.scatter_mean_with(&index, &src, 0, options)?.to_vec::<f32>()?, [4.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn scatter_mean_with(
         &self,
@@ -1248,9 +1161,6 @@ impl Tensor {
     /// assert_eq!(x.index_reduce(&index, &source, 0, "prod")?.to_vec::<f32>()?, [15.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_reduce(
         &self,
@@ -1290,9 +1200,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [15.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn index_reduce_with(
         &self,

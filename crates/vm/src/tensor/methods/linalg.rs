@@ -879,9 +879,6 @@ impl Tensor {
     /// assert_eq!(info.item::<i32>()?, 0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_cholesky_ex(&self) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_cholesky_ex", &[self], Attrs::new())?;
@@ -903,9 +900,6 @@ impl Tensor {
     /// assert_eq!(u.to_vec::<f32>()?, [2.0, 1.0, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_cholesky_ex_with(&self, options: LinalgCholeskyEx) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_cholesky_ex", &[self], options.attrs)?;
@@ -928,9 +922,6 @@ impl Tensor {
     /// assert_eq!(info.item::<i32>()?, 0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lu_factor_ex(&self) -> Result<(Tensor, Tensor, Tensor)> {
         let [a, b, c] = call::first_of("linalg_lu_factor_ex", &[self], Attrs::new())?;
@@ -954,9 +945,6 @@ impl Tensor {
     /// assert_eq!(pivots.to_vec::<i32>()?, [2, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lu_factor_ex_with(
         &self,
@@ -984,9 +972,6 @@ impl Tensor {
     /// assert_eq!(u.to_vec::<f32>()?, [4.0, 6.0, 0.0, -2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lu_unpack(&self, pivots: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
         let mut given = call::given(self);
@@ -1014,9 +999,6 @@ impl Tensor {
     /// assert_eq!(l.shape(), [0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lu_unpack_with(
         &self,
@@ -1048,9 +1030,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lu_solve(&self, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1080,9 +1059,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [-5.0, 3.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lu_solve_with(
         &self,
@@ -1113,9 +1089,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_solve_triangular(&self, b: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1142,9 +1115,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_solve_triangular_with(
         &self,
@@ -1171,9 +1141,6 @@ impl Tensor {
     /// assert_eq!(info.item::<i32>()?, 0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_inv_ex(&self) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_inv_ex", &[self], Attrs::new())?;
@@ -1195,9 +1162,6 @@ impl Tensor {
     /// assert!(a.linalg_inv_ex_with(checked)?.0.to_vec::<f32>().is_err());
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_inv_ex_with(&self, options: LinalgInvEx) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_inv_ex", &[self], options.attrs)?;
@@ -1219,9 +1183,6 @@ impl Tensor {
     /// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_qr(&self) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_qr", &[self], Attrs::new())?;
@@ -1243,9 +1204,6 @@ impl Tensor {
     /// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_qr_with(&self, options: LinalgQr) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_qr", &[self], options.attrs)?;
@@ -1267,9 +1225,6 @@ impl Tensor {
     /// assert_eq!(tau.to_string(), "tensor([1.6000, 0.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn geqrf(&self) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("geqrf", &[self], Attrs::new())?;
@@ -1292,9 +1247,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[-0.6000, -0.8000],\n        [-0.8000,  0.6000]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_householder_product(&self, tau: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1319,9 +1271,6 @@ impl Tensor {
     /// assert_eq!(a.ormqr(&tau, &other)?.to_string(), "tensor([[-2.2000],\n        [ 0.4000]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ormqr(&self, tau: &Tensor, other: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1349,9 +1298,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[-2.2000,  0.4000]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ormqr_with(&self, tau: &Tensor, other: &Tensor, options: Ormqr) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1374,9 +1320,6 @@ impl Tensor {
     /// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_svd(&self) -> Result<(Tensor, Tensor, Tensor)> {
         let [a, b, c] = call::first_of("_linalg_svd", &[self], Attrs::new())?;
@@ -1399,9 +1342,6 @@ impl Tensor {
     /// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_svd_with(&self, options: LinalgSvd) -> Result<(Tensor, Tensor, Tensor)> {
         let [a, b, c] = call::first_of("_linalg_svd", &[self], options.attrs)?;
@@ -1422,9 +1362,6 @@ impl Tensor {
     /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_eigh(&self) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("_linalg_eigh", &[self], Attrs::new())?;
@@ -1446,9 +1383,6 @@ impl Tensor {
     /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_eigh_with(&self, options: LinalgEigh) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("_linalg_eigh", &[self], options.attrs)?;
@@ -1469,9 +1403,6 @@ impl Tensor {
     /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_eig(&self) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_eig", &[self], Attrs::new())?;
@@ -1495,9 +1426,6 @@ impl Tensor {
     /// assert_eq!(vectors.shape(), [0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_eig_with(&self, options: LinalgEig) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("linalg_eig", &[self], options.attrs)?;
@@ -1518,9 +1446,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[ 0.5403,  0.8415],\n        [-0.8415,  0.5403]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_matrix_exp(&self) -> Result<Tensor> {
         call::one("linalg_matrix_exp", &[self], Attrs::new())
@@ -1542,9 +1467,6 @@ impl Tensor {
     /// assert_eq!(info.item::<i32>()?, 0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_ldl_factor_ex(&self) -> Result<(Tensor, Tensor, Tensor)> {
         let [a, b, c] = call::first_of("linalg_ldl_factor_ex", &[self], Attrs::new())?;
@@ -1568,9 +1490,6 @@ impl Tensor {
     /// assert_eq!(pivots.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_ldl_factor_ex_with(
         &self,
@@ -1599,9 +1518,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_ldl_solve(&self, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1631,9 +1547,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_ldl_solve_with(
         &self,
@@ -1664,9 +1577,6 @@ impl Tensor {
     /// assert_eq!(rank.item::<i64>()?, 2);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lstsq(&self, b: &Tensor) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
         let mut given = call::given(self);
@@ -1694,9 +1604,6 @@ impl Tensor {
     /// assert_eq!(s.to_string(), "tensor([2.6762, 0.9153])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_lstsq_with(
         &self,
@@ -1724,9 +1631,6 @@ impl Tensor {
     /// assert_eq!(x.cholesky_solve(&factor)?.to_vec::<f32>()?, [0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cholesky_solve(&self, factor: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1751,9 +1655,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cholesky_solve_with(&self, factor: &Tensor, options: CholeskySolve) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1774,9 +1675,6 @@ impl Tensor {
     /// assert_eq!(x.cholesky_inverse()?.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cholesky_inverse(&self) -> Result<Tensor> {
         call::one("cholesky_inverse", &[self], Attrs::new())
@@ -1797,9 +1695,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cholesky_inverse_with(&self, options: CholeskyInverse) -> Result<Tensor> {
         call::one("cholesky_inverse", &[self], options.attrs)
@@ -1820,9 +1715,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[1.0000, 0.0000],\n        [0.0000, 0.3333]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_pinv(&self, options: LinalgPinv<'_>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -1845,9 +1737,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[1.4142, 0.0000],\n        [0.0000, 2.2361]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_matrix_sqrth(&self) -> Result<Tensor> {
         call::one("linalg_matrix_sqrth", &[self], Attrs::new())
@@ -1869,9 +1758,6 @@ impl Tensor {
     /// assert_eq!(x.linalg_cross(&y, 0)?.to_vec::<f32>()?, [0.0, 0.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_cross(&self, y: &Tensor, dim: impl Int) -> Result<Tensor> {
         let mut given = call::given(self);

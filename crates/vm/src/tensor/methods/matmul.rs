@@ -303,9 +303,6 @@ impl Tensor {
     /// assert_eq!(x.matmul(&y)?.to_vec::<f32>()?, [19.0, 22.0, 43.0, 50.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn matmul(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -332,9 +329,6 @@ impl Tensor {
     /// assert_eq!(z.to_vec::<f32>()?, [29.0, 42.0, 53.0, 70.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addmm(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -363,9 +357,6 @@ impl Tensor {
     /// assert_eq!(z.to_vec::<f32>()?, [39.0, 62.0, 63.0, 90.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addmm_with(&self, x: &Tensor, y: &Tensor, options: Addmm) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -391,9 +382,6 @@ impl Tensor {
     /// assert_eq!(bias.baddbmm(&x, &y)?.to_vec::<f32>()?, [27.0, 73.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn baddbmm(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -421,9 +409,6 @@ impl Tensor {
     /// assert_eq!(z.to_vec::<f32>()?, [37.0, 93.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn baddbmm_with(&self, x: &Tensor, y: &Tensor, options: Baddbmm) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -449,9 +434,6 @@ impl Tensor {
     /// assert_eq!(x.addr(&vec1, &vec2)?.to_vec::<f32>()?, [4.0, 5.0, 7.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -479,9 +461,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 8.0, 10.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, options: Addr) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -507,9 +486,6 @@ impl Tensor {
     /// assert_eq!(x.addmv(&mat, &vec)?.to_vec::<f32>()?, [8.0, 15.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -537,9 +513,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [9.0, 16.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, options: Addmv) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -565,9 +538,6 @@ impl Tensor {
     /// assert_eq!(x.addbmm(&batch1, &batch2)?.to_vec::<f32>()?, [8.0, 22.0, 15.0, 43.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -595,9 +565,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [9.0, 23.0, 16.0, 44.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addbmm_with(&self, batch1: &Tensor, batch2: &Tensor, options: Addbmm) -> Result<Tensor> {
         let mut given = call::given(self);

@@ -229,9 +229,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[-1.0000,  1.0000],\n        [-1.0000,  1.0000]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn layer_norm(
         &self,
@@ -264,9 +261,6 @@ impl Tensor {
     /// assert_eq!(rstd.to_string(), "tensor([[1.0000],\n        [0.3333]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn native_layer_norm(
         &self,
@@ -297,9 +291,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[-1.0000, -1.0000],\n        [ 1.0000,  1.0000]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn batch_norm(&self, training: bool, options: BatchNorm<'_>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -331,9 +322,6 @@ impl Tensor {
     /// assert_eq!(rstd.to_string(), "tensor([1.0000, 0.3333])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn native_batch_norm(
         &self,
@@ -368,9 +356,6 @@ impl Tensor {
     /// assert_eq!(x.renorm(2, 0, 2.5)?.to_vec::<f32>()?, [1.5, 2.0, 0.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn renorm(
         &self,

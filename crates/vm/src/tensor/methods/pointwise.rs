@@ -449,9 +449,6 @@ impl Tensor {
     /// assert_eq!(x.abs()?.to_vec::<f32>()?, [1.5, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn abs(&self) -> Result<Tensor> {
         call::one("abs", &[self], Attrs::new())
@@ -470,9 +467,6 @@ impl Tensor {
     /// assert_eq!(x.sign()?.to_vec::<f32>()?, [-1.0, 0.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sign(&self) -> Result<Tensor> {
         call::one("sign", &[self], Attrs::new())
@@ -491,9 +485,6 @@ impl Tensor {
     /// assert_eq!(x.round()?.to_vec::<f32>()?, [0.0, 2.0, -3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn round(&self) -> Result<Tensor> {
         call::one("round", &[self], Attrs::new())
@@ -512,9 +503,6 @@ impl Tensor {
     /// assert_eq!(x.trunc()?.to_vec::<f32>()?, [-1.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn trunc(&self) -> Result<Tensor> {
         call::one("trunc", &[self], Attrs::new())
@@ -533,9 +521,6 @@ impl Tensor {
     /// assert_eq!(x.floor()?.to_vec::<f32>()?, [-2.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn floor(&self) -> Result<Tensor> {
         call::one("floor", &[self], Attrs::new())
@@ -554,9 +539,6 @@ impl Tensor {
     /// assert_eq!(x.ceil()?.to_vec::<f32>()?, [-1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ceil(&self) -> Result<Tensor> {
         call::one("ceil", &[self], Attrs::new())
@@ -575,9 +557,6 @@ impl Tensor {
     /// assert_eq!(x.relu()?.to_vec::<f32>()?, [0.0, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn relu(&self) -> Result<Tensor> {
         call::one("relu", &[self], Attrs::new())
@@ -596,9 +575,6 @@ impl Tensor {
     /// assert_eq!(x.exp()?.to_string(), "tensor([1.0000, 2.7183, 7.3891])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn exp(&self) -> Result<Tensor> {
         call::one("exp", &[self], Attrs::new())
@@ -617,9 +593,6 @@ impl Tensor {
     /// assert_eq!(x.expm1()?.to_string(), "tensor([0.0000, 0.6487, 1.7183])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn expm1(&self) -> Result<Tensor> {
         call::one("expm1", &[self], Attrs::new())
@@ -638,9 +611,6 @@ impl Tensor {
     /// assert_eq!(x.log()?.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log(&self) -> Result<Tensor> {
         call::one("log", &[self], Attrs::new())
@@ -659,9 +629,6 @@ impl Tensor {
     /// assert_eq!(x.log2()?.to_string(), "tensor([-1.0000,  0.0000,  3.3219])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log2(&self) -> Result<Tensor> {
         call::one("log2", &[self], Attrs::new())
@@ -680,9 +647,6 @@ impl Tensor {
     /// assert_eq!(x.log1p()?.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log1p(&self) -> Result<Tensor> {
         call::one("log1p", &[self], Attrs::new())
@@ -701,9 +665,6 @@ impl Tensor {
     /// assert_eq!(x.sqrt()?.to_string(), "tensor([1.0000, 1.4142, 3.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sqrt(&self) -> Result<Tensor> {
         call::one("sqrt", &[self], Attrs::new())
@@ -722,9 +683,6 @@ impl Tensor {
     /// assert_eq!(x.rsqrt()?.to_string(), "tensor([2.0000, 0.7071, 0.2500])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn rsqrt(&self) -> Result<Tensor> {
         call::one("rsqrt", &[self], Attrs::new())
@@ -743,9 +701,6 @@ impl Tensor {
     /// assert_eq!(x.reciprocal()?.to_vec::<f32>()?, [1.0, 0.5, -0.25]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reciprocal(&self) -> Result<Tensor> {
         call::one("reciprocal", &[self], Attrs::new())
@@ -764,9 +719,6 @@ impl Tensor {
     /// assert_eq!(x.sin()?.to_string(), "tensor([0.0000, 0.4794, 0.8415])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sin(&self) -> Result<Tensor> {
         call::one("sin", &[self], Attrs::new())
@@ -785,9 +737,6 @@ impl Tensor {
     /// assert_eq!(x.cos()?.to_string(), "tensor([1.0000, 0.8776, 0.5403])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cos(&self) -> Result<Tensor> {
         call::one("cos", &[self], Attrs::new())
@@ -806,9 +755,6 @@ impl Tensor {
     /// assert_eq!(x.tanh()?.to_string(), "tensor([-0.7616,  0.0000,  0.9640])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn tanh(&self) -> Result<Tensor> {
         call::one("tanh", &[self], Attrs::new())
@@ -827,9 +773,6 @@ impl Tensor {
     /// assert_eq!(x.sigmoid()?.to_string(), "tensor([0.2689, 0.5000, 0.8808])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sigmoid(&self) -> Result<Tensor> {
         call::one("sigmoid", &[self], Attrs::new())
@@ -848,9 +791,6 @@ impl Tensor {
     /// assert_eq!(x.erf()?.to_string(), "tensor([-0.8427,  0.0000,  0.5205])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn erf(&self) -> Result<Tensor> {
         call::one("erf", &[self], Attrs::new())
@@ -869,9 +809,6 @@ impl Tensor {
     /// assert_eq!(x.erfc()?.to_string(), "tensor([1.8427, 1.0000, 0.4795])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn erfc(&self) -> Result<Tensor> {
         call::one("erfc", &[self], Attrs::new())
@@ -890,9 +827,6 @@ impl Tensor {
     /// assert_eq!(x.lgamma()?.to_string(), "tensor([0.5724, 0.6931, 2.4537])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lgamma(&self) -> Result<Tensor> {
         call::one("lgamma", &[self], Attrs::new())
@@ -911,9 +845,6 @@ impl Tensor {
     /// assert_eq!(x.digamma()?.to_string(), "tensor([-1.9635, -0.5772,  0.4228])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn digamma(&self) -> Result<Tensor> {
         call::one("digamma", &[self], Attrs::new())
@@ -932,9 +863,6 @@ impl Tensor {
     /// assert_eq!(x.erfinv()?.to_string(), "tensor([-0.4769,  0.0000,  0.2253])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn erfinv(&self) -> Result<Tensor> {
         call::one("erfinv", &[self], Attrs::new())
@@ -953,9 +881,6 @@ impl Tensor {
     /// assert_eq!(x.exp2()?.to_string(), "tensor([0.5000, 1.0000, 1.4142])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn exp2(&self) -> Result<Tensor> {
         call::one("exp2", &[self], Attrs::new())
@@ -974,9 +899,6 @@ impl Tensor {
     /// assert_eq!(x.log10()?.to_string(), "tensor([0.0000, 0.3010, 2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log10(&self) -> Result<Tensor> {
         call::one("log10", &[self], Attrs::new())
@@ -995,9 +917,6 @@ impl Tensor {
     /// assert_eq!(x.tan()?.to_string(), "tensor([0.0000, 0.5463, 1.5574])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn tan(&self) -> Result<Tensor> {
         call::one("tan", &[self], Attrs::new())
@@ -1016,9 +935,6 @@ impl Tensor {
     /// assert_eq!(x.asin()?.to_string(), "tensor([-0.5236,  0.0000,  1.5708])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn asin(&self) -> Result<Tensor> {
         call::one("asin", &[self], Attrs::new())
@@ -1037,9 +953,6 @@ impl Tensor {
     /// assert_eq!(x.acos()?.to_string(), "tensor([2.0944, 1.5708, 0.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn acos(&self) -> Result<Tensor> {
         call::one("acos", &[self], Attrs::new())
@@ -1058,9 +971,6 @@ impl Tensor {
     /// assert_eq!(x.atan()?.to_string(), "tensor([-0.4636,  0.0000,  0.7854])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atan(&self) -> Result<Tensor> {
         call::one("atan", &[self], Attrs::new())
@@ -1079,9 +989,6 @@ impl Tensor {
     /// assert_eq!(x.sinh()?.to_string(), "tensor([-1.1752,  0.0000,  3.6269])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sinh(&self) -> Result<Tensor> {
         call::one("sinh", &[self], Attrs::new())
@@ -1100,9 +1007,6 @@ impl Tensor {
     /// assert_eq!(x.cosh()?.to_string(), "tensor([1.5431, 1.0000, 3.7622])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cosh(&self) -> Result<Tensor> {
         call::one("cosh", &[self], Attrs::new())
@@ -1121,9 +1025,6 @@ impl Tensor {
     /// assert_eq!(x.asinh()?.to_string(), "tensor([-0.8814,  0.0000,  1.4436])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn asinh(&self) -> Result<Tensor> {
         call::one("asinh", &[self], Attrs::new())
@@ -1142,9 +1043,6 @@ impl Tensor {
     /// assert_eq!(x.acosh()?.to_string(), "tensor([0.0000, 1.3170, 1.7627])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn acosh(&self) -> Result<Tensor> {
         call::one("acosh", &[self], Attrs::new())
@@ -1163,9 +1061,6 @@ impl Tensor {
     /// assert_eq!(x.atanh()?.to_string(), "tensor([-0.5493,  0.0000,  0.2554])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atanh(&self) -> Result<Tensor> {
         call::one("atanh", &[self], Attrs::new())
@@ -1184,9 +1079,6 @@ impl Tensor {
     /// assert_eq!(x.sinc()?.to_string(), "tensor([1.0000, 0.9003, 0.6366])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sinc(&self) -> Result<Tensor> {
         call::one("sinc", &[self], Attrs::new())
@@ -1205,9 +1097,6 @@ impl Tensor {
     /// assert_eq!(x.deg2rad()?.to_string(), "tensor([1.5708, 3.1416])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn deg2rad(&self) -> Result<Tensor> {
         call::one("deg2rad", &[self], Attrs::new())
@@ -1226,9 +1115,6 @@ impl Tensor {
     /// assert_eq!(x.rad2deg()?.to_string(), "tensor([ 5.7296, 17.1887])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn rad2deg(&self) -> Result<Tensor> {
         call::one("rad2deg", &[self], Attrs::new())
@@ -1247,9 +1133,6 @@ impl Tensor {
     /// assert_eq!(x.logit()?.to_string(), "tensor([-1.0986,  0.0000,  2.1972])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logit(&self) -> Result<Tensor> {
         call::one("logit", &[self], Attrs::new())
@@ -1270,9 +1153,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logit_with(&self, options: Logit) -> Result<Tensor> {
         call::one("logit", &[self], options.attrs)
@@ -1291,9 +1171,6 @@ impl Tensor {
     /// assert_eq!(x.frac()?.to_vec::<f32>()?, [-0.25, 0.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn frac(&self) -> Result<Tensor> {
         call::one("frac", &[self], Attrs::new())
@@ -1312,9 +1189,6 @@ impl Tensor {
     /// assert_eq!(x.hardsigmoid()?.to_vec::<f32>()?, [0.0, 0.5, 0.75]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardsigmoid(&self) -> Result<Tensor> {
         call::one("hardsigmoid", &[self], Attrs::new())
@@ -1333,9 +1207,6 @@ impl Tensor {
     /// assert_eq!(x.hardswish()?.to_vec::<f32>()?, [-0.0, 1.125, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardswish(&self) -> Result<Tensor> {
         call::one("hardswish", &[self], Attrs::new())
@@ -1354,9 +1225,6 @@ impl Tensor {
     /// assert_eq!(x.mish()?.to_string(), "tensor([-0.3034,  0.0000,  1.9440])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mish(&self) -> Result<Tensor> {
         call::one("mish", &[self], Attrs::new())
@@ -1375,9 +1243,6 @@ impl Tensor {
     /// assert_eq!(x.gelu()?.to_string(), "tensor([-0.1587,  0.0000,  1.9545])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gelu(&self) -> Result<Tensor> {
         call::one("gelu", &[self], Attrs::new())
@@ -1398,9 +1263,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gelu_with(&self, options: Gelu) -> Result<Tensor> {
         call::one("gelu", &[self], options.attrs)
@@ -1419,9 +1281,6 @@ impl Tensor {
     /// assert_eq!(x.silu()?.to_string(), "tensor([-0.2689,  0.0000,  1.7616])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn silu(&self) -> Result<Tensor> {
         call::one("silu", &[self], Attrs::new())
@@ -1440,9 +1299,6 @@ impl Tensor {
     /// assert_eq!(x.elu()?.to_string(), "tensor([-0.6321,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn elu(&self) -> Result<Tensor> {
         call::one("elu", &[self], Attrs::new())
@@ -1463,9 +1319,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn elu_with(&self, options: Elu) -> Result<Tensor> {
         call::one("elu", &[self], options.attrs)
@@ -1484,9 +1337,6 @@ impl Tensor {
     /// assert_eq!(x.leaky_relu()?.to_string(), "tensor([-0.0100,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn leaky_relu(&self) -> Result<Tensor> {
         call::one("leaky_relu", &[self], Attrs::new())
@@ -1507,9 +1357,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn leaky_relu_with(&self, options: LeakyRelu) -> Result<Tensor> {
         call::one("leaky_relu", &[self], options.attrs)
@@ -1528,9 +1375,6 @@ impl Tensor {
     /// assert_eq!(x.hardtanh()?.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardtanh(&self) -> Result<Tensor> {
         call::one("hardtanh", &[self], Attrs::new())
@@ -1551,9 +1395,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardtanh_with(&self, options: Hardtanh) -> Result<Tensor> {
         call::one("hardtanh", &[self], options.attrs)
@@ -1572,9 +1413,6 @@ impl Tensor {
     /// assert_eq!(x.nan_to_num()?.to_vec::<f32>()?, [0.0, 1.0, -2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nan_to_num(&self) -> Result<Tensor> {
         call::one("nan_to_num", &[self], Attrs::new())
@@ -1595,9 +1433,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nan_to_num_with(&self, options: NanToNum) -> Result<Tensor> {
         call::one("nan_to_num", &[self], options.attrs)
@@ -1617,9 +1452,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.5, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn abs_(&self) -> Result<&Tensor> {
         call::changed("abs_", &[self], Attrs::new())?;
@@ -1641,9 +1473,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 0.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sign_(&self) -> Result<&Tensor> {
         call::changed("sign_", &[self], Attrs::new())?;
@@ -1664,9 +1493,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 2.0, -3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn round_(&self) -> Result<&Tensor> {
         call::changed("round_", &[self], Attrs::new())?;
@@ -1687,9 +1513,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn trunc_(&self) -> Result<&Tensor> {
         call::changed("trunc_", &[self], Attrs::new())?;
@@ -1710,9 +1533,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-2.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn floor_(&self) -> Result<&Tensor> {
         call::changed("floor_", &[self], Attrs::new())?;
@@ -1733,9 +1553,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn ceil_(&self) -> Result<&Tensor> {
         call::changed("ceil_", &[self], Attrs::new())?;
@@ -1756,9 +1573,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn relu_(&self) -> Result<&Tensor> {
         call::changed("relu_", &[self], Attrs::new())?;
@@ -1779,9 +1593,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([1.0000, 2.7183, 7.3891])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn exp_(&self) -> Result<&Tensor> {
         call::changed("exp_", &[self], Attrs::new())?;
@@ -1802,9 +1613,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.0000, 0.6487, 1.7183])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn expm1_(&self) -> Result<&Tensor> {
         call::changed("expm1_", &[self], Attrs::new())?;
@@ -1825,9 +1633,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log_(&self) -> Result<&Tensor> {
         call::changed("log_", &[self], Attrs::new())?;
@@ -1848,9 +1653,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-1.0000,  0.0000,  3.3219])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log2_(&self) -> Result<&Tensor> {
         call::changed("log2_", &[self], Attrs::new())?;
@@ -1871,9 +1673,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.0000, 0.6931, 2.3026])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log1p_(&self) -> Result<&Tensor> {
         call::changed("log1p_", &[self], Attrs::new())?;
@@ -1894,9 +1693,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([1.0000, 1.4142, 3.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sqrt_(&self) -> Result<&Tensor> {
         call::changed("sqrt_", &[self], Attrs::new())?;
@@ -1917,9 +1713,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([2.0000, 0.7071, 0.2500])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn rsqrt_(&self) -> Result<&Tensor> {
         call::changed("rsqrt_", &[self], Attrs::new())?;
@@ -1940,9 +1733,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.5, -0.25]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reciprocal_(&self) -> Result<&Tensor> {
         call::changed("reciprocal_", &[self], Attrs::new())?;
@@ -1963,9 +1753,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.0000, 0.4794, 0.8415])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sin_(&self) -> Result<&Tensor> {
         call::changed("sin_", &[self], Attrs::new())?;
@@ -1986,9 +1773,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([1.0000, 0.8776, 0.5403])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cos_(&self) -> Result<&Tensor> {
         call::changed("cos_", &[self], Attrs::new())?;
@@ -2009,9 +1793,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.7616,  0.0000,  0.9640])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn tanh_(&self) -> Result<&Tensor> {
         call::changed("tanh_", &[self], Attrs::new())?;
@@ -2032,9 +1813,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.2689, 0.5000, 0.8808])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sigmoid_(&self) -> Result<&Tensor> {
         call::changed("sigmoid_", &[self], Attrs::new())?;
@@ -2055,9 +1833,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.8427,  0.0000,  0.5205])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn erf_(&self) -> Result<&Tensor> {
         call::changed("erf_", &[self], Attrs::new())?;
@@ -2078,9 +1853,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([1.8427, 1.0000, 0.4795])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn erfc_(&self) -> Result<&Tensor> {
         call::changed("erfc_", &[self], Attrs::new())?;
@@ -2101,9 +1873,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.5724, 0.6931, 2.4537])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lgamma_(&self) -> Result<&Tensor> {
         call::changed("lgamma_", &[self], Attrs::new())?;
@@ -2124,9 +1893,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-1.9635, -0.5772,  0.4228])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn digamma_(&self) -> Result<&Tensor> {
         call::changed("digamma_", &[self], Attrs::new())?;
@@ -2147,9 +1913,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.4769,  0.0000,  0.2253])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn erfinv_(&self) -> Result<&Tensor> {
         call::changed("erfinv_", &[self], Attrs::new())?;
@@ -2170,9 +1933,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.5000, 1.0000, 1.4142])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn exp2_(&self) -> Result<&Tensor> {
         call::changed("exp2_", &[self], Attrs::new())?;
@@ -2193,9 +1953,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.0000, 0.3010, 2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log10_(&self) -> Result<&Tensor> {
         call::changed("log10_", &[self], Attrs::new())?;
@@ -2216,9 +1973,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.0000, 0.5463, 1.5574])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn tan_(&self) -> Result<&Tensor> {
         call::changed("tan_", &[self], Attrs::new())?;
@@ -2239,9 +1993,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.5236,  0.0000,  1.5708])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn asin_(&self) -> Result<&Tensor> {
         call::changed("asin_", &[self], Attrs::new())?;
@@ -2262,9 +2013,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([2.0944, 1.5708, 0.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn acos_(&self) -> Result<&Tensor> {
         call::changed("acos_", &[self], Attrs::new())?;
@@ -2285,9 +2033,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.4636,  0.0000,  0.7854])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atan_(&self) -> Result<&Tensor> {
         call::changed("atan_", &[self], Attrs::new())?;
@@ -2308,9 +2053,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-1.1752,  0.0000,  3.6269])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sinh_(&self) -> Result<&Tensor> {
         call::changed("sinh_", &[self], Attrs::new())?;
@@ -2331,9 +2073,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([1.5431, 1.0000, 3.7622])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cosh_(&self) -> Result<&Tensor> {
         call::changed("cosh_", &[self], Attrs::new())?;
@@ -2354,9 +2093,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.8814,  0.0000,  1.4436])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn asinh_(&self) -> Result<&Tensor> {
         call::changed("asinh_", &[self], Attrs::new())?;
@@ -2377,9 +2113,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([0.0000, 1.3170, 1.7627])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn acosh_(&self) -> Result<&Tensor> {
         call::changed("acosh_", &[self], Attrs::new())?;
@@ -2400,9 +2133,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.5493,  0.0000,  0.2554])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn atanh_(&self) -> Result<&Tensor> {
         call::changed("atanh_", &[self], Attrs::new())?;
@@ -2423,9 +2153,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([1.0000, 0.9003, 0.6366])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sinc_(&self) -> Result<&Tensor> {
         call::changed("sinc_", &[self], Attrs::new())?;
@@ -2446,9 +2173,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([1.5708, 3.1416])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn deg2rad_(&self) -> Result<&Tensor> {
         call::changed("deg2rad_", &[self], Attrs::new())?;
@@ -2469,9 +2193,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([ 5.7296, 17.1887])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn rad2deg_(&self) -> Result<&Tensor> {
         call::changed("rad2deg_", &[self], Attrs::new())?;
@@ -2492,9 +2213,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-1.0986,  0.0000,  2.1972])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logit_(&self) -> Result<&Tensor> {
         call::changed("logit_", &[self], Attrs::new())?;
@@ -2516,9 +2234,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logit_with_(&self, options: Logit) -> Result<&Tensor> {
         call::changed("logit_", &[self], options.attrs)?;
@@ -2539,9 +2254,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-0.25, 0.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn frac_(&self) -> Result<&Tensor> {
         call::changed("frac_", &[self], Attrs::new())?;
@@ -2562,9 +2274,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.5, 0.75]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardsigmoid_(&self) -> Result<&Tensor> {
         call::changed("hardsigmoid_", &[self], Attrs::new())?;
@@ -2585,9 +2294,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-0.0, 1.125, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardswish_(&self) -> Result<&Tensor> {
         call::changed("hardswish_", &[self], Attrs::new())?;
@@ -2608,9 +2314,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.3034,  0.0000,  1.9440])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mish_(&self) -> Result<&Tensor> {
         call::changed("mish_", &[self], Attrs::new())?;
@@ -2631,9 +2334,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.1587,  0.0000,  1.9545])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gelu_(&self) -> Result<&Tensor> {
         call::changed("gelu_", &[self], Attrs::new())?;
@@ -2655,9 +2355,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn gelu_with_(&self, options: Gelu) -> Result<&Tensor> {
         call::changed("gelu_", &[self], options.attrs)?;
@@ -2678,9 +2375,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.2689,  0.0000,  1.7616])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn silu_(&self) -> Result<&Tensor> {
         call::changed("silu_", &[self], Attrs::new())?;
@@ -2702,9 +2396,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.6321,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn elu_(&self) -> Result<&Tensor> {
         call::changed("elu_", &[self], Attrs::new())?;
@@ -2727,9 +2418,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn elu_with_(&self, options: Elu) -> Result<&Tensor> {
         call::changed("elu_", &[self], options.attrs)?;
@@ -2750,9 +2438,6 @@ impl Tensor {
     /// assert_eq!(x.to_string(), "tensor([-0.0100,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn leaky_relu_(&self) -> Result<&Tensor> {
         call::changed("leaky_relu_", &[self], Attrs::new())?;
@@ -2774,9 +2459,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn leaky_relu_with_(&self, options: LeakyRelu) -> Result<&Tensor> {
         call::changed("leaky_relu_", &[self], options.attrs)?;
@@ -2797,9 +2479,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardtanh_(&self) -> Result<&Tensor> {
         call::changed("hardtanh_", &[self], Attrs::new())?;
@@ -2821,9 +2500,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardtanh_with_(&self, options: Hardtanh) -> Result<&Tensor> {
         call::changed("hardtanh_", &[self], options.attrs)?;
@@ -2844,9 +2520,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 1.0, -2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nan_to_num_(&self) -> Result<&Tensor> {
         call::changed("nan_to_num_", &[self], Attrs::new())?;
@@ -2868,9 +2541,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nan_to_num_with_(&self, options: NanToNum) -> Result<&Tensor> {
         call::changed("nan_to_num_", &[self], options.attrs)?;
@@ -2890,9 +2560,6 @@ impl Tensor {
     /// assert_eq!(x.softplus()?.to_string(), "tensor([0.3133, 0.6931, 2.1269])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn softplus(&self) -> Result<Tensor> {
         call::one("softplus", &[self], Attrs::new())
@@ -2913,9 +2580,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([0.0635, 0.3466, 2.0091])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn softplus_with(&self, options: Softplus) -> Result<Tensor> {
         call::one("softplus", &[self], options.attrs)
@@ -2935,9 +2599,6 @@ impl Tensor {
     /// assert_eq!(x.isnan()?.to_vec::<bool>()?, [false, false, false, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn isnan(&self) -> Result<Tensor> {
         call::one("isnan", &[self], Attrs::new())
@@ -2957,9 +2618,6 @@ impl Tensor {
     /// assert_eq!(x.isinf()?.to_vec::<bool>()?, [false, true, true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn isinf(&self) -> Result<Tensor> {
         call::one("isinf", &[self], Attrs::new())
@@ -2979,9 +2637,6 @@ impl Tensor {
     /// assert_eq!(x.isposinf()?.to_vec::<bool>()?, [false, true, false, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn isposinf(&self) -> Result<Tensor> {
         call::one("isposinf", &[self], Attrs::new())
@@ -3001,9 +2656,6 @@ impl Tensor {
     /// assert_eq!(x.isneginf()?.to_vec::<bool>()?, [false, false, true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn isneginf(&self) -> Result<Tensor> {
         call::one("isneginf", &[self], Attrs::new())
@@ -3022,9 +2674,6 @@ impl Tensor {
     /// assert_eq!(x.signbit()?.to_vec::<bool>()?, [false, false, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn signbit(&self) -> Result<Tensor> {
         call::one("signbit", &[self], Attrs::new())
@@ -3043,9 +2692,6 @@ impl Tensor {
     /// assert_eq!(x.log_sigmoid()?.to_string(), "tensor([-1.3133, -0.6931, -0.1269])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log_sigmoid(&self) -> Result<Tensor> {
         call::one("log_sigmoid", &[self], Attrs::new())
@@ -3064,9 +2710,6 @@ impl Tensor {
     /// assert_eq!(x.softshrink()?.to_vec::<f32>()?, [-1.5, 0.0, 0.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn softshrink(&self) -> Result<Tensor> {
         call::one("softshrink", &[self], Attrs::new())
@@ -3087,9 +2730,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn softshrink_with(&self, options: Softshrink) -> Result<Tensor> {
         call::one("softshrink", &[self], options.attrs)
@@ -3108,9 +2748,6 @@ impl Tensor {
     /// assert_eq!(x.hardshrink()?.to_vec::<f32>()?, [-2.0, 0.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardshrink(&self) -> Result<Tensor> {
         call::one("hardshrink", &[self], Attrs::new())
@@ -3131,9 +2768,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [-2.0, 0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hardshrink_with(&self, options: Hardshrink) -> Result<Tensor> {
         call::one("hardshrink", &[self], options.attrs)
@@ -3152,9 +2786,6 @@ impl Tensor {
     /// assert_eq!(x.celu()?.to_string(), "tensor([-0.6321,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn celu(&self) -> Result<Tensor> {
         call::one("celu", &[self], Attrs::new())
@@ -3175,9 +2806,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([-0.7869,  0.0000,  2.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn celu_with(&self, options: Celu) -> Result<Tensor> {
         call::one("celu", &[self], options.attrs)
@@ -3198,9 +2826,6 @@ impl Tensor {
     /// assert_eq!(x.threshold(1.5, 0)?.to_vec::<f32>()?, [0.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn threshold(
         &self,
@@ -3226,9 +2851,6 @@ impl Tensor {
     /// assert_eq!(x.special_entr()?.to_string(), "tensor([ 0.0000, -0.0000, -1.3863])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_entr(&self) -> Result<Tensor> {
         call::one("special_entr", &[self], Attrs::new())
@@ -3248,9 +2870,6 @@ impl Tensor {
     /// assert_eq!(x.round_decimals(1)?.to_string(), "tensor([0.3000, 1.7000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn round_decimals(&self, decimals: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -3271,9 +2890,6 @@ impl Tensor {
     /// assert_eq!(x.angle()?.to_string(), "tensor([3.1416, 0.0000, 0.0000])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn angle(&self) -> Result<Tensor> {
         call::one("angle", &[self], Attrs::new())
@@ -3293,9 +2909,6 @@ impl Tensor {
     /// assert_eq!(x.mvlgamma(2)?.to_string(), "tensor([0.4516, 1.5502])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mvlgamma(&self, p: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -3317,9 +2930,6 @@ impl Tensor {
     /// assert_eq!(x.glu(0)?.to_vec::<f32>()?, [0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn glu(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();

@@ -235,9 +235,6 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>()?.iter().all(|v| (0.0..1.0).contains(v)));
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn uniform_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -263,9 +260,6 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn uniform_with_(&self, seed: impl Into<Seed>, options: Uniform) -> Result<&Tensor> {
         let mut attrs = options.attrs;
@@ -292,9 +286,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, y.to_vec::<f32>()?); // equal seeds, equal numbers
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn normal_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -320,9 +311,6 @@ impl Tensor {
     /// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn normal_with_(&self, seed: impl Into<Seed>, options: Normal) -> Result<&Tensor> {
         let mut attrs = options.attrs;
@@ -347,9 +335,6 @@ impl Tensor {
     /// assert!((x.mean(..)?.item::<f32>()? - 1.0).abs() < 0.1);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn exponential_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -375,9 +360,6 @@ impl Tensor {
     /// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1); // 1 / lambd
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn exponential_with_(
         &self,
@@ -407,9 +389,6 @@ impl Tensor {
     /// assert!(x.to_vec::<i64>()?.iter().all(|v| (0..6).contains(v)));
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn randint_(&self, high: impl Int, seed: impl Into<Seed>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -437,9 +416,6 @@ impl Tensor {
     /// assert!(x.to_vec::<i64>()?.iter().all(|v| (1..7).contains(v)));
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn randint_with_(
         &self,
@@ -468,9 +444,6 @@ impl Tensor {
     /// assert_eq!(p.bernoulli(7)?.to_vec::<f32>()?, [0.0, 1.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bernoulli(&self, seed: impl Into<Seed>) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -495,9 +468,6 @@ impl Tensor {
     /// assert!((y.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bernoulli_with(&self, seed: impl Into<Seed>, options: Bernoulli) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -521,9 +491,6 @@ impl Tensor {
     /// assert!((x.mean(..)?.item::<f32>()? - 0.5).abs() < 0.1);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bernoulli_(&self, seed: impl Into<Seed>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -549,9 +516,6 @@ impl Tensor {
     /// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn bernoulli_with_(&self, seed: impl Into<Seed>, options: Bernoulli) -> Result<&Tensor> {
         let mut attrs = options.attrs;

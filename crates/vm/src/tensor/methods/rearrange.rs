@@ -159,9 +159,6 @@ impl Tensor {
     /// assert_eq!(x.flip(0)?.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn flip(&self, dims: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -184,9 +181,6 @@ impl Tensor {
     /// assert_eq!(x.roll(1, 0)?.to_vec::<f32>()?, [3.0, 1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn roll(&self, shifts: impl Ints, dims: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -211,9 +205,6 @@ impl Tensor {
     /// assert_eq!(x.triu(0)?.to_vec::<f32>()?, [1.0, 2.0, 0.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn triu(&self, diagonal: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -235,9 +226,6 @@ impl Tensor {
     /// assert_eq!(x.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn tril(&self, diagonal: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -260,9 +248,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 0.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn triu_(&self, diagonal: impl Int) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -286,9 +271,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn tril_(&self, diagonal: impl Int) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -312,9 +294,6 @@ impl Tensor {
     /// assert_eq!(x.constant_pad_nd([1, 2])?.to_vec::<f32>()?, [0.0, 1.0, 2.0, 0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn constant_pad_nd(&self, pad: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -339,9 +318,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn constant_pad_nd_with(&self, pad: impl Ints, options: ConstantPadNd) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -365,9 +341,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pixel_shuffle(&self, upscale_factor: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -391,9 +364,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pixel_unshuffle(&self, downscale_factor: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -415,9 +385,6 @@ impl Tensor {
     /// assert_eq!(x.channel_shuffle(2)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn channel_shuffle(&self, groups: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -439,9 +406,6 @@ impl Tensor {
     /// assert_eq!(x.rot90([0, 1])?.to_vec::<f32>()?, [3.0, 6.0, 1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn rot90(&self, dims: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -465,9 +429,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [6.0, 2.0, 3.0, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn rot90_with(&self, dims: impl Ints, options: Rot90) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -491,9 +452,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 0.0, 0.0, 0.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn block_diag(tensors: &[&Tensor]) -> Result<Tensor> {
         let mut given = call::Inputs::new();
@@ -516,9 +474,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 0.0, 0.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn diag_embed(&self) -> Result<Tensor> {
         call::one("diag_embed", &[self], Attrs::new())
@@ -540,9 +495,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn diag_embed_with(&self, options: DiagEmbed) -> Result<Tensor> {
         call::one("diag_embed", &[self], options.attrs)

@@ -1102,9 +1102,6 @@ impl Tensor {
     /// assert_eq!(x.sum(1)?.to_vec::<f32>()?, [6.0, 18.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sum(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1131,9 +1128,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [5.0, 7.0, 12.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sum_with(&self, dim: impl Dims, options: Sum) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1157,9 +1151,6 @@ impl Tensor {
     /// assert_eq!(x.prod(1)?.to_vec::<f32>()?, [6.0, 180.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn prod(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1186,9 +1177,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [4.0, 10.0, 27.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn prod_with(&self, dim: impl Dims, options: Prod) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1212,9 +1200,6 @@ impl Tensor {
     /// assert_eq!(x.mean(1)?.to_vec::<f32>()?, [2.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mean(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1241,9 +1226,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [2.5, 3.5, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mean_with(&self, dim: impl Dims, options: Mean) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1267,9 +1249,6 @@ impl Tensor {
     /// assert_eq!(x.any(0)?.to_vec::<bool>()?, [true, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn any(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1296,9 +1275,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<bool>()?, [true, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn any_with(&self, dim: impl Dims, options: Any) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1322,9 +1298,6 @@ impl Tensor {
     /// assert_eq!(x.all(0)?.to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn all(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1351,9 +1324,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn all_with(&self, dim: impl Dims, options: All) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1377,9 +1347,6 @@ impl Tensor {
     /// assert_eq!(x.count_nonzero(0)?.to_vec::<i64>()?, [2, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn count_nonzero(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1403,9 +1370,6 @@ impl Tensor {
     /// assert_eq!(x.hash_tensor(..)?.item::<u64>()?, 7);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hash_tensor(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1432,9 +1396,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<u64>()?, [0, 0.5f64.to_bits()]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn hash_tensor_with(&self, dim: impl Dims, options: HashTensor) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1458,9 +1419,6 @@ impl Tensor {
     /// assert_eq!(x.std(0)?.to_string(), "tensor(2.0817)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn std(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1486,9 +1444,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor(1.6997)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn std_with(&self, dim: impl Dims, options: Std) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1512,9 +1467,6 @@ impl Tensor {
     /// assert_eq!(x.var(0)?.to_string(), "tensor(4.3333)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn var(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1540,9 +1492,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor(2.8889)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn var_with(&self, dim: impl Dims, options: Var) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1566,9 +1515,6 @@ impl Tensor {
     /// assert_eq!(x.linalg_vector_norm(..)?.item::<f32>()?, 5.0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_vector_norm(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1594,9 +1540,6 @@ impl Tensor {
     /// assert_eq!(y.item::<f32>()?, 7.0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn linalg_vector_norm_with(
         &self,
@@ -1624,9 +1567,6 @@ impl Tensor {
     /// assert_eq!(x.logsumexp(0)?.to_string(), "tensor(3.4076)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logsumexp(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1652,9 +1592,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([[3.1269, 5.0486]])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logsumexp_with(&self, dim: impl Dims, options: Logsumexp) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1678,9 +1615,6 @@ impl Tensor {
     /// assert_eq!(x.amax(1)?.to_vec::<f32>()?, [3.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn amax(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1707,9 +1641,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [4.0, 5.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn amax_with(&self, dim: impl Dims, options: Amax) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1733,9 +1664,6 @@ impl Tensor {
     /// assert_eq!(x.amin(1)?.to_vec::<f32>()?, [1.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn amin(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1762,9 +1690,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn amin_with(&self, dim: impl Dims, options: Amin) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1790,9 +1715,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn max(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -1820,9 +1742,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn max_with(&self, dim: impl Int, options: Max) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -1847,9 +1766,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn min(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -1877,9 +1793,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn min_with(&self, dim: impl Int, options: Min) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -1902,9 +1815,6 @@ impl Tensor {
     /// assert_eq!(x.argmax(1)?.to_vec::<i64>()?, [2, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn argmax(&self, dim: impl OneDim) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1931,9 +1841,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn argmax_with(&self, dim: impl OneDim, options: Argmax) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -1957,9 +1864,6 @@ impl Tensor {
     /// assert_eq!(x.argmin(1)?.to_vec::<i64>()?, [0, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn argmin(&self, dim: impl OneDim) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -1986,9 +1890,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn argmin_with(&self, dim: impl OneDim, options: Argmin) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -2012,9 +1913,6 @@ impl Tensor {
     /// assert_eq!(x.cumsum(0)?.to_vec::<f32>()?, [1.0, 3.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cumsum(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -2039,9 +1937,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cumsum_with(&self, dim: impl Int, options: Cumsum) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -2063,9 +1958,6 @@ impl Tensor {
     /// assert_eq!(x.cumprod(0)?.to_vec::<f32>()?, [1.0, 2.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cumprod(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -2090,9 +1982,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cumprod_with(&self, dim: impl Int, options: Cumprod) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -2114,9 +2003,6 @@ impl Tensor {
     /// assert_eq!(x.logcumsumexp(0)?.to_string(), "tensor([1.0000, 2.3133, 3.4076])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn logcumsumexp(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -2140,9 +2026,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 0, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cummax(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -2167,9 +2050,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 1, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cummin(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -2194,9 +2074,6 @@ impl Tensor {
     /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn var_mean(&self, dim: impl Dims) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -2224,9 +2101,6 @@ impl Tensor {
     /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn var_mean_with(&self, dim: impl Dims, options: VarMean) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -2253,9 +2127,6 @@ impl Tensor {
     /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn std_mean(&self, dim: impl Dims) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -2283,9 +2154,6 @@ impl Tensor {
     /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn std_mean_with(&self, dim: impl Dims, options: StdMean) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -2312,9 +2180,6 @@ impl Tensor {
     /// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn aminmax(&self, dim: impl Dims) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -2344,9 +2209,6 @@ impl Tensor {
     /// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn aminmax_with(&self, dim: impl Dims, options: Aminmax) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -2371,9 +2233,6 @@ impl Tensor {
     /// assert_eq!(x.nansum(0)?.to_vec::<f32>()?, [3.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nansum(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -2400,9 +2259,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nansum_with(&self, dim: impl Dims, options: Nansum) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -2425,9 +2281,6 @@ impl Tensor {
     /// assert_eq!(x.trace()?.item::<f32>()?, 7.0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn trace(&self) -> Result<Tensor> {
         call::one("trace", &[self], Attrs::new())
@@ -2448,9 +2301,6 @@ impl Tensor {
     /// assert_eq!(x.dist(&y)?.item::<f32>()?, 5.0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn dist(&self, y: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -2474,9 +2324,6 @@ impl Tensor {
     /// assert_eq!(x.dist_with(&y, options::Dist::default().p(1))?.item::<f32>()?, 7.0);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn dist_with(&self, y: &Tensor, options: Dist) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -2499,9 +2346,6 @@ impl Tensor {
     /// assert_eq!(x1.cdist(&x2)?.to_vec::<f32>()?, [0.0, 4.0, 5.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cdist(&self, x2: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -2526,9 +2370,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 7.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn cdist_with(&self, x2: &Tensor, options: Cdist) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -2549,9 +2390,6 @@ impl Tensor {
     /// assert_eq!(x.pdist()?.to_vec::<f32>()?, [5.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pdist(&self) -> Result<Tensor> {
         call::one("_pdist_forward", &[self], Attrs::new())
@@ -2571,9 +2409,6 @@ impl Tensor {
     /// assert_eq!(x.pdist_with(options::Pdist::default().p(1))?.to_vec::<f32>()?, [7.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn pdist_with(&self, options: Pdist) -> Result<Tensor> {
         call::one("_pdist_forward", &[self], options.attrs)

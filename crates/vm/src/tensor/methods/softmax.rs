@@ -528,9 +528,6 @@ impl Tensor {
     /// assert_eq!(x.softmax(0)?.to_string(), "tensor([0.0900, 0.2447, 0.6652])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn softmax(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -552,9 +549,6 @@ impl Tensor {
     /// assert_eq!(x.log_softmax(0)?.to_string(), "tensor([-2.4076, -1.4076, -0.4076])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn log_softmax(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -577,9 +571,6 @@ impl Tensor {
     /// assert_eq!(x.mse_loss(&target)?.to_string(), "tensor(4.3333)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -604,9 +595,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 9.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn mse_loss_with(&self, target: &Tensor, options: MseLoss) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -629,9 +617,6 @@ impl Tensor {
     /// assert_eq!(x.smooth_l1_loss(&target)?.to_string(), "tensor(1.3333)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -657,9 +642,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn smooth_l1_loss_with(&self, target: &Tensor, options: SmoothL1Loss) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -682,9 +664,6 @@ impl Tensor {
     /// assert_eq!(x.huber_loss(&target)?.to_string(), "tensor(1.3333)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -709,9 +688,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn huber_loss_with(&self, target: &Tensor, options: HuberLoss) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -736,9 +712,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor(0.2877)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn binary_cross_entropy(
         &self,
@@ -769,9 +742,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor(0.2201)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn binary_cross_entropy_with_logits(
         &self,
@@ -801,9 +771,6 @@ impl Tensor {
     /// assert_eq!(x.nll_loss(&target, Default::default())?.item::<f32>()?, 0.375);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor, options: NllLoss<'_>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -829,9 +796,6 @@ impl Tensor {
     /// assert_eq!(x.nll_loss2d(&target, Default::default())?.item::<f32>()?, 0.375);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nll_loss2d(&self, target: &Tensor, options: NllLoss<'_>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -856,9 +820,6 @@ impl Tensor {
     /// assert_eq!(x.soft_margin_loss(&target)?.to_string(), "tensor(0.3937)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -883,9 +844,6 @@ impl Tensor {
     /// assert_eq!(x.soft_margin_loss_with(&target, options)?.to_string(), "tensor(0.7873)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn soft_margin_loss_with(
         &self,
@@ -915,9 +873,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor(0.5833)");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn multi_margin_loss(
         &self,
@@ -946,9 +901,6 @@ impl Tensor {
     /// assert_eq!(x.multilabel_margin_loss(&target)?.item::<f32>()?, 1.25);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn multilabel_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -973,9 +925,6 @@ impl Tensor {
     /// assert_eq!(x.multilabel_margin_loss_with(&target, options)?.item::<f32>()?, 1.25);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn multilabel_margin_loss_with(
         &self,

@@ -236,9 +236,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [2, 0, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sort(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -264,9 +261,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [1, 0, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn sort_with(&self, dim: impl Int, options: Sort) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -289,9 +283,6 @@ impl Tensor {
     /// assert_eq!(x.argsort(0)?.to_vec::<i64>()?, [2, 0, 1]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn argsort(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -315,9 +306,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<i64>()?, [1, 0, 2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn argsort_with(&self, dim: impl Int, options: Argsort) -> Result<Tensor> {
         let mut attrs = options.attrs;
@@ -342,9 +330,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [1, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn topk(&self, k: impl Int, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -372,9 +357,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [2, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn topk_with(&self, k: impl Int, dim: impl Int, options: Topk) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -401,9 +383,6 @@ impl Tensor {
     /// assert_eq!(indices.item::<i64>()?, 2);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn kthvalue(&self, k: impl Int, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -432,9 +411,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn kthvalue_with(
         &self,
@@ -465,9 +441,6 @@ impl Tensor {
     /// assert_eq!(indices.item::<i64>()?, 2);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn median(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -493,9 +466,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn median_with(&self, dim: impl Int, options: Median) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;
@@ -521,9 +491,6 @@ impl Tensor {
     /// assert_eq!(indices.item::<i64>()?, 2);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nanmedian(&self, dim: impl Int) -> Result<(Tensor, Tensor)> {
         let mut attrs = Attrs::new();
@@ -550,9 +517,6 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [2]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn nanmedian_with(&self, dim: impl Int, options: Nanmedian) -> Result<(Tensor, Tensor)> {
         let mut attrs = options.attrs;

@@ -56,9 +56,6 @@ impl Tensor {
     /// assert_eq!(x.i0()?.to_string(), "tensor([1.0635, 1.2661, 2.2796])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn i0(&self) -> Result<Tensor> {
         call::one("i0", &[self], Attrs::new())
@@ -77,9 +74,6 @@ impl Tensor {
     /// assert_eq!(x.special_i0e()?.to_string(), "tensor([0.6450, 0.4658, 0.3085])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_i0e(&self) -> Result<Tensor> {
         call::one("special_i0e", &[self], Attrs::new())
@@ -98,9 +92,6 @@ impl Tensor {
     /// assert_eq!(x.special_i1()?.to_string(), "tensor([0.2579, 0.5652, 1.5906])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_i1(&self) -> Result<Tensor> {
         call::one("special_i1", &[self], Attrs::new())
@@ -119,9 +110,6 @@ impl Tensor {
     /// assert_eq!(x.special_i1e()?.to_string(), "tensor([0.1564, 0.2079, 0.2153])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_i1e(&self) -> Result<Tensor> {
         call::one("special_i1e", &[self], Attrs::new())
@@ -140,9 +128,6 @@ impl Tensor {
     /// assert_eq!(x.special_bessel_j0()?.to_string(), "tensor([0.9385, 0.7652, 0.2239])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_bessel_j0(&self) -> Result<Tensor> {
         call::one("special_bessel_j0", &[self], Attrs::new())
@@ -161,9 +146,6 @@ impl Tensor {
     /// assert_eq!(x.special_bessel_j1()?.to_string(), "tensor([0.2423, 0.4401, 0.5767])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_bessel_j1(&self) -> Result<Tensor> {
         call::one("special_bessel_j1", &[self], Attrs::new())
@@ -182,9 +164,6 @@ impl Tensor {
     /// assert_eq!(x.special_bessel_y0()?.to_string(), "tensor([-0.4445,  0.0883,  0.5104])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_bessel_y0(&self) -> Result<Tensor> {
         call::one("special_bessel_y0", &[self], Attrs::new())
@@ -203,9 +182,6 @@ impl Tensor {
     /// assert_eq!(x.special_bessel_y1()?.to_string(), "tensor([-1.4715, -0.7812, -0.1070])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_bessel_y1(&self) -> Result<Tensor> {
         call::one("special_bessel_y1", &[self], Attrs::new())
@@ -225,9 +201,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([1.0635, 1.2661, 2.2796])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_modified_bessel_i0(&self) -> Result<Tensor> {
         call::one("special_modified_bessel_i0", &[self], Attrs::new())
@@ -247,9 +220,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([0.2579, 0.5652, 1.5906])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_modified_bessel_i1(&self) -> Result<Tensor> {
         call::one("special_modified_bessel_i1", &[self], Attrs::new())
@@ -269,9 +239,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([0.9244, 0.4210, 0.1139])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_modified_bessel_k0(&self) -> Result<Tensor> {
         call::one("special_modified_bessel_k0", &[self], Attrs::new())
@@ -291,9 +258,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([1.6564, 0.6019, 0.1399])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_modified_bessel_k1(&self) -> Result<Tensor> {
         call::one("special_modified_bessel_k1", &[self], Attrs::new())
@@ -313,9 +277,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([1.5241, 1.1445, 0.8416])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_scaled_modified_bessel_k0(&self) -> Result<Tensor> {
         call::one("special_scaled_modified_bessel_k0", &[self], Attrs::new())
@@ -335,9 +296,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([2.7310, 1.6362, 1.0335])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_scaled_modified_bessel_k1(&self) -> Result<Tensor> {
         call::one("special_scaled_modified_bessel_k1", &[self], Attrs::new())
@@ -357,9 +315,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([0.9589, 0.8415, 0.4546])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_spherical_bessel_j0(&self) -> Result<Tensor> {
         call::one("special_spherical_bessel_j0", &[self], Attrs::new())
@@ -378,9 +333,6 @@ impl Tensor {
     /// assert_eq!(x.special_airy_ai()?.to_string(), "tensor([0.2317, 0.1353, 0.0349])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_airy_ai(&self) -> Result<Tensor> {
         call::one("special_airy_ai", &[self], Attrs::new())
@@ -399,9 +351,6 @@ impl Tensor {
     /// assert_eq!(x.special_erfcx()?.to_string(), "tensor([0.6157, 0.4276, 0.2554])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_erfcx(&self) -> Result<Tensor> {
         call::one("special_erfcx", &[self], Attrs::new())
@@ -420,9 +369,6 @@ impl Tensor {
     /// assert_eq!(x.special_log_ndtr()?.to_string(), "tensor([-0.3689, -0.1728, -0.0230])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_log_ndtr(&self) -> Result<Tensor> {
         call::one("special_log_ndtr", &[self], Attrs::new())
@@ -441,9 +387,6 @@ impl Tensor {
     /// assert_eq!(x.special_ndtri()?.to_string(), "tensor([-0.6745,  0.0000,  1.2816])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_ndtri(&self) -> Result<Tensor> {
         call::one("special_ndtri", &[self], Attrs::new())
@@ -462,9 +405,6 @@ impl Tensor {
     /// assert_eq!(x.polygamma()?.to_string(), "tensor([-1.9635, -0.5772,  0.4228])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn polygamma(&self) -> Result<Tensor> {
         call::one("polygamma", &[self], Attrs::new())
@@ -485,9 +425,6 @@ impl Tensor {
     /// assert_eq!(y.to_string(), "tensor([4.9348, 1.6449, 0.6449])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn polygamma_with(&self, options: Polygamma) -> Result<Tensor> {
         call::one("polygamma", &[self], options.attrs)
@@ -508,9 +445,6 @@ impl Tensor {
     /// assert_eq!(x.special_zeta(&q)?.to_string(), "tensor([1.6449, 0.0823])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_zeta(&self, q: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -533,9 +467,6 @@ impl Tensor {
     /// assert_eq!(a.igamma(&x)?.to_string(), "tensor([0.3935, 0.8009])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn igamma(&self, x: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -558,9 +489,6 @@ impl Tensor {
     /// assert_eq!(a.igammac(&x)?.to_string(), "tensor([0.6065, 0.1991])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn igammac(&self, x: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -583,9 +511,6 @@ impl Tensor {
     /// assert_eq!(x.special_chebyshev_polynomial_t(&n)?.to_vec::<f32>()?, [-0.5, 26.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_t(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -608,9 +533,6 @@ impl Tensor {
     /// assert_eq!(x.special_chebyshev_polynomial_u(&n)?.to_vec::<f32>()?, [0.0, 56.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_u(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -633,9 +555,6 @@ impl Tensor {
     /// assert_eq!(x.special_chebyshev_polynomial_v(&n)?.to_vec::<f32>()?, [-1.0, 41.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_v(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -658,9 +577,6 @@ impl Tensor {
     /// assert_eq!(x.special_chebyshev_polynomial_w(&n)?.to_vec::<f32>()?, [1.0, 71.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_chebyshev_polynomial_w(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -683,9 +599,6 @@ impl Tensor {
     /// assert_eq!(x.special_shifted_chebyshev_polynomial_t(&n)?.to_vec::<f32>()?, [-1.0, 99.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_t(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -708,9 +621,6 @@ impl Tensor {
     /// assert_eq!(x.special_shifted_chebyshev_polynomial_u(&n)?.to_vec::<f32>()?, [-1.0, 204.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_u(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -733,9 +643,6 @@ impl Tensor {
     /// assert_eq!(x.special_shifted_chebyshev_polynomial_v(&n)?.to_vec::<f32>()?, [-1.0, 169.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_v(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -758,9 +665,6 @@ impl Tensor {
     /// assert_eq!(x.special_shifted_chebyshev_polynomial_w(&n)?.to_vec::<f32>()?, [-1.0, 239.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_shifted_chebyshev_polynomial_w(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -783,9 +687,6 @@ impl Tensor {
     /// assert_eq!(x.special_hermite_polynomial_h(&n)?.to_vec::<f32>()?, [-1.0, 40.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_hermite_polynomial_h(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -808,9 +709,6 @@ impl Tensor {
     /// assert_eq!(x.special_hermite_polynomial_he(&n)?.to_vec::<f32>()?, [-0.75, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_hermite_polynomial_he(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -833,9 +731,6 @@ impl Tensor {
     /// assert_eq!(x.special_laguerre_polynomial_l(&n)?.to_string(), "tensor([ 0.1250, -0.3333])");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_laguerre_polynomial_l(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -858,9 +753,6 @@ impl Tensor {
     /// assert_eq!(x.special_legendre_polynomial_p(&n)?.to_vec::<f32>()?, [-0.125, 17.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn special_legendre_polynomial_p(&self, n: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -883,9 +775,6 @@ impl Tensor {
     /// assert_eq!(exponent.to_vec::<i32>()?, [1, 3, 0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn frexp(&self) -> Result<(Tensor, Tensor)> {
         let [a, b] = call::first_of("frexp", &[self], Attrs::new())?;

@@ -98,9 +98,6 @@ impl Tensor {
     /// assert_eq!(x.clamp_min(0)?.to_vec::<f32>()?, [0.0, 0.5, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn clamp_min(&self, min: impl Into<Number>) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -122,9 +119,6 @@ impl Tensor {
     /// assert_eq!(x.clamp_max(1)?.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn clamp_max(&self, max: impl Into<Number>) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -148,9 +142,6 @@ impl Tensor {
     /// assert_eq!(x.lerp(&end, 0.25)?.to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -177,9 +168,6 @@ impl Tensor {
     /// assert_eq!(x.addcmul(&tensor1, &tensor2)?.to_vec::<f32>()?, [7.0, 34.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -207,9 +195,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [61.0, 322.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcmul_with(
         &self,
@@ -240,9 +225,6 @@ impl Tensor {
     /// assert_eq!(x.addcdiv(&tensor1, &tensor2)?.to_vec::<f32>()?, [2.5, 2.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -270,9 +252,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [4.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcdiv_with(
         &self,
@@ -302,9 +281,6 @@ impl Tensor {
     /// assert_eq!(x.masked_fill(&mask, 0)?.to_vec::<f32>()?, [1.0, 0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let mut given = call::given(self);
@@ -331,9 +307,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.0, 0.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn masked_fill_<'a>(
         &self,
@@ -363,9 +336,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.5, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn clamp_min_(&self, min: impl Into<Number>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -389,9 +359,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn clamp_max_(&self, max: impl Into<Number>) -> Result<&Tensor> {
         let mut attrs = Attrs::new();
@@ -417,9 +384,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -448,9 +412,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [7.0, 34.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -479,9 +440,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [61.0, 322.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcmul_with_(
         &self,
@@ -514,9 +472,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [2.5, 2.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<&Tensor> {
         let mut given = call::given(self);
@@ -545,9 +500,6 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [4.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn addcdiv_with_(
         &self,

@@ -127,9 +127,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn transpose(&self, dim0: impl Int, dim1: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -153,9 +150,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn t(&self) -> Result<Tensor> {
         call::one("t", &[self], Attrs::new())
@@ -177,9 +171,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn permute(&self, dims: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -201,9 +192,6 @@ impl Tensor {
     /// assert_eq!(x.squeeze(1)?.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn squeeze(&self, dim: impl Dims) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -229,9 +217,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn unsqueeze(&self, dim: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -255,9 +240,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn expand(&self, size: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -278,9 +260,6 @@ impl Tensor {
     /// assert_eq!(x.alias()?.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn alias(&self) -> Result<Tensor> {
         call::one("alias", &[self], Attrs::new())
@@ -299,9 +278,6 @@ impl Tensor {
     /// assert_eq!(x.detach()?.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn detach(&self) -> Result<Tensor> {
         call::one("detach", &[self], Attrs::new())
@@ -323,9 +299,6 @@ impl Tensor {
     /// assert_eq!(x.narrow(0, 1, 2)?.to_vec::<f32>()?, [2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn narrow(&self, dim: impl Int, start: impl Int, length: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -350,9 +323,6 @@ impl Tensor {
     /// assert_eq!(x.select(0, 1)?.to_vec::<f32>()?, [4.0, 5.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn select(&self, dim: impl Int, index: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -374,9 +344,6 @@ impl Tensor {
     /// assert_eq!(x.diagonal()?.to_vec::<f32>()?, [1.0, 5.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn diagonal(&self) -> Result<Tensor> {
         call::one("diagonal", &[self], Attrs::new())
@@ -397,9 +364,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [2.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn diagonal_with(&self, options: Diagonal) -> Result<Tensor> {
         call::one("diagonal", &[self], options.attrs)
@@ -423,9 +387,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 2.0, 3.0, 3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn unfold(&self, dimension: impl Int, size: impl Int, step: impl Int) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -452,9 +413,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn reshape(&self, shape: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -479,9 +437,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn as_strided(&self, size: impl Ints, stride: impl Ints) -> Result<Tensor> {
         let mut attrs = Attrs::new();
@@ -507,9 +462,6 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn as_strided_with(
         &self,
@@ -541,9 +493,6 @@ impl Tensor {
     /// assert_eq!(parts[1].to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn split(&self, split_size: impl Int, dim: impl Int) -> Result<Vec<Tensor>> {
         let mut attrs = Attrs::new();
@@ -570,9 +519,6 @@ impl Tensor {
     /// assert_eq!(parts[1].to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn chunk(&self, chunks: impl Int, dim: impl Int) -> Result<Vec<Tensor>> {
         let mut attrs = Attrs::new();
@@ -599,9 +545,6 @@ impl Tensor {
     /// assert_eq!(parts[1].to_vec::<f32>()?, [2.0, 3.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn split_with_sizes(&self, split_sizes: impl Ints, dim: impl Int) -> Result<Vec<Tensor>> {
         let mut attrs = Attrs::new();
@@ -627,9 +570,6 @@ impl Tensor {
     /// assert_eq!(parts[1].to_vec::<f32>()?, [3.0, 4.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The op refuses its operands or arguments, or the memory is used up.
     #[track_caller]
     pub fn unbind(&self, dim: impl Int) -> Result<Vec<Tensor>> {
         let mut attrs = Attrs::new();
