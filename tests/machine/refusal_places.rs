@@ -381,6 +381,51 @@ fn launches(refused: &mut Refused) {
     let there = relu(&other);
     refused.is("another machine", here!(r.launch(&there).input("x", &input).run()));
 
+    let bytes = TensorSpec::contiguous(DType::U8, &[2048]).unwrap();
+    let flips = m.record(|r| {
+        let sim = r.stream(&StreamKey::compute(SIM, 0))?;
+        let (x, far) = (r.input("x", bytes.clone())?, r.input_on("far", bytes.clone(), &SIM)?);
+        let host = r.stream(&key)?;
+        for (name, x, stream) in [("y", x, host), ("z", far, sim)] {
+            let flip = |r: &mut Recorder, x| {
+                r.call("flip", &[x]).attr("dims", vec![0i64]).on(stream).map(|made| made[0])
+            };
+            let once = flip(r, x)?;
+            let twice = flip(r, once)?;
+            r.output(name, &twice)?;
+        }
+        Ok(())
+    });
+    let flips = flips.unwrap().compile().unwrap();
+    let memory = Tensor::zeros(8192, DType::U8, &m).unwrap();
+    let host = memory.narrow(0, 0, 2048).unwrap();
+    let far = Tensor::zeros(2048, DType::U8, (&m, &SIM)).unwrap();
+    #[track_caller]
+    fn lent<'a>(
+        of: &'a Executable,
+        [x, far]: [&'a Tensor; 2],
+        memory: &[&'a Tensor],
+    ) -> LaunchBuilder<'a> {
+        let launch = of.launch().input("x", x).input("far", far);
+        memory.iter().fold(launch, |launch, tensor| launch.workspace(tensor))
+    }
+    let inputs = [&host, &far];
+    refused.is("got none on sim:0", here!(lent(&flips, inputs, &[&memory]).run()));
+    let two = "expected one tensor for each device with private memory, ";
+    refused.is(two, here!(lent(&flips, inputs, &[&memory, &memory]).run()));
+    refused.is(
+        "expected a contiguous tensor of u8 at a",
+        here!(lent(&flips, inputs, &[&short]).run()),
+    );
+    let small = memory.narrow(0, 0, 512).unwrap();
+    refused
+        .is("expected at least 2048 bytes on", here!(lent(&flips, inputs, &[&small, &far]).run()));
+    let other = Tensor::zeros(2048, DType::U8, (&m, &SIM)).unwrap();
+    refused.is(
+        "give memory that no formal uses",
+        here!(lent(&flips, inputs, &[&memory, &other]).run()),
+    );
+
     let random = Generator::new(7);
     let scaled = m.record(|r| {
         let x = r.input("x", f32_spec(&[2]))?;
@@ -627,6 +672,7 @@ const FILES: &[&str] = &[
     "vm/src/executable/recorder.rs",
     "vm/src/executable/scalars.rs",
     "vm/src/executable/within.rs",
+    "vm/src/executable/workspace.rs",
     "replay/src/compile/bases.rs",
     "replay/src/compile/draft.rs",
     "replay/src/compile/mod.rs",

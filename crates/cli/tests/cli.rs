@@ -224,7 +224,7 @@ fn bad_arguments() {
         (&["run", "add.json", "--device", "sim:99"], "sim:99"),
         (&["run", "add.json", "--driver", "fast"], "possible values: threaded, inline"),
         (&["run", "add.json", "--compute-streams", "0"], "1..=1024"),
-        (&["run", "add.json", "--memory-limit", "much"], "as in 512MiB"),
+        (&["run", "add.json", "--memory-limit", "much"], "one such as 512MiB"),
         (&["run", "add.json", "--emit", "-", "--report", "-"], "standard output"),
         (&["run", ".", "--emit", "-"], "--emit writes the lists of one program"),
         (&["run-trase", "add.json"], "run"),

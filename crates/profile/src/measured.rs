@@ -85,8 +85,8 @@ pub fn measured(title: &str, run: &RunTimes) -> Profile {
     profile
 }
 
-/// Returns how often calls were found in the inference cache, if any was looked up. Where fewer
-/// were found than not, the ops with the most of the others follow, with the reasons.
+/// Returns how often calls were found in the inference cache, if any was looked up. Where entries
+/// gave way, or more calls are never kept than found, the ops that were found least follow.
 fn inference(of_ops: &BTreeMap<String, InferenceStats>) -> Vec<String> {
     let all = of_ops.values().fold(InferenceStats::default(), |sum, stats| sum.plus(*stats));
     let InferenceStats { hits, misses, replaced, .. } = all;
@@ -98,23 +98,25 @@ fn inference(of_ops: &BTreeMap<String, InferenceStats>) -> Vec<String> {
         "inference cache: {hits} calls found, {misses} not found, {passed} never kept; {replaced} \
          entries replaced"
     )];
-    if hits < misses + passed {
+    if replaced > 0 || passed > hits {
         let others = |stats: &InferenceStats| stats.misses + stats.all_passed();
         let mut ops: Vec<_> = of_ops.iter().filter(|(_, stats)| others(stats) > 0).collect();
         ops.sort_by_key(|(_, stats)| std::cmp::Reverse(others(stats)));
-        let ops: Vec<String> = ops.iter().take(5).map(|(op, stats)| of_op(op, stats)).collect();
-        remarks.push(format!("inference cache, not found most often: {}", ops.join("; ")));
+        remarks.extend(ops.iter().take(OPS).flat_map(|(op, stats)| of_op(op, stats)));
     }
     remarks
 }
 
-fn of_op(op: &str, stats: &InferenceStats) -> String {
+/// The most ops of which the counts are listed.
+const OPS: usize = 5;
+
+fn of_op(op: &str, stats: &InferenceStats) -> Vec<String> {
     let InferenceStats { hits, misses, passed, replaced } = stats;
-    let mut text = format!("{op} {misses} times ({hits} found, {replaced} replaced)");
+    let mut lines = vec![format!("{op}: {hits} found, {misses} not found, {replaced} replaced")];
     for (reason, count) in NotKept::ALL.iter().zip(passed).filter(|(_, count)| **count > 0) {
-        text += &format!(", {count} {}", reason.reason());
+        lines.push(format!("{op}: {count} never kept, {}", reason.reason()));
     }
-    text
+    lines
 }
 
 /// Adds ranges for parts of the program that are known by the numbers of their places: from the
@@ -178,8 +180,8 @@ mod tests {
         let profile = measured("round floats", &RunTimes { inference, ..RunTimes::default() });
         let expected = [
             "inference cache: 2 calls found, 19998 not found, 1 never kept; 19996 entries replaced",
-            "inference cache, not found most often: add 19998 times (2 found, 19996 replaced), 1 \
-             into given tensors",
+            "add: 2 found, 19998 not found, 19996 replaced",
+            "add: 1 never kept, into given tensors",
         ];
         assert_eq!(profile.remarks, expected);
         assert!(measured("nothing", &RunTimes::default()).remarks.is_empty());
