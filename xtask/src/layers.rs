@@ -77,6 +77,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
             "millstream-comm",
             "millstream-instructions",
             "millstream-ep",
+            "millstream-conformance",
             "millstream-kernels",
             "millstream-stream-policy",
             "millstream-vm",
