@@ -170,18 +170,6 @@ impl Assignment {
     pub fn beats(&self, other: u64) -> bool {
         (self.time as f64) < other as f64 * (1.0 - LEAST_GAIN)
     }
-
-    /// Returns the number of each task's stream in its group, by the number of the task; zero for
-    /// one of no group.
-    fn streams(&self) -> Vec<usize> {
-        let mut streams = vec![0; self.tasks.len()];
-        for assigned in &self.tasks {
-            if let Target::Group(_, stream) = assigned.target {
-                streams[assigned.task] = stream;
-            }
-        }
-        streams
-    }
 }
 
 /// Assigns tasks in the order of the program to the streams of groups, of each of which there are
@@ -190,11 +178,7 @@ pub fn assign_in_order(tasks: &[Task], most: &[usize], platform: Platform) -> As
     let on = |streams: usize| {
         let of_group = |most: &usize| streams.min(*most).max(1);
         let streams: Vec<usize> = most.iter().map(of_group).collect();
-        let made = schedule(tasks, &streams, platform, Order::Program);
-        // The order of ranks looks ahead: its streams, with the calls in the order of the program.
-        let ranked = schedule(tasks, &streams, platform, Order::Rank);
-        let ranked = schedule_on(tasks, &ranked.streams(), platform);
-        if ranked.time < made.time { ranked } else { made }
+        schedule(tasks, &streams, platform, Order::Program)
     };
     let mut best = on(1);
     let single = best.time;
