@@ -19,7 +19,8 @@ use divan::{Bencher, black_box};
 use millstream_ep::sim::SimBackend;
 use millstream_ep::{Backend, EventPool};
 use millstream_instructions::{Frontier, Priority};
-use millstream_types::{Point, StreamId};
+use millstream_types::{DType, Point, StreamId, TensorSpec};
+use millstream_vm::{Machine, MachineConfig, Recorded};
 
 use claim_counter::ClaimCounter;
 use ready::Ready;
@@ -139,4 +140,24 @@ fn event_take_and_drop(bencher: Bencher<'_, '_>) {
     let pool = EventPool::new(device);
     drop(pool.take());
     bencher.bench_local(|| pool.take().map(drop));
+}
+
+/// Returns a list of 300 calls.
+fn recorded(machine: &Machine) -> Recorded {
+    let recorded = machine.record(|r| {
+        let x = r.input("x", TensorSpec::contiguous(DType::F32, &[16])?)?;
+        let last = (0..300).try_fold(x, |x, _| r.call("neg", &[x]).run().map(|made| made[0]))?;
+        r.output("y", &last)
+    });
+    recorded.expect("a list")
+}
+
+/// A list that is compiled anew, or taken from the machine's last ones.
+#[divan::bench(args = [false, true])]
+fn compile(bencher: Bencher<'_, '_>, cached: bool) {
+    let machine = Machine::new(MachineConfig::default()).expect("a machine");
+    bencher.with_inputs(|| recorded(&machine)).bench_values(|recorded| {
+        let compiled = if cached { recorded.compile_cached() } else { recorded.compile() };
+        compiled.expect("an executable")
+    });
 }
