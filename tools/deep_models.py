@@ -122,9 +122,10 @@ def gpt2():
 def resnet50():
     torch.manual_seed(12)
     model, x, y = ResNet50(), torch.randn(4, 3, 32, 32), torch.tensor([1, 7, 3, 0])
-    # Other orders of summation move two elements of the first weight by 1.4e-3.
+    # Twice the distance of PyTorch's own results: the first weight differs by 1.4e-3 without
+    # oneDNN, and by as much from f64.
     note = "a step of SGD of ResNet-50, a sixteenth as wide"
-    with recorded("resnet50_train", note, (1e-2, 5e-3)) as t:
+    with recorded("resnet50_train", note, (1e-2, 3e-3)) as t:
         t.inputs(model.named_parameters())
         t.inputs(model.named_buffers())
         t.input("x", x)

@@ -107,7 +107,7 @@ fn inference(of_ops: &BTreeMap<String, InferenceStats>) -> Vec<String> {
     remarks
 }
 
-/// The most ops of which the counts are listed.
+/// The most ops whose counts are listed.
 const OPS: usize = 5;
 
 fn of_op(op: &str, stats: &InferenceStats) -> Vec<String> {

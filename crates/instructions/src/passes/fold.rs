@@ -154,7 +154,7 @@ impl Known {
         self.results.iter().map(|storage| facts.storages[*storage].bytes).sum()
     }
 
-    /// Returns the list with the results as externals, and their names. What is left keeps its
+    /// Returns the list with the results as externals, and their names. The rest keeps its
     /// order; `self` names it by its new places afterwards.
     fn externals(&mut self, facts: &Facts<'_>) -> (InstructionList, BTreeSet<String>) {
         let mut whole = facts.list.clone();

@@ -59,7 +59,7 @@ impl Executable {
 }
 
 impl Recorded {
-    /// Makes the calls of constants, and binds their results to what is left of the list.
+    /// Makes the calls of constants, and binds their results to the rest of the list.
     ///
     /// # Errors
     /// The list writes a constant; a call fails, with its place; or a proof does, which is a defect
