@@ -3,6 +3,7 @@
 use millstream_types::{Error, Result};
 
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
+use crate::sharding::{self, Way, Whole};
 use crate::{complex, unsigned};
 
 /// The number of tensors that an op takes.
@@ -92,6 +93,10 @@ impl Op for Def {
         complex::check_results(self.name, &signature)?;
         unsigned::check_results(self.name, &signature)?;
         Ok(signature)
+    }
+
+    fn sharding(&self, whole: Whole<'_>) -> Vec<Way> {
+        sharding::ways(self.name, whole)
     }
 
     fn takes(&self, inputs: usize) -> bool {

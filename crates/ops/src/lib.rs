@@ -23,6 +23,7 @@
 //! | [`broadcast`] | broadcasting of shapes |
 //! | [`promotion`] | type promotion |
 //! | [`layouts`] | the memory layouts of results |
+//! | [`sharding`] | how calls on global tensors divide among the ranks of a mesh |
 //! | [`composite`] | ops that stand for a short sequence of calls of other ops |
 //! | [`create`] | creation: fills and ranges |
 //! | [`copy`] | copies, conversions and fills |
@@ -111,6 +112,7 @@ pub mod registry;
 pub mod scan;
 pub mod schema;
 pub mod segments;
+pub mod sharding;
 pub mod softmax;
 pub mod sort;
 pub mod special;

@@ -8,6 +8,7 @@ use millstream_types::{
 
 use crate::args::{ABSENT, input_positions};
 use crate::patchable::stand_in;
+use crate::sharding::{Way, Whole};
 
 /// A call, as far as a schema depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -322,6 +323,12 @@ pub trait Op: Send + Sync {
     /// the argument [`ABSENT`].
     fn optional(&self) -> Option<usize> {
         None
+    }
+
+    /// Returns the ways to divide a call among the ranks along one axis of a mesh, in the order of
+    /// preference among equally cheap ones. Besides them, all operands and results may be whole.
+    fn sharding(&self, _: Whole<'_>) -> Vec<Way> {
+        Vec::new()
     }
 
     /// Checks the number of tensors and the names of arguments, then calls [`Op::signature`]. A

@@ -12,6 +12,8 @@
 //! | [`dtype`] | element types |
 //! | [`element`] | the Rust types of elements |
 //! | [`layout`] | shapes, strides, offsets, tensor specs |
+//! | [`mesh`] | grids of ranks |
+//! | [`sharding`] | how the ranks of a mesh hold a tensor |
 //! | [`device`] | device ids |
 //! | [`stream`] | stream types, keys, modes, points |
 //! | [`work`] | kinds of work that streams accept |
@@ -36,12 +38,14 @@ pub mod element;
 pub mod error;
 pub mod id;
 pub mod layout;
+pub mod mesh;
 pub mod nearest;
 pub mod origin;
 pub mod overdue;
 #[cfg(feature = "safetensors")]
 pub mod safetensors_dtype;
 pub mod scalar;
+pub mod sharding;
 pub mod stream;
 pub mod text;
 pub mod work;
@@ -55,7 +59,9 @@ pub use element::Element;
 pub use error::{Cause, Error, Failure, Operand as FailedOperand, Result};
 pub use id::{CallbackId, EventId, ListId, OpId, ReadId, ScalarId, StorageId, StreamId, TensorId};
 pub use layout::{Dims, Layout, TensorSpec};
+pub use mesh::{Coordinates, Mesh};
 pub use origin::{Origin, SourceFile};
 pub use scalar::{ScalarUse, ScalarValue};
+pub use sharding::{NdSbp, Reduction, Sbp, Sharding, sbp};
 pub use stream::{Point, StreamKey, StreamMode, StreamType};
 pub use work::{WorkKind, WorkSet};
