@@ -40,6 +40,7 @@
 //! |---|---|
 //! | make, compute with and read tensors | [`Tensor`], [`options`] |
 //! | take gradients | [`Tape`], [`optimisers`] |
+//! | divide tensors among ranks | [`Mesh`], [`Sharding`], [`Tensor::redistribute`] |
 //! | choose streams and order | [`Stream`], [`Event`], [`with_stream`] |
 //! | order any function by what it reads and writes | [`Engine`] |
 //! | run a program many times | [`Recorder`], [`Traced`], [`Executable`] |
@@ -60,8 +61,8 @@ pub use millstream_vm as vm;
 
 pub use millstream_instructions::{InstructionList, Protection, SyncPolicy};
 pub use millstream_types::{
-    Access, AttrValue, Attrs, DType, DeviceId, Element, Error, Layout, Origin, Result, StreamKey,
-    StreamMode, StreamType, TensorSpec,
+    Access, AttrValue, Attrs, DType, DeviceId, Element, Error, Layout, Mesh, Origin, Result, Sbp,
+    Sharding, StreamKey, StreamMode, StreamType, TensorSpec, sbp,
 };
 pub use millstream_vm::{
     Batch, Blob, Bounded, Bulk, CacheCounts, CallBuilder, Cancellation, CaptureLimits,

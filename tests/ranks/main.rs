@@ -13,6 +13,7 @@
 //! | `not_replayed` | whether the case needs the host amid the calls, which no executable has |
 
 mod explored;
+mod global;
 mod placed;
 mod recorded;
 

@@ -24,6 +24,7 @@
 //! | [`promotion`] | type promotion |
 //! | [`layouts`] | the memory layouts of results |
 //! | [`sharding`] | how calls on global tensors divide among the ranks of a mesh |
+//! | [`boxing`] | from one sharding of a global tensor to another |
 //! | [`composite`] | ops that stand for a short sequence of calls of other ops |
 //! | [`create`] | creation: fills and ranges |
 //! | [`copy`] | copies, conversions and fills |
@@ -71,6 +72,7 @@ pub mod args;
 pub mod arith;
 pub mod attention;
 pub mod batch_norm;
+pub mod boxing;
 pub mod broadcast;
 pub mod checks;
 pub mod closure;

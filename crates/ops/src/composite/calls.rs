@@ -8,7 +8,7 @@ use super::{Emitter, Symbol, wrong};
 
 /// Makes the calls of one expansion.
 pub(crate) struct Calls<'a> {
-    pub(super) emitter: &'a mut dyn Emitter,
+    pub(crate) emitter: &'a mut dyn Emitter,
 }
 
 /// Returns lengths as an argument.

@@ -48,7 +48,7 @@ use crate::def::Arity;
 use crate::loss::LossReduction;
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 
-pub(crate) use calls::Calls;
+pub(crate) use calls::{Calls, ints};
 
 /// Defines the table of a family.
 macro_rules! table {

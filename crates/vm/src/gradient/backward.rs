@@ -10,6 +10,7 @@ use millstream_types::{Attrs, Error, Layout, Origin, Result};
 
 use crate::handle::Tensor;
 
+use super::buckets::Buckets;
 use super::derivatives::{Derivative, Formulas, complex, conj};
 use super::node::{Node, Source, Value};
 use super::tape::{Tape, no_grad, with_grad};
@@ -172,7 +173,7 @@ impl Tape {
             with_origin(pass.origin, || add(&mut pending, value, gradient.clone()))?;
         }
         let mut found: HashMap<Value, Tensor> = HashMap::new();
-        let mut leaves = Vec::new();
+        let mut leaves = Buckets::new(self.bucket_bytes.get());
         let stops: HashSet<Value> = wanted.values().copied().collect();
         while let Some((number, gradients)) = pending.pop_last() {
             let mut gradients = self.in_order(number, gradients)?;
@@ -186,8 +187,10 @@ impl Tape {
             let inputs = self.node_inputs(number);
             let computed = match self.leaf(number) {
                 Some(leaf) => {
-                    if let Some(gradient) = gradients.into_iter().flatten().next() {
-                        leaves.push((leaf, gradient));
+                    if let Some(gradient) = gradients.into_iter().flatten().next()
+                        && pass.to.is_none()
+                    {
+                        with_origin(pass.origin, || leaves.push(leaf, gradient))?;
                     }
                     continue;
                 }
@@ -211,7 +214,7 @@ impl Tape {
                 leaf.set(Some(sum));
                 Ok(())
             };
-            with_origin(pass.origin, || leaves.into_iter().try_for_each(add_up))?;
+            with_origin(pass.origin, || leaves.finish()?.into_iter().try_for_each(add_up))?;
         }
         let asked = pass.to.map_or(0, <[_]>::len);
         Ok((0..asked).map(|k| found.get(wanted.get(&k)?).cloned()).collect())

@@ -53,7 +53,7 @@ impl Tensor {
                 format!("expected floats or complex numbers, got {}", self.spec().brief());
             return Err(Error::Invalid { what: "gradient", message }.at(&origin::caller()));
         }
-        let leaf = self.leaf_slot().get_or_init(Arc::default);
+        let leaf = self.leaf_slot().get_or_init(|| Arc::new(Leaf::of(&self)));
         let origin = origin::caller();
         let begin = Request::new(Verb::BeginLeaf { tensor: &self, leaf }, &origin);
         request::submit(begin, |_| Ok(Some(())))?;

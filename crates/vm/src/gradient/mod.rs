@@ -14,11 +14,13 @@
 //! | `notes` | the notes of a tape: the values of tensors, storages and their versions |
 //! | `node` | a noted call: what it keeps, what gives its gradients |
 //! | `backward` | the way from results to gradients |
+//! | `buckets` | gradients of global leaves, reduced together |
 //! | `checkpoint` | regions that are computed again instead of kept |
 //! | `derivatives` | the table: for each op what is kept, and the formulas |
 //! | `optimisers` | SGD, Adam and AdamW as functions |
 
 mod backward;
+mod buckets;
 mod checkpoint;
 mod derivatives;
 mod layer;

@@ -16,10 +16,10 @@ use crate::handle::Tensor;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, OpCall, Rank, RawOperand};
 
-use super::derivatives;
 use super::layer::Gradients;
 use super::node::{Node, Source};
 use super::notes::{Effects, Notes};
+use super::{buckets, derivatives};
 
 /// The notes of a tape, shared by the tape and its thread.
 pub(super) type SharedNotes = Rc<RefCell<Notes>>;
@@ -96,6 +96,8 @@ pub(super) fn is_paused() -> bool {
 pub struct Tape {
     pub(super) machine: Machine,
     pub(super) notes: SharedNotes,
+    /// The bytes of gradients that the ranks of a mesh reduce together.
+    pub(super) bucket_bytes: Cell<usize>,
     /// A tape belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -118,7 +120,25 @@ impl Machine {
         let number = self.shared.tables.machine;
         TAPES.with(|tapes| tapes.borrow_mut().push((number, notes.clone())));
         request::install(Rank::Gradient, Some(&Gradients));
-        Tape { machine: self.clone(), notes, _thread: PhantomData }
+        let bucket_bytes = Cell::new(buckets::USUAL_BYTES);
+        Tape { machine: self.clone(), notes, bucket_bytes, _thread: PhantomData }
+    }
+}
+
+impl Tape {
+    /// Sets how many bytes of gradients of global tensors the ranks reduce by one collective; 25
+    /// MiB by default. A smaller bucket is reduced earlier in a backward pass, a larger one takes
+    /// fewer messages.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let tape = machine.tape();
+    /// tape.bucket(1 << 20);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn bucket(&self, bytes: usize) {
+        self.bucket_bytes.set(bytes);
     }
 }
 

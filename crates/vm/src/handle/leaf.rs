@@ -3,12 +3,15 @@
 use std::sync::{Arc, PoisonError};
 
 use millstream_runtime::sync::{Mutex, OnceLock};
+use millstream_types::Sharding;
 
 use crate::handle::Tensor;
 
 /// The place of a tensor's gradient.
 #[derive(Default)]
 pub(crate) struct Leaf {
+    /// How the ranks of a mesh hold the tensor, and its gradient; `None` for a tensor of one rank.
+    pub(crate) sharding: Option<Arc<Sharding>>,
     gradient: Mutex<Option<Tensor>>,
 }
 
@@ -16,6 +19,12 @@ pub(crate) struct Leaf {
 pub(crate) type LeafSlot = OnceLock<Arc<Leaf>>;
 
 impl Leaf {
+    /// Returns the place of a tensor's gradient.
+    pub(crate) fn of(tensor: &Tensor) -> Leaf {
+        let sharding = tensor.global().map(|global| global.sharding.clone());
+        Leaf { sharding, ..Leaf::default() }
+    }
+
     /// Returns the gradient.
     pub(crate) fn held(&self) -> Option<Tensor> {
         self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()

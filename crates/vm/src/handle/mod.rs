@@ -6,6 +6,7 @@ mod completion;
 mod current;
 mod event;
 pub(crate) mod generator;
+pub(crate) mod global;
 pub(crate) mod leaf;
 pub(crate) mod machine;
 mod operands;

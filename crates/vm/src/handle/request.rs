@@ -433,11 +433,12 @@ pub(crate) fn submit<'a, T: Answer>(
     request: Request<'a>,
     machine: impl FnOnce(&Request<'_>) -> Result<T>,
 ) -> Result<T> {
-    if is_any() { submit_to_layers(request, machine) } else { machine(&request) }
+    if is_any() { submit_by(MODES.with(Cell::get), request, machine) } else { machine(&request) }
 }
 
 #[cold]
-fn submit_to_layers<T: Answer>(
+fn submit_by<T: Answer>(
+    modes: u8,
     request: Request<'_>,
     machine: impl FnOnce(&Request<'_>) -> Result<T>,
 ) -> Result<T> {
@@ -446,9 +447,21 @@ fn submit_to_layers<T: Answer>(
         Some(machine) => machine(request).map(|answer| answer.reply(&mut kept)),
         None => Err(mistake("a layer submits a request twice")),
     };
-    let next = Next { modes: MODES.with(Cell::get), machine: &mut once };
+    let next = Next { modes, machine: &mut once };
     let reply = next.submit(&request)?;
     T::of(reply, kept).ok_or_else(|| mistake("a layer replies with another kind of answer"))
+}
+
+/// Submits a request to the layer of one rank alone, and then to the machine.
+///
+/// # Errors
+/// As [`submit`].
+pub(crate) fn submit_to<'a, T: Answer>(
+    rank: Rank,
+    request: Request<'a>,
+    machine: impl FnOnce(&Request<'_>) -> Result<T>,
+) -> Result<T> {
+    submit_by(MODES.with(Cell::get) & rank.bit(), request, machine)
 }
 
 fn mistake(message: &str) -> Error {

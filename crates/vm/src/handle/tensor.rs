@@ -17,6 +17,7 @@ use millstream_types::{
 use crate::handle::machine::Machine;
 use crate::lowering;
 
+use super::global::Global;
 use super::leaf::LeafSlot;
 use super::request::{self, Ended, Request, Verb};
 use super::transfer::MachineSubmitter;
@@ -30,6 +31,8 @@ enum Slot {
     Made(TensorRef),
     /// A list that is being recorded has it.
     Recorded(OfRecording),
+    /// The ranks of a mesh hold it, each a part.
+    Global(Global),
 }
 
 struct TensorInner {
@@ -48,6 +51,8 @@ impl Drop for TensorInner {
             Slot::Recorded(tensor) => {
                 return request::ended(&self.made_on.machine, Ended::Recorded(*tensor));
             }
+            // Its part is a tensor of its own.
+            Slot::Global(_) => return,
         };
         request::ended(&self.made_on.machine, Ended::Made(tensor));
         self.made_on.machine.shared.drop_tensor(tensor, &self.origin);
@@ -105,10 +110,34 @@ impl Tensor {
         Tensor(Arc::new(TensorInner { slot, spec: Arc::new(spec), device, made_on, origin, leaf }))
     }
 
+    /// Returns a tensor that the ranks of a mesh hold.
+    pub(crate) fn of_mesh(
+        global: Global,
+        spec: Arc<TensorSpec>,
+        made_on: Stream,
+        origin: Origin,
+    ) -> Tensor {
+        let device = match &global.local {
+            Some(local) => local.device().clone(),
+            None => made_on.key().device.clone(),
+        };
+        let (slot, leaf) = (Slot::Global(global), LeafSlot::default());
+        Tensor(Arc::new(TensorInner { slot, spec, device, made_on, origin, leaf }))
+    }
+
+    /// Returns what this rank knows of a tensor that the ranks of a mesh hold, if it is one.
+    #[inline]
+    pub(crate) fn global(&self) -> Option<&Global> {
+        match &self.0.slot {
+            Slot::Global(global) => Some(global),
+            Slot::Made(_) | Slot::Recorded(_) => None,
+        }
+    }
+
     /// Returns the tensor of a function that is being recorded, if this is one.
     pub(crate) fn recorded(&self) -> Option<OfRecording> {
         match &self.0.slot {
-            Slot::Made(_) => None,
+            Slot::Made(_) | Slot::Global(_) => None,
             Slot::Recorded(tensor) => Some(*tensor),
         }
     }
@@ -121,12 +150,13 @@ impl Tensor {
     /// Returns the tensor's slot.
     ///
     /// # Errors
-    /// The tensor belongs to a function that is being recorded.
+    /// The tensor belongs to a function that is being recorded, or the ranks of a mesh hold it.
     #[inline]
     pub(crate) fn resolved(&self) -> Result<TensorRef> {
         match &self.0.slot {
             Slot::Made(tensor) => Ok(*tensor),
             Slot::Recorded(_) => Err(not_made()),
+            Slot::Global(global) => Err(global.unsupported(&self.0.spec)),
         }
     }
 
@@ -153,6 +183,9 @@ impl Tensor {
 
     /// Returns the number of the storage; none for a tensor of a function that is being recorded.
     pub(crate) fn storage_number(&self) -> Option<u64> {
+        if let Some(global) = self.global() {
+            return global.local.as_ref()?.storage_number();
+        }
         let tensor = self.resolved().ok()?;
         let emission = self.0.made_on.machine.shared.lock().ok()?;
         emission.builder.storage_number(tensor).ok()
@@ -208,6 +241,11 @@ impl Tensor {
         &self.0.spec
     }
 
+    /// Returns the spec, to be shared.
+    pub(crate) fn shared_spec(&self) -> &Arc<TensorSpec> {
+        &self.0.spec
+    }
+
     /// Returns the device whose memory the tensor lies in.
     ///
     /// ```
@@ -257,6 +295,9 @@ impl Tensor {
     #[track_caller]
     pub fn release_within(&self, section: Option<&Section>) -> Result<()> {
         let origin = origin::caller();
+        if let Some(global) = self.global() {
+            return global.local.as_ref().map_or(Ok(()), |local| local.release_within(section));
+        }
         let verb = Verb::Release { tensor: self };
         let release = Request { verb, is_within: section.is_some(), origin: &origin };
         let machine = &self.0.made_on.machine;
@@ -347,6 +388,9 @@ impl Tensor {
     pub fn completion(&self) -> Result<Completion> {
         let (machine, origin) = (&self.0.made_on.machine, origin::caller());
         let at = |e: millstream_types::Error| e.at(&origin);
+        if let Some(global) = self.global() {
+            return global.own(&self.0.spec).map_err(at)?.completion();
+        }
         millstream_runtime::scope::reentrancy::check(machine.shared.tables.machine, "waiting")
             .map_err(at)?;
         let tensor = self.resolved().map_err(at)?;
@@ -395,6 +439,10 @@ impl Tensor {
     }
 
     pub(crate) fn read_at(&self, section: Option<&Section>, origin: Origin) -> Result<Vec<u8>> {
+        if let Some(global) = self.global() {
+            let whole = global.whole(&self.0.spec).map_err(|e| e.at(&origin))?;
+            return whole.read_at(section, origin);
+        }
         let verb = Verb::Read { tensor: self };
         let read = Request { verb, is_within: section.is_some(), origin: &origin };
         request::submit(read, |_| self.read_now(section, &origin).map_err(|e| e.at(&origin)))

@@ -106,26 +106,45 @@ pub trait InnerCalls {
     where
         Self: Sized,
     {
+        let Some(out) = out else {
+            return self.expanded(inputs, |calls, given| op.expand(calls, given, attrs));
+        };
+        let operands = [inputs, out].concat();
+        self.expanded(&operands, |calls, operands| {
+            let (given, out) = operands.split_at(inputs.len());
+            let made = op.expand(calls, given, attrs)?;
+            if made.len() != out.len() {
+                let message = format!("expected {} target(s), got {}", made.len(), out.len());
+                return Err(Error::Op { op: op.name.to_owned(), message });
+            }
+            for (target, result) in out.iter().zip(&made) {
+                calls.call("copy_", &[*target, *result], Attrs::new())?;
+            }
+            Ok(out.to_vec())
+        })
+    }
+
+    /// Makes the calls of a function of symbols on these tensors, and releases the tensors that it
+    /// made and does not return.
+    ///
+    /// # Errors
+    /// That of the function, or a tensor cannot be released.
+    fn expanded(
+        &mut self,
+        inputs: &[Self::Tensor],
+        calls: impl FnOnce(&mut dyn Emitter, &[Symbol]) -> Result<Vec<Symbol>>,
+    ) -> Result<Vec<Self::Tensor>>
+    where
+        Self: Sized,
+    {
         let mut expansion = Expansion { calls: self, tensors: Vec::new() };
         for input in inputs {
             let spec = expansion.calls.spec(input)?;
             expansion.tensors.push((input.clone(), spec));
         }
         let given: Vec<Symbol> = (0..inputs.len()).map(Symbol).collect();
-        let mut made = op.expand(&mut expansion, &given, attrs)?;
-        let mut results = made.iter().map(|x| expansion.tensors[x.0].0.clone()).collect();
-        if let Some(out) = out {
-            if made.len() != out.len() {
-                let message = format!("expected {} target(s), got {}", made.len(), out.len());
-                return Err(Error::Op { op: op.name.to_owned(), message });
-            }
-            for (target, x) in out.iter().zip(&made) {
-                let result = &expansion.tensors[x.0].0;
-                expansion.calls.call("copy_", &[target, result], Attrs::new())?;
-            }
-            results = out.to_vec();
-            made.clear();
-        }
+        let made = calls(&mut expansion, &given)?;
+        let results = made.iter().map(|x| expansion.tensors[x.0].0.clone()).collect();
         let Expansion { calls, tensors } = expansion;
         for (at, (tensor, _)) in tensors.into_iter().enumerate().skip(inputs.len()) {
             if !made.contains(&Symbol(at)) {

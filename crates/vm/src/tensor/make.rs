@@ -7,7 +7,7 @@ use std::ops::Range;
 use millstream_runtime::scope::origin;
 use millstream_types::{Attrs, DType, DeviceId, Element, Error, Result, TensorSpec};
 
-use crate::handle::Tensor;
+use crate::handle::{Tensor, global};
 
 use super::{Ints, Number, Operand, Place, Real, Seed, call};
 
@@ -29,6 +29,10 @@ pub(super) fn lengths(shape: impl Ints) -> Result<Vec<usize>> {
 fn create(op: &str, attrs: Attrs, place: &impl Place) -> Result<Tensor> {
     let origin = origin::caller();
     let stream = place.stream().map_err(|e| e.at(&origin))?;
+    if let Some(sharding) = place.sharding() {
+        let made = global::create(op, &attrs, &sharding, &stream, &origin);
+        return made.map_err(|e| e.at(&origin));
+    }
     let mut made = place.machine().call(op, &[]).attrs(attrs).origin(origin).on(&stream)?;
     made.pop().ok_or_else(|| Error::Internal { message: format!("{op} made nothing") })
 }
@@ -73,6 +77,9 @@ impl Tensor {
             })?;
             T::append(elements, &mut bytes);
             let stream = place.stream()?;
+            if let Some(sharding) = place.sharding() {
+                return global::upload(spec, bytes, &sharding, &stream, &origin);
+            }
             place.machine().upload_at(&stream, spec, bytes, origin.clone())
         };
         made().map_err(|e| e.at(&origin))

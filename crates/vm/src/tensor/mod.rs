@@ -13,6 +13,7 @@
 //! | `files` | safetensors files (feature `safetensors`) |
 //! | `arrays` | arrays of the `ndarray` crate (feature `ndarray`) |
 //! | `dlpack` | tensors for other libraries and from them, by DLPack |
+//! | `global` | tensors that the ranks of a mesh hold together |
 //! | `bounded` | results whose number of rows is not known yet |
 //! | `show` | `Display` and `Debug` |
 //! | `select` | indexing |
@@ -29,6 +30,7 @@ mod call;
 mod dlpack;
 #[cfg(feature = "safetensors")]
 mod files;
+mod global;
 mod layers;
 mod make;
 mod methods;

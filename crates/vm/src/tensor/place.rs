@@ -1,12 +1,15 @@
 //! The places of new tensors.
 
-use millstream_types::{DeviceId, Result, StreamKey};
+use std::sync::Arc;
+
+use millstream_types::{DeviceId, Result, Sharding, StreamKey};
 
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor, innermost_on};
 
 /// A place of a new tensor: a machine (its current stream), a stream, a machine and a device (that
-/// device's stream), or a tensor (beside it).
+/// device's stream), a machine and a sharding (the ranks of its mesh), or a tensor (beside it; for a
+/// global one, whole on every rank of its mesh).
 ///
 /// ```
 /// # use millstream_vm::*;
@@ -29,6 +32,11 @@ pub trait Place {
     /// # Errors
     /// There is no such device.
     fn stream(&self) -> Result<Stream>;
+
+    /// Returns how the ranks of a mesh hold the tensor; `None` for a tensor of this rank.
+    fn sharding(&self) -> Option<Arc<Sharding>> {
+        None
+    }
 }
 
 impl Place for Machine {
@@ -71,6 +79,26 @@ impl Place for Tensor {
     fn stream(&self) -> Result<Stream> {
         Tensor::stream(self)
     }
+
+    fn sharding(&self) -> Option<Arc<Sharding>> {
+        let global = self.global()?;
+        Some(Arc::new(Sharding::broadcast(global.sharding.mesh())))
+    }
+}
+
+/// The ranks of a mesh, each with its part. All of them, and no others, have elements.
+impl Place for (&Machine, &Sharding) {
+    fn machine(&self) -> &Machine {
+        self.0
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        self.0.current_stream()
+    }
+
+    fn sharding(&self) -> Option<Arc<Sharding>> {
+        Some(Arc::new(self.1.clone()))
+    }
 }
 
 impl<P: Place + ?Sized> Place for &P {
@@ -80,5 +108,9 @@ impl<P: Place + ?Sized> Place for &P {
 
     fn stream(&self) -> Result<Stream> {
         (**self).stream()
+    }
+
+    fn sharding(&self) -> Option<Arc<Sharding>> {
+        (**self).sharding()
     }
 }

@@ -11,6 +11,7 @@ use millstream_runtime::emission::Emission;
 use millstream_runtime::scope::origin;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
+use crate::handle::global;
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Section, Stream, Tensor, innermost};
 use crate::handle::{check_devices, stream_of};
@@ -277,6 +278,7 @@ impl<'a> CallBuilder<'a> {
     /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
     pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
         if !request::is_any()
+            && !global::is_any(&self.inputs)
             && let Some(op) = self.machine.shared.tables.ops.find(self.name)
         {
             return self.described(stream).emit(op, self.section, &self.origin)?.first(self.name);
@@ -290,6 +292,9 @@ impl<'a> CallBuilder<'a> {
         let Some(op) = self.machine.shared.tables.ops.find(self.name) else {
             return self.expand(stream);
         };
+        if global::is_any(&self.inputs) || self.out.as_deref().is_some_and(global::is_any) {
+            return global::make(self.described(stream), self.section.is_some(), &self.origin);
+        }
         let verb = Verb::Op(self.described(stream));
         let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
         request::submit(call, |call| {

@@ -1,9 +1,12 @@
 //! The machine as the caller of a composite's inner calls.
 
+use std::sync::Arc;
+
 use millstream_ops::composite;
-use millstream_types::{Attrs, DType, Element, Error, Result, TensorSpec};
+use millstream_types::{Attrs, DType, Element, Error, Result, Sharding, TensorSpec};
 use smallvec::SmallVec;
 
+use crate::handle::global;
 use crate::handle::request::Results;
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
@@ -34,6 +37,14 @@ impl CallBuilder<'_> {
     }
 }
 
+impl Calling<'_, '_> {
+    /// Returns how tensors that are made for the operands are held, if a mesh holds these.
+    fn beside(&self) -> Option<Arc<Sharding>> {
+        let global = self.call.inputs.iter().find_map(|input| input.global())?;
+        Some(Arc::new(Sharding::broadcast(global.sharding.mesh())))
+    }
+}
+
 impl InnerCalls for Calling<'_, '_> {
     type Tensor = Tensor;
 
@@ -43,6 +54,11 @@ impl InnerCalls for Calling<'_, '_> {
 
     fn call(&mut self, op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tensor>> {
         let CallBuilder { machine, priority, section, origin, .. } = self.call;
+        if inputs.is_empty()
+            && let Some(sharding) = self.beside()
+        {
+            return global::create(op, &attrs, &sharding, self.stream, origin).map(|x| vec![x]);
+        }
         let inputs = inputs.iter().copied().collect();
         let mut call = CallBuilder::new(machine, op, inputs, attrs, origin.clone());
         (call.priority, call.section) = (*priority, *section);
@@ -69,7 +85,10 @@ impl InnerCalls for Calling<'_, '_> {
         };
         let spec = TensorSpec::contiguous(exact, &[elements.len()])?;
         let origin = self.call.origin.clone();
-        let made = self.call.machine.upload_at(self.stream, spec, bytes, origin)?;
+        let made = match self.beside() {
+            Some(sharding) => global::upload(spec, bytes, &sharding, self.stream, &origin)?,
+            None => self.call.machine.upload_at(self.stream, spec, bytes, origin)?,
+        };
         if exact == dtype {
             return Ok(Some(made));
         }

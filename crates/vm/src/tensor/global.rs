@@ -1,0 +1,368 @@
+//! Global tensors: how programs make, redistribute and read them.
+
+use std::sync::Arc;
+
+use millstream_runtime::scope::origin;
+use millstream_types::{
+    DType, Element, Error, Mesh, Result, Sbp, Sharding, StreamKey, StreamType, TensorSpec,
+};
+
+use crate::handle::machine::Machine;
+use crate::handle::request;
+use crate::handle::{Tensor, global, stream_of};
+
+use super::Ints;
+
+/// Tensors that the ranks of a mesh hold together. Each rank of the mesh makes the same calls; a
+/// rank outside it may make them too, and emits nothing.
+impl Tensor {
+    /// Returns a global tensor with these elements, in row-major order. Every rank gives all of
+    /// them, and keeps its part.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, sbp::S};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mesh = Mesh::new([0])?; // of one rank
+    /// let x = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [S(0)])?;
+    /// assert_eq!(x.full_tensor()?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::from_slice`]; the tensor cannot be held so, or the program lacks a rank of the
+    /// mesh.
+    #[track_caller]
+    pub fn from_slice_global<T: Element>(
+        elements: &[T],
+        shape: impl Ints,
+        machine: &Machine,
+        mesh: &Mesh,
+        sbp: impl IntoIterator<Item = Sbp>,
+    ) -> Result<Tensor> {
+        let sharding = Sharding::new(mesh, sbp).map_err(|e| e.at(&origin::caller()))?;
+        Tensor::from_slice(elements, shape, (machine, &sharding))
+    }
+
+    /// Returns how the ranks of a mesh hold the tensor; `None` for a tensor of this rank.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
+    /// assert!(x.sharding().is_none());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn sharding(&self) -> Option<&Sharding> {
+        self.global().map(|global| &*global.sharding)
+    }
+
+    /// Returns the mesh whose ranks hold the tensor; `None` for a tensor of this rank.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Mesh, Sharding};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let whole = Sharding::broadcast(&Mesh::new([0])?);
+    /// let x = Tensor::zeros(3, DType::F32, (&machine, &whole))?;
+    /// assert_eq!(x.mesh().unwrap().ranks(), [0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn mesh(&self) -> Option<&Mesh> {
+        self.sharding().map(Sharding::mesh)
+    }
+
+    /// Returns how the ranks along each axis of the mesh hold the tensor; `None` for a tensor of
+    /// this rank.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Mesh, Sharding, sbp::S};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let rows = Sharding::new(&Mesh::new([0])?, [S(0)])?;
+    /// let x = Tensor::zeros(3, DType::F32, (&machine, &rows))?;
+    /// assert_eq!(x.sbp().unwrap(), [S(0)]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn sbp(&self) -> Option<&[Sbp]> {
+        self.sharding().map(Sharding::sbp)
+    }
+
+    /// Returns the part of this rank, a tensor on the same memory.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, sbp::S};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mesh = Mesh::new([0])?;
+    /// let x = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [S(0)])?;
+    /// assert_eq!(x.to_local()?.to_vec::<f32>()?, [1.0, 2.0]); // all of it, as it has one rank
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor is not global, or this rank is outside its mesh.
+    #[track_caller]
+    pub fn to_local(&self) -> Result<Tensor> {
+        let part = self.held().and_then(|held| held.own(self.spec()));
+        part.cloned().map_err(|e| e.at(&origin::caller()))
+    }
+
+    /// Returns all elements as a tensor of this rank: the ranks of the mesh exchange their parts,
+    /// so each of them has to call this.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, sbp::P};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mesh = Mesh::new([0])?;
+    /// let x = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [P])?;
+    /// assert_eq!(x.full_tensor()?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor is not global, or this rank is outside its mesh.
+    #[track_caller]
+    pub fn full_tensor(&self) -> Result<Tensor> {
+        let origin = origin::caller();
+        let mesh = self.held().map_err(|e| e.at(&origin))?.sharding.mesh().clone();
+        self.held_as(Sharding::broadcast(&mesh)).map_err(|e| e.at(&origin))?.to_local()
+    }
+
+    /// Returns the tensor as the ranks of its mesh hold it in another way, with dense parts.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, sbp::{B, S}};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mesh = Mesh::new([0])?;
+    /// let x = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [S(0)])?;
+    /// let y = x.redistribute([B])?; // an allgather, where the mesh has several ranks
+    /// assert_eq!(y.sbp().unwrap(), [B]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor is not global, or cannot be held so.
+    #[track_caller]
+    pub fn redistribute(&self, sbp: impl IntoIterator<Item = Sbp>) -> Result<Tensor> {
+        let to = || {
+            let mesh = self.held()?.sharding.mesh();
+            self.held_as(Sharding::new(mesh, sbp)?)
+        };
+        to().map_err(|e| e.at(&origin::caller()))
+    }
+
+    /// Returns a global tensor. Of a tensor of this rank, which is its part, the ranks compare
+    /// dtype, shape and `sbp`, and wait for one another; the parts of a split dimension must be
+    /// [`part`](millstream_types::sharding::part)s of their sum. Of a global tensor, the ranks of
+    /// both meshes exchange what the new ones need.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, sbp::S};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let part = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
+    /// let x = part.to_global(&Mesh::new([0])?, [S(0)])?;
+    /// assert_eq!(x.shape(), [2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The ranks' tensors do not make one, it cannot be held so, or this rank has a part and is
+    /// outside the mesh.
+    #[track_caller]
+    pub fn to_global(&self, mesh: &Mesh, sbp: impl IntoIterator<Item = Sbp>) -> Result<Tensor> {
+        let origin = origin::caller();
+        let made = || {
+            let sharding = Sharding::new(mesh, sbp)?;
+            match self.global() {
+                Some(_) => self.held_as(sharding),
+                None => self.joined(sharding),
+            }
+        };
+        made().map_err(|e| e.at(&origin))
+    }
+
+    fn held(&self) -> Result<&global::Global> {
+        self.global().ok_or_else(|| Error::Invalid {
+            what: "tensor",
+            message: format!(
+                "{} is a tensor of this rank, not a global one; `to_global(&mesh, sbp)?` makes it \
+                 one",
+                self.spec().brief()
+            ),
+        })
+    }
+
+    #[track_caller]
+    fn held_as(&self, to: Sharding) -> Result<Tensor> {
+        let stream = stream_of(self)?;
+        global::redistributed(self, &Arc::new(to), &stream, &origin::caller())
+    }
+
+    /// Returns the global tensor whose part on this rank is this tensor.
+    #[track_caller]
+    fn joined(&self, sharding: Sharding) -> Result<Tensor> {
+        let machine = self.machine();
+        global::check_mesh(machine, sharding.mesh())?;
+        let Some(at) = global::coordinates(machine, sharding.mesh()) else {
+            let message = format!(
+                "rank {} is outside mesh {}, so it has no part of the tensor; make it there by \
+                 `from_slice_global` or a place of the mesh",
+                machine.communicator().rank(),
+                sharding.mesh()
+            );
+            return Err(Error::Invalid { what: "tensor", message });
+        };
+        let all = self.exchanged(&sharding)?;
+        let own = &all[sharding
+            .mesh()
+            .ranks()
+            .iter()
+            .position(|rank| *rank == all_rank(machine))
+            .unwrap_or(0)];
+        let mesh = sharding.mesh();
+        let differ = |other: &Described, k: usize| {
+            let message = format!(
+                "rank {} calls to_global {other}, rank {} {own}",
+                mesh.ranks()[k],
+                all_rank(machine),
+            );
+            Error::Invalid { what: "tensor", message }
+        };
+        for (k, other) in all.iter().enumerate() {
+            if other.dtype != own.dtype || other.sbp != own.sbp || other.rank() != own.rank() {
+                return Err(differ(other, k));
+            }
+        }
+        sharding.check(self.dtype(), self.shape())?;
+        // The whole length of a split dimension is the sum along its axes, that of the others is
+        // every rank's.
+        let mut shape: Vec<usize> = self.shape().to_vec();
+        for (dim, length) in shape.iter_mut().enumerate() {
+            *length = (0..mesh.ranks().len())
+                .filter(|k| {
+                    let of = mesh.coordinates_at(*k);
+                    let mut axes = of.iter().zip(&at).zip(sharding.sbp());
+                    axes.all(|((of, own), sbp)| *sbp == Sbp::Split(dim) || of == own)
+                })
+                .map(|k| all[k].shape[dim])
+                .sum();
+        }
+        for (k, other) in all.iter().enumerate() {
+            let expected = sharding.local_shape(&shape, &mesh.coordinates_at(k));
+            if other.shape != expected[..] {
+                let message = format!(
+                    "rank {} calls to_global {other}; its part of {shape:?} would be {:?}",
+                    mesh.ranks()[k],
+                    &expected[..],
+                );
+                return Err(Error::Invalid { what: "tensor", message });
+            }
+        }
+        let spec = Arc::new(TensorSpec::contiguous(self.dtype(), &shape)?);
+        let part = self.contiguous()?;
+        let stream = stream_of(self)?;
+        let origin = origin::caller();
+        Ok(global::wrap(Some(part), spec, Arc::new(sharding), false, &stream, &origin))
+    }
+
+    /// Exchanges the descriptions of the parts among the ranks of a mesh, and waits for them.
+    fn exchanged(&self, sharding: &Sharding) -> Result<Vec<Described>> {
+        let own = Described::of(self, sharding);
+        let (machine, ranks) = (self.machine(), sharding.mesh().ranks());
+        let words = own.words();
+        let _below = request::suspend(&[request::Rank::Record, request::Rank::Trace]);
+        let stream = machine.current_stream()?;
+        let given = Tensor::from_slice(&words, words.len(), &stream)?;
+        let out = Tensor::zeros(words.len() * ranks.len(), DType::I64, &stream)?;
+        let mut group: Vec<i64> = ranks.iter().map(|rank| i64::from(*rank)).collect();
+        group.sort_unstable();
+        let ring = StreamKey::new(stream.key().device.clone(), StreamType::CCL, 0);
+        let call = machine.call("allgather_", &[&out, &given]).attr("group", group.clone());
+        call.collective_on(&machine.stream(&ring)?)?;
+        let all = out.to_vec::<i64>()?;
+        let of_rank = |rank: &u32| {
+            let at = group.iter().position(|of| *of == i64::from(*rank)).unwrap_or(0);
+            Described::from_words(&all[at * words.len()..][..words.len()])
+        };
+        Ok(ranks.iter().map(of_rank).collect())
+    }
+}
+
+fn all_rank(machine: &Machine) -> u32 {
+    machine.communicator().rank() as u32
+}
+
+/// What the ranks compare of the parts of a tensor.
+struct Described {
+    dtype: i64,
+    sbp: Vec<i64>,
+    shape: Vec<usize>,
+}
+
+/// The most dimensions that are compared.
+const DIMS: usize = millstream_types::layout::MAX_DIMS;
+/// The most axes.
+const AXES: usize = millstream_types::mesh::MAX_AXES;
+
+impl Described {
+    fn of(tensor: &Tensor, sharding: &Sharding) -> Described {
+        let dtype = DType::ALL.iter().position(|dtype| *dtype == tensor.dtype());
+        let code = |sbp: &Sbp| match sbp {
+            Sbp::Split(dim) => *dim as i64,
+            Sbp::Broadcast => -1,
+            Sbp::Partial(reduction) => -2 - *reduction as i64,
+        };
+        Described {
+            dtype: dtype.map_or(-1, |at| at as i64),
+            sbp: sharding.sbp().iter().map(code).collect(),
+            shape: tensor.shape().to_vec(),
+        }
+    }
+
+    fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Returns the description as numbers, equally many on every rank.
+    fn words(&self) -> Vec<i64> {
+        let mut words = vec![self.dtype, self.sbp.len() as i64, self.rank() as i64];
+        words.extend(&self.sbp);
+        words.resize(3 + AXES, 0);
+        words.extend(self.shape.iter().map(|length| *length as i64));
+        words.resize(3 + AXES + DIMS, 0);
+        words
+    }
+
+    fn from_words(words: &[i64]) -> Described {
+        let (axes, rank) = (words[1] as usize, words[2] as usize);
+        Described {
+            dtype: words[0],
+            sbp: words[3..3 + axes.min(AXES)].to_vec(),
+            shape: words[3 + AXES..][..rank.min(DIMS)].iter().map(|v| *v as usize).collect(),
+        }
+    }
+}
+
+impl std::fmt::Display for Described {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dtype = usize::try_from(self.dtype).ok().and_then(|at| DType::ALL.get(at).copied());
+        let dtype = dtype.unwrap_or(DType::F32);
+        f.write_str(&millstream_types::layout::brief(dtype, &self.shape))?;
+        for code in &self.sbp {
+            let sbp = match *code {
+                dim if dim >= 0 => Sbp::Split(dim as usize),
+                -1 => Sbp::Broadcast,
+                other => {
+                    let at = usize::try_from(-2 - other).unwrap_or(0);
+                    Sbp::Partial(millstream_types::Reduction::ALL[at.min(2)])
+                }
+            };
+            write!(f, " {sbp}")?;
+        }
+        Ok(())
+    }
+}
