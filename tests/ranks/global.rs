@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use millstream::comm::{Call, CommError, Communicator, LocalCommunicator, LocalGroup, Request, Slot};
+use millstream::comm::{
+    Call, CommError, Communicator, LocalCommunicator, LocalGroup, Request, Slot,
+};
 use millstream::sbp::{B, P, S};
 use millstream::*;
 
@@ -119,10 +121,8 @@ fn part_of(all: &[f32], shape: &[usize], sharding: &Sharding, rank: u32) -> Vec<
 /// Every pair of shardings, even and uneven parts, also empty ones.
 #[test]
 fn redistributions_keep_the_tensor() {
-    let meshes: Vec<(usize, Mesh)> = vec![
-        (3, Mesh::new([2, 0, 1]).unwrap()),
-        (4, Mesh::new([[0, 1], [3, 2]]).unwrap()),
-    ];
+    let meshes: Vec<(usize, Mesh)> =
+        vec![(3, Mesh::new([2, 0, 1]).unwrap()), (4, Mesh::new([[0, 1], [3, 2]]).unwrap())];
     for (ranks, mesh) in meshes {
         for shape in [vec![6, 4], vec![5, 7, 2], vec![2, 3]] {
             let numel: usize = shape.iter().product();

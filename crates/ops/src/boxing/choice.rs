@@ -168,7 +168,7 @@ impl Search<'_> {
         if let Some(known) = self.costs[slot].get(key.sbp()) {
             return *known;
         }
-        let cost = path(shape, from, to).map(|path| path.received * dtype.size() as u64);
+        let cost = path(dtype, shape, from, to).map(|path| path.received * dtype.size() as u64);
         self.costs[slot].insert(key.sbp().into(), cost);
         cost
     }

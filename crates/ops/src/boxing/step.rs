@@ -119,10 +119,12 @@ impl Boxing<'_> {
         self.zeros(&[numel])
     }
 
+    /// Returns a tensor of what changes no sum: negative zeros, as the sum of a negative and a
+    /// positive zero is positive.
     fn zeros(&mut self, shape: &[usize]) -> Result<Symbol> {
         let zero = match self.dtype {
             DType::Bool => Attrs::new().with("value", false),
-            dtype if dtype.is_inexact() => Attrs::new().with("value", 0.0),
+            dtype if dtype.is_inexact() => Attrs::new().with("value", -0.0),
             _ => Attrs::new().with("value", 0i64),
         };
         let attrs = zero.with("shape", ints(shape)).with("dtype", self.dtype);

@@ -88,7 +88,7 @@ fn only(mut made: Vec<Tensor>) -> Result<Tensor> {
 /// The tensor cannot be held so.
 pub(crate) fn path(spec: &TensorSpec, from: &Sharding, to: &Sharding) -> Result<Path> {
     to.check(spec.dtype, spec.shape())?;
-    boxing::path(spec.shape(), from, to).ok_or_else(|| Error::Invalid {
+    boxing::path(spec.dtype, spec.shape(), from, to).ok_or_else(|| Error::Invalid {
         what: "sharding",
         message: format!("{} held as {from} cannot become {to}", spec.brief()),
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use millstream_ops::sharding::{Divisor, Local};
-use millstream_types::{Attrs, Error, Origin, Result, Sbp, Sharding, TensorSpec};
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sbp, Sharding, TensorSpec};
 
 use crate::handle::machine::CallBuilder;
 use crate::handle::request::{self, OpCall, Rank, Request, Results, Verb};
@@ -107,12 +107,18 @@ pub(crate) fn upload(
     let is_zero = sums
         .clone()
         .any(|(sbp, at)| sbp.reduction() == Some(millstream_types::Reduction::Sum) && *at > 0);
-    let local = sharding.local_spec(&spec, &at)?;
-    let own = match is_zero {
-        true => vec![0; local.span_bytes()],
-        false => cut(&bytes, spec.shape(), &part, spec.dtype.size()),
+    let own = if is_zero {
+        let shape: Vec<i64> = part.iter().map(|range| range.len() as i64).collect();
+        let zero: AttrValue = match spec.dtype.is_inexact() {
+            true => (-0.0).into(),
+            false => 0i64.into(),
+        };
+        let attrs = Attrs::new().with("value", zero).with("shape", shape).with("dtype", spec.dtype);
+        machine.call("full", &[]).attrs(attrs).origin(origin.clone()).one(stream)?
+    } else {
+        let own = cut(&bytes, spec.shape(), &part, spec.dtype.size());
+        machine.upload_at(stream, sharding.local_spec(&spec, &at)?, own, origin.clone())?
     };
-    let own = machine.upload_at(stream, local, own, origin.clone())?;
     Ok(wrap(Some(own), spec, sharding.clone(), false, stream, origin))
 }
 
