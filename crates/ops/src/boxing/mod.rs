@@ -5,7 +5,7 @@
 //! plan alike, without a message. A [`Step`] changes how the ranks along *one* axis hold the
 //! tensor, by one collective of each group of ranks along this axis, or by no message at all. A
 //! [`path`] is the cheapest sequence of steps; [`Choice`] divides a call among the ranks such that
-//! the paths of its operands are the cheapest together.
+//! the paths of its operands are the cheapest together, and a [`Plan`] has the calls of each rank.
 //!
 //! # Costs
 //! The cost of a step is the number of bytes that the ranks receive, exact also for uneven parts.
@@ -30,13 +30,16 @@
 //! | `step` | the calls that one rank makes for a step |
 //! | `meshes` | messages between the ranks of two meshes |
 //! | `choice` | how a call is divided, so that its operands move the fewest bytes |
+//! | `plan` | what a call does: on which shardings it is made, and the calls of one rank |
 
 mod choice;
 mod meshes;
 mod path;
+mod plan;
 mod step;
 
 pub use choice::{Choice, Operand};
 pub use meshes::{Transfer, transfers};
 pub use path::{Path, Step, path};
+pub use plan::{Made, Plan, Taken, between};
 pub use step::{calls, is_identity};

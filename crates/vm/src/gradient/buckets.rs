@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use millstream_ops::boxing::between;
 use millstream_runtime::scope::origin;
 use millstream_types::{DType, Result, Sharding};
 
@@ -54,7 +55,7 @@ impl Buckets {
             self.leaves.push((leaf, gradient));
             return Ok(());
         }
-        let path = global::path(gradient.spec(), &from, &to)?;
+        let path = between(gradient.spec(), &from, &to)?;
         if !global::is_reduction(&path) {
             let stream = stream_of(&gradient)?;
             let gradient = global::redistribute(&gradient, &to, &stream, &origin::caller())?;

@@ -13,16 +13,18 @@ use crate::lowering::InnerCalls;
 
 use super::{check_mesh, coordinates, wrap};
 
-/// Makes the calls of a redistribution on this rank: collectives on a stream of their own for each
-/// axis, the others beside the tensor.
-struct Boxing<'a> {
-    machine: &'a Machine,
-    stream: &'a Stream,
-    origin: &'a Origin,
-    axis: usize,
+/// Makes calls on the parts of this rank: collectives on a stream of their own for each axis of a
+/// mesh, so that those of different axes run side by side, and the others on a given stream.
+pub(super) struct PartCalls<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) stream: &'a Stream,
+    pub(super) origin: &'a Origin,
+    pub(super) priority: Priority,
+    /// The mesh and the coordinates of this rank.
+    pub(super) place: Option<(&'a Mesh, &'a [usize])>,
 }
 
-impl InnerCalls for Boxing<'_> {
+impl InnerCalls for PartCalls<'_> {
     type Tensor = Tensor;
 
     fn spec(&self, tensor: &Tensor) -> Result<TensorSpec> {
@@ -30,11 +32,12 @@ impl InnerCalls for Boxing<'_> {
     }
 
     fn call(&mut self, op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Vec<Tensor>> {
-        let call = self.machine.call(op, inputs).attrs(attrs).origin(self.origin.clone());
-        if !collective::is(op) {
-            return call.on(self.stream);
+        let call = self.machine.call(op, inputs).origin(self.origin.clone());
+        if collective::is(op) {
+            let ring = self.ring(&attrs)?;
+            return call.attrs(attrs).collective_on(&ring);
         }
-        call.collective_on(&ring(self.machine, self.stream, self.axis)?)
+        call.attrs(attrs).priority(self.priority.0).on(self.stream)
     }
 
     fn is_same(&self, a: &Tensor, b: &Tensor) -> bool {
@@ -42,20 +45,38 @@ impl InnerCalls for Boxing<'_> {
     }
 
     fn release(&mut self, _: Tensor) -> Result<()> {
+        // Its handle was the last one.
         Ok(())
     }
 }
 
-/// Returns the stream of the collectives along an axis, so that those of different axes run side by
-/// side.
+impl PartCalls<'_> {
+    /// Returns the stream of a collective: that of the axis whose ranks take part.
+    fn ring(&self, attrs: &Attrs) -> Result<Stream> {
+        let group = attrs.ints("group")?.unwrap_or_default();
+        let axis = self.place.and_then(|(mesh, at)| {
+            (0..mesh.rank()).find(|axis| ranks_along(mesh, *axis, at) == group)
+        });
+        ring(self.machine, self.stream, axis.unwrap_or(0))
+    }
+}
+
+/// Returns the ranks along an axis, ascending, as collectives name them.
+fn ranks_along(mesh: &Mesh, axis: usize, at: &[usize]) -> Vec<i64> {
+    let mut group: Vec<i64> = mesh.group(axis, at).into_iter().map(i64::from).collect();
+    group.sort_unstable();
+    group
+}
+
+/// Returns the stream of the collectives along an axis.
 fn ring(machine: &Machine, beside: &Stream, axis: usize) -> Result<Stream> {
     let device = beside.key().device.clone();
     machine.stream(&StreamKey::new(device, StreamType::CCL, axis as u32))
 }
 
-/// Makes the calls of a path on this rank's part of a tensor. The result is new unless the path
-/// changes nothing on this rank.
-pub(super) fn follow(
+/// Makes the calls of a path on this rank's part of a tensor of this shape. The result is the part
+/// itself if the path changes nothing on this rank.
+fn follow(
     path: &Path,
     part: &Tensor,
     shape: &[usize],
@@ -63,35 +84,22 @@ pub(super) fn follow(
     stream: &Stream,
     origin: &Origin,
 ) -> Result<Tensor> {
-    let mut part = part.clone();
-    for step in &path.steps {
-        if boxing::is_identity(step) {
-            continue;
+    let Some(first) = path.steps.first() else { return Ok(part.clone()) };
+    let (machine, priority) = (part.machine(), Priority::default());
+    let place = Some((first.from.mesh(), at));
+    let mut calls = PartCalls { machine, stream, origin, priority, place };
+    let made = calls.expanded(std::slice::from_ref(part), |emitter, given| {
+        let mut part = given[0];
+        for step in &path.steps {
+            part = boxing::calls(step, shape, at, emitter, part)?;
         }
-        let machine = part.machine().clone();
-        let mut calls = Boxing { machine: &machine, stream, origin, axis: step.axis };
-        let made = calls.expanded(&[part], |calls, given| {
-            boxing::calls(step, shape, at, calls, given[0]).map(|made| vec![made])
-        })?;
-        part = only(made)?;
-    }
-    Ok(part)
+        Ok(vec![part])
+    })?;
+    only(made)
 }
 
 fn only(mut made: Vec<Tensor>) -> Result<Tensor> {
-    made.pop().ok_or_else(|| Error::Internal { message: "a step made no tensor".to_owned() })
-}
-
-/// Returns the path between two shardings of a tensor.
-///
-/// # Errors
-/// The tensor cannot be held so.
-pub(crate) fn path(spec: &TensorSpec, from: &Sharding, to: &Sharding) -> Result<Path> {
-    to.check(spec.dtype, spec.shape())?;
-    boxing::path(spec.dtype, spec.shape(), from, to).ok_or_else(|| Error::Invalid {
-        what: "sharding",
-        message: format!("{} held as {from} cannot become {to}", spec.brief()),
-    })
+    made.pop().ok_or_else(|| Error::Internal { message: "a call made no tensor".to_owned() })
 }
 
 /// Returns a tensor as the ranks of a mesh hold it afterwards: a new one.
@@ -111,7 +119,7 @@ pub(crate) fn redistribute(
     };
     let spec = Arc::new(TensorSpec::contiguous(tensor.dtype(), tensor.shape())?);
     let own = if global.sharding.mesh() == to.mesh() {
-        let path = path(&spec, &global.sharding, to)?;
+        let path = between(&spec, &global.sharding, to)?;
         match (&global.local, coordinates(machine, to.mesh())) {
             (Some(part), Some(at)) => {
                 let made = follow(&path, part, spec.shape(), &at, stream, origin)?;
@@ -161,7 +169,7 @@ fn across(
     // Partial tensors are reduced before, and made partial after.
     let without = |sharding: &Sharding| {
         let whole = sharding.sbp().iter().map(|sbp| match sbp.reduction() {
-            Some(_) => millstream_types::Sbp::Broadcast,
+            Some(_) => Sbp::Broadcast,
             None => *sbp,
         });
         Sharding::new(sharding.mesh(), whole)
@@ -169,7 +177,7 @@ fn across(
     let (from, target) = (without(&global.sharding)?, without(to)?);
     let mut part = global.local.clone();
     if let (Some(own), Some(at)) = (&part, coordinates(machine, from.mesh())) {
-        let reduced = path(spec, &global.sharding, &from)?;
+        let reduced = between(spec, &global.sharding, &from)?;
         part = Some(follow(&reduced, own, spec.shape(), &at, stream, origin)?);
     }
     let transfers = boxing::transfers(spec.shape(), &from, &target).unwrap_or_default();
@@ -224,7 +232,7 @@ fn across(
         call("copy_", &[&place, &received], Attrs::new())?;
     }
     let Some(at) = coordinates(machine, to.mesh()) else { return Ok(None) };
-    let last = path(spec, &target, to)?;
+    let last = between(spec, &target, to)?;
     follow(&last, &result, spec.shape(), &at, stream, origin).map(Some)
 }
 
@@ -252,9 +260,7 @@ pub(crate) fn reduce_together(tensors: &[Tensor], to: &Arc<Sharding>) -> Result<
         }
         for (axis, sbp) in from.sbp().iter().enumerate() {
             let Some(reduction) = sbp.reduction() else { continue };
-            let mut group: Vec<i64> =
-                to.mesh().group(axis, &at).into_iter().map(i64::from).collect();
-            group.sort_unstable();
+            let group = ranks_along(to.mesh(), axis, &at);
             let attrs = Attrs::new().with("op", reduction.name()).with("group", group);
             let inputs: Vec<&Tensor> = copies.iter().collect();
             let call = machine.call("allreduce_", &inputs).attrs(attrs).origin(origin.clone());
@@ -277,7 +283,7 @@ pub(crate) fn reduce_together(tensors: &[Tensor], to: &Arc<Sharding>) -> Result<
 pub(crate) fn is_reduction(path: &Path) -> bool {
     let whole = |step: &Step| {
         step.from.sbp()[step.axis].reduction().is_some()
-            && step.to.sbp()[step.axis] == millstream_types::Sbp::Broadcast
+            && step.to.sbp()[step.axis] == Sbp::Broadcast
     };
     path.steps.iter().all(whole)
 }

@@ -3,17 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
+use millstream_ops::CallSpec;
+use millstream_ops::boxing::Plan;
+use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding, TensorSpec};
 
-use millstream_ops::sharding::{Divisor, Local};
-use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sbp, Sharding, TensorSpec};
-
-use crate::handle::machine::CallBuilder;
+use crate::handle::machine::{CallBuilder, Inputs, Machine, RangeGuard};
 use crate::handle::request::{self, OpCall, Rank, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
+use crate::lowering::InnerCalls;
 
-use super::boxing::{follow, redistribute};
-use super::plan::{Asked, Plan};
+use super::boxing::{PartCalls, redistribute};
+use super::plan::{Asked, Planned};
 use super::{check_mesh, coordinates, wrap};
 
 /// Returns whether any of these tensors is global.
@@ -151,6 +151,7 @@ fn run(call: &OpCall<'_>, origin: &Origin) -> Result<Results> {
     let OpCall { machine, name, inputs, out, attrs, stream, .. } = *call;
     let wanted = out.and_then(|out| Some(&out.first()?.global()?.sharding));
     let asked = Asked { machine, op: name, attrs, inputs, wanted };
+    check_written(call)?;
     let made = planned(call, &asked, origin)?;
     let Some(out) = out else { return Ok(made) };
     if made.len() != out.len() {
@@ -166,200 +167,101 @@ fn run(call: &OpCall<'_>, origin: &Origin) -> Result<Results> {
     Ok(out.iter().map(|&target| target.clone()).collect())
 }
 
+/// Refuses the change of a copy that the program takes for a view.
+///
+/// # Errors
+/// The op changes a tensor that is a view on one rank, and was copied for another sharding.
+fn check_written(call: &OpCall<'_>) -> Result<()> {
+    let copied = |input: &&Tensor| input.global().is_some_and(|global| global.is_copied_view);
+    if !call.inputs.iter().any(|input| copied(input)) {
+        return Ok(());
+    }
+    let tables = &call.machine.shared.tables;
+    let Some(op) = tables.ops.get(tables.ops.id(call.name)?) else { return Ok(()) };
+    let specs: Vec<TensorSpec> = call.inputs.iter().map(|input| input.spec().clone()).collect();
+    let signature = op.check(CallSpec { inputs: &specs, attrs: call.attrs })?;
+    let mut written = call.inputs.iter().zip(&signature.accesses);
+    match written.find(|(input, access)| access.writes() && copied(input)) {
+        None => Ok(()),
+        Some((input, _)) => {
+            let message = format!(
+                "{} is a copy, where one rank has a view, since its base was redistributed for it; \
+                 redistribute the base before the view, and change that",
+                input.spec().brief()
+            );
+            Err(Error::Op { op: call.name.to_owned(), message })
+        }
+    }
+}
+
 /// Makes the calls of a plan.
 fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Results> {
-    let plan = asked.plan()?;
-    let OpCall { machine, stream, .. } = *call;
-    let at = coordinates(machine, &plan.mesh);
-    let parts = match &at {
-        None => None,
-        Some(at) => {
-            let mut parts: SmallVec<[Tensor; 4]> = SmallVec::new();
-            for (input, path) in asked.inputs.iter().zip(&plan.paths) {
-                let Some(part) = input.global().and_then(|global| global.local.as_ref()) else {
-                    return Err(Error::Internal { message: "a part is missing".to_owned() });
-                };
-                parts.push(match path {
-                    None => part.clone(),
-                    Some((path, _)) => {
-                        let from = input.global().map(|global| global.sharding.to_string());
-                        let from = from.unwrap_or_default();
-                        let to = plan_sharding(path);
-                        let _cause = machine.range(format!("boxing {}: {from} → {to}", call.name));
-                        follow(path, part, input.shape(), at, stream, origin)?
-                    }
-                });
-            }
-            Some(Parts { call, plan: &plan, at, origin }.call(&parts)?)
+    let planned = asked.plan()?;
+    let Planned { plan, at, direct, results } = &*planned;
+    let OpCall { machine, stream, priority, .. } = *call;
+    let own = match (at, direct) {
+        (None, _) => None,
+        (Some(at), Some(attrs)) => {
+            let parts: Option<Inputs<'_>> =
+                asked.inputs.iter().map(|input| input.global()?.local.as_ref()).collect();
+            let parts = parts.ok_or_else(missing)?;
+            let own = CallBuilder::new(machine, call.name, parts, Attrs::new(), origin.clone());
+            let made = own.attrs(attrs).priority(priority.0).make(stream);
+            let is_view = plan.results.iter().any(|result| result.view_of.is_some());
+            Some(match made {
+                Err(_) if is_view => by_parts(call, asked, plan, at, origin)?,
+                made => made?,
+            })
         }
+        (Some(at), None) => Some(by_parts(call, asked, plan, at, origin)?),
     };
+    let mut own = own.map(IntoIterator::into_iter);
     let mut made = Results::new();
-    for (k, result) in plan.results.iter().enumerate() {
-        let own = parts.as_ref().map(|parts| parts[k].clone());
+    for (result, ((spec, sharding), is_copied_view)) in plan.results.iter().zip(results) {
+        let part = own.as_mut().and_then(Iterator::next);
         if let Some(same) = result.same {
             made.push(asked.inputs[same].clone());
             continue;
         }
-        if let (Some(own), Some(at)) = (&own, &at) {
-            let expected = result.sharding.local_shape(result.spec.shape(), at);
-            if own.shape() != &expected[..] {
-                let message = format!(
-                    "{} returned a part of shape {:?} of {}, held as {}; expected {expected:?}",
-                    call.name,
-                    own.shape(),
-                    result.spec.brief(),
-                    result.sharding
-                );
-                return Err(Error::Internal { message });
-            }
-        }
-        let (spec, sharding) = (result.spec.clone(), result.sharding.clone());
-        made.push(wrap(own, spec, sharding, result.is_copied_view, stream, origin));
+        let of_view = result.view_of.and_then(|of| asked.inputs[of].global());
+        let is_copied_view = *is_copied_view || of_view.is_some_and(|base| base.is_copied_view);
+        let (spec, sharding) = (spec.clone(), sharding.clone());
+        made.push(wrap(part, spec, sharding, is_copied_view, stream, origin));
     }
     Ok(made)
 }
 
-/// Returns the sharding that a path ends with, in words.
-fn plan_sharding(path: &millstream_ops::boxing::Path) -> String {
-    path.steps.last().map(|step| step.to.to_string()).unwrap_or_default()
+/// Makes all calls of a plan on the parts of this rank.
+fn by_parts(
+    call: &OpCall<'_>,
+    asked: &Asked<'_>,
+    plan: &Plan,
+    at: &[usize],
+    origin: &Origin,
+) -> Result<Results> {
+    let OpCall { machine, stream, priority, .. } = *call;
+    let parts: Option<Vec<Tensor>> =
+        asked.inputs.iter().map(|input| input.global()?.local.clone()).collect();
+    let _cause = cause(machine, call.name, plan, asked.inputs);
+    let place = Some((&plan.mesh, at));
+    let mut calls = PartCalls { machine, stream, origin, priority, place };
+    let parts = parts.ok_or_else(missing)?;
+    let made = calls.expanded(&parts, |emitter, given| plan.calls(at, emitter, given))?;
+    Ok(Results::from_vec(made))
 }
 
-/// The calls of this rank on its parts.
-struct Parts<'a> {
-    call: &'a OpCall<'a>,
-    plan: &'a Plan,
-    at: &'a [usize],
-    origin: &'a Origin,
+fn missing() -> Error {
+    Error::Internal { message: "a rank of the mesh has no part".to_owned() }
 }
 
-impl Parts<'_> {
-    fn make(&self, op: &str, inputs: &[&Tensor], attrs: &Attrs) -> Result<Vec<Tensor>> {
-        let OpCall { machine, stream, priority, .. } = *self.call;
-        let inputs = inputs.iter().copied().collect();
-        let builder = CallBuilder::new(machine, op, inputs, Attrs::new(), self.origin.clone());
-        builder.attrs(attrs).priority(priority.0).on(stream)
-    }
-
-    fn one(&self, op: &str, inputs: &[&Tensor], attrs: &Attrs) -> Result<Tensor> {
-        let made = self.make(op, inputs, attrs)?.into_iter().next();
-        made.ok_or_else(|| Error::Internal { message: format!("{op} made nothing") })
-    }
-
-    /// Makes the call, or the calls that stand for it.
-    fn call(&self, parts: &[Tensor]) -> Result<Vec<Tensor>> {
-        let (op, attrs) = (self.call.name, self.call.attrs);
-        let inputs: Vec<&Tensor> = parts.iter().collect();
-        let mean = self.plan.locals.iter().find_map(|local| match local {
-            Local::MeanOf { op, attrs, count } => Some((*op, attrs, *count)),
-            _ => None,
-        });
-        let rows = self.plan.locals.iter().find_map(|local| match local {
-            Local::Rows { indices, table } => Some((*indices, *table)),
-            _ => None,
-        });
-        match (mean, rows) {
-            (Some((op, attrs, count)), _) => self.mean(op, attrs, count, &inputs),
-            (None, Some((indices, table))) => self.rows(&inputs, indices, table),
-            (None, None) => {
-                let attrs = self.attrs(attrs);
-                let made = self.make(op, &inputs, &attrs);
-                // Where the parts' strides allow no view, as lengths of 1 are ambiguous, a copy's
-                // do.
-                let is_view = self.plan.results.iter().all(|made| made.is_view);
-                match made {
-                    Err(_) if is_view && !self.plan.results.is_empty() => {
-                        let copy = self.one("copy", &inputs, &Attrs::new())?;
-                        self.make(op, &[&copy], &attrs)
-                    }
-                    made => made,
-                }
-            }
-        }
-    }
-
-    /// Returns the arguments of the call on the parts.
-    fn attrs(&self, attrs: &Attrs) -> Attrs {
-        let mut own = attrs.clone();
-        let Some(result) = self.plan.results.first() else { return own };
-        let lengths = result.sharding.local_shape(result.spec.shape(), self.at);
-        for local in &self.plan.locals {
-            if let Local::Shape(name) = local {
-                own.set(*name, lengths.iter().map(|length| *length as i64).collect::<Vec<i64>>());
-            }
-        }
-        own
-    }
-
-    /// Sums, and divides the sums by a number of all ranks.
-    fn mean(
-        &self,
-        op: &str,
-        attrs: &Attrs,
-        count: Divisor,
-        inputs: &[&Tensor],
-    ) -> Result<Vec<Tensor>> {
-        let mut made = self.make(op, inputs, attrs)?;
-        match count {
-            Divisor::Count(count) => {
-                let divisor = Attrs::new().with("other", count);
-                made[0] = self.one("div", &[&made[0]], &divisor)?;
-            }
-            Divisor::Result(by) => {
-                let result = &self.plan.results[by];
-                let sums = result.sharding.sbp().iter().zip(self.plan.results[0].sharding.sbp());
-                let partial = sums.map(|(own, sum)| match (own, sum) {
-                    (Sbp::Broadcast, Sbp::Partial(reduction)) => Sbp::Partial(*reduction),
-                    (own, _) => *own,
-                });
-                let partial = Arc::new(Sharding::new(&self.plan.mesh, partial)?);
-                let stream = self.call.stream;
-                let global = |local: &Tensor| {
-                    let (local, spec) = (Some(local.clone()), result.spec.clone());
-                    wrap(local, spec, partial.clone(), false, stream, self.origin)
-                };
-                let total =
-                    redistribute(&global(&made[by]), &result.sharding, stream, self.origin)?;
-                let total = total.global().and_then(|global| global.local.clone());
-                made[by] = total
-                    .ok_or_else(|| Error::Internal { message: "a part is missing".to_owned() })?;
-                made[0] = self.one("div", &[&made[0], &made[by]], &Attrs::new())?;
-            }
-        }
-        Ok(made)
-    }
-
-    /// Looks up rows of a table of which this rank has a part: other rows are zeros.
-    fn rows(&self, inputs: &[&Tensor], indices: usize, table: usize) -> Result<Vec<Tensor>> {
-        let (global, sharding) = match &self.plan.paths[table] {
-            Some((_, sharding)) => (self.call.inputs[table].shape(), sharding.clone()),
-            None => {
-                let of = self.call.inputs[table];
-                let sharding = of.global().map(|global| global.sharding.clone());
-                let missing = || Error::Internal { message: "a part is missing".to_owned() };
-                (of.shape(), sharding.ok_or_else(missing)?)
-            }
-        };
-        let own = sharding.part(global, self.at)[0].clone();
-        if own.is_empty() {
-            // No row is here, so all results are zeros.
-            let result = &self.plan.results[0];
-            let lengths = result.sharding.local_shape(result.spec.shape(), self.at);
-            let lengths: Vec<i64> = lengths.iter().map(|length| *length as i64).collect();
-            let zeros = Attrs::new().with("shape", lengths).with("value", 0.0);
-            return self.make("full", &[], &zeros.with("dtype", result.spec.dtype));
-        }
-        let by = |number: usize| Attrs::new().with("other", number as i64);
-        let own_row = self.one("sub", &[inputs[indices]], &by(own.start))?;
-        let below = self.one("lt", &[&own_row], &by(0))?;
-        let above = self.one("ge", &[&own_row], &by(own.len()))?;
-        let others = self.one("logical_or", &[&below, &above], &Attrs::new())?;
-        let zero = Attrs::new().with("value", 0i64);
-        let row = self.one("masked_fill", &[&own_row, &others], &zero)?;
-        let mut given = inputs.to_vec();
-        given[indices] = &row;
-        let found = self.one(self.call.name, &given, &self.attrs(self.call.attrs))?;
-        let mask = self.one("unsqueeze", &[&others], &Attrs::new().with("dim", -1i64))?;
-        let zero = Attrs::new().with("value", 0.0);
-        self.make("masked_fill", &[&found, &mask], &zero)
-    }
+/// Names the redistributions of operands in a profile, while it exists.
+fn cause(machine: &Machine, op: &str, plan: &Plan, inputs: &[&Tensor]) -> Option<RangeGuard> {
+    let changed = plan.operands.iter().zip(inputs).filter(|(taken, _)| taken.path.is_some());
+    let changed = changed.map(|(taken, input)| {
+        let from = input.global().map(|global| global.sharding.to_string()).unwrap_or_default();
+        format!("{from} → {}", taken.sharding)
+    });
+    let changed: Vec<String> = changed.collect();
+    let named = || machine.range(format!("boxing for {op}: {}", changed.join(", ")));
+    (!changed.is_empty()).then(named)
 }

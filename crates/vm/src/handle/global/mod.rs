@@ -30,7 +30,7 @@ use millstream_types::{Coordinates, Error, Mesh, Result, Sharding, TensorSpec};
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
-pub(crate) use boxing::{is_reduction, path, redistribute, redistributed, reduce_together};
+pub(crate) use boxing::{is_reduction, redistribute, redistributed, reduce_together};
 pub(crate) use call::{create, is_any, make, upload};
 
 /// What a rank knows of a tensor that the ranks of a mesh hold.
