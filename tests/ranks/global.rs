@@ -181,3 +181,204 @@ fn products_divide() {
         Ok(())
     });
 }
+
+/// Two matrices of a layer each, split by columns and then by rows: one reduction forward, and one
+/// backward.
+#[test]
+fn a_split_network_reduces_twice() {
+    let mesh = Mesh::new([0, 1]).unwrap();
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let held = |sbp: Sbp| Sharding::new(&mesh, [sbp]).unwrap();
+        let random = Generator::new(3);
+        let x = Tensor::normal(0.0, 1.0, (8, 6), &random, (machine, &held(B)))?.with_grad()?;
+        let w = Tensor::normal(0.0, 1.0, (6, 10), &random, (machine, &held(S(1))))?.with_grad()?;
+        let v = Tensor::normal(0.0, 1.0, (10, 6), &random, (machine, &held(S(0))))?.with_grad()?;
+        let tape = machine.tape();
+        rank.calls();
+        let hidden = x.matmul(&w)?.relu()?;
+        assert_eq!(hidden.sbp().unwrap(), [S(1)]);
+        let y = hidden.matmul(&v)?;
+        assert_eq!(y.sbp().unwrap(), [P]);
+        let y = y.redistribute([B])?;
+        assert_eq!(rank.calls(), ["AllReduce"]);
+        tape.backward(&(&y * &y)?.sum(..)?)?;
+        assert_eq!(rank.calls(), ["AllReduce"], "the gradient of x");
+        assert_eq!(w.grad().unwrap().sbp().unwrap(), [S(1)]);
+        assert_eq!(v.grad().unwrap().sbp().unwrap(), [S(0)]);
+        assert_eq!(x.grad().unwrap().sbp().unwrap(), [B]);
+        Ok(())
+    });
+}
+
+/// The loss and the gradients of a network, on one rank or with its batch split.
+fn trained(machine: &Machine, mesh: Option<&Mesh>, bucket: usize) -> Result<Vec<Tensor>> {
+    let random = Generator::new(5);
+    let made = |shape: &[i64], sbp: Sbp| match mesh {
+        None => Tensor::normal(0.0, 1.0, shape.to_vec(), &random, machine),
+        Some(mesh) => {
+            let sharding = Sharding::new(mesh, [sbp])?;
+            Tensor::normal(0.0, 1.0, shape.to_vec(), &random, (machine, &sharding))
+        }
+    };
+    let x = made(&[8, 4], S(0))?;
+    let target = made(&[8, 2], S(0))?;
+    let mut parameters = Vec::new();
+    for [to, from] in [[6, 4], [6, 6], [2, 6]] {
+        parameters.push(made(&[to, from], B)?.with_grad()?);
+        parameters.push(made(&[to], B)?.with_grad()?);
+    }
+    let tape = machine.tape();
+    tape.bucket(bucket);
+    let mut hidden = x;
+    for (k, layer) in parameters.chunks_exact(2).enumerate() {
+        hidden = hidden.linear(&layer[0], Some(&layer[1]))?;
+        if k < 2 {
+            hidden = hidden.tanh()?;
+        }
+    }
+    let difference = (&hidden - &target)?;
+    let loss = (&difference * &difference)?.mean(..)?;
+    tape.backward(&loss)?;
+    let mut made = vec![loss.detach()?];
+    for parameter in &parameters {
+        let gradient = parameter.grad().unwrap();
+        if mesh.is_some() {
+            assert_eq!(gradient.sbp().unwrap(), [B]);
+        }
+        made.push(gradient);
+    }
+    Ok(made)
+}
+
+fn elements(tensors: &[Tensor]) -> Result<Vec<f32>> {
+    let mut all = Vec::new();
+    for tensor in tensors {
+        let own = if tensor.sharding().is_some() { tensor.full_tensor()? } else { tensor.clone() };
+        all.extend(own.to_vec::<f32>()?);
+    }
+    Ok(all)
+}
+
+fn assert_near(got: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (k, (a, b)) in got.iter().zip(expected).enumerate() {
+        assert!((a - b).abs() <= 2e-5 * (1.0 + b.abs()), "{what}: element {k}: {a} and {b}");
+    }
+}
+
+/// Data parallelism without a line for it: one collective for each bucket of gradients.
+#[test]
+fn gradients_of_a_split_batch_are_reduced_in_buckets() {
+    let one = Machine::new(MachineConfig::default()).unwrap();
+    let expected = elements(&trained(&one, None, 0).unwrap()).unwrap();
+    let mesh = Mesh::new([0, 1, 2]).unwrap();
+    for (bucket, collectives) in [(1 << 20, 1), (100, 2), (1, 6)] {
+        let mesh = &mesh;
+        let results = on_ranks(3, |rank| {
+            let made = trained(&rank.machine, Some(mesh), bucket)?;
+            let calls = rank.calls();
+            assert_eq!(calls.len(), collectives, "{bucket}: {calls:?}");
+            assert!(calls.iter().all(|call| call == "AllReduce"), "{calls:?}");
+            elements(&made)
+        });
+        for result in results {
+            assert_near(&result, &expected, "a batch of three ranks");
+        }
+    }
+}
+
+/// A sharded optimiser's step: the parameter is gathered, its gradient scattered.
+#[test]
+fn a_sharded_parameter_is_gathered_and_its_gradient_scattered() {
+    let mesh = Mesh::new([0, 1]).unwrap();
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let held = |sbp: Sbp| Sharding::new(&mesh, [sbp]).unwrap();
+        let random = Generator::new(3);
+        let x = Tensor::normal(0.0, 1.0, (8, 6), &random, (machine, &held(S(0))))?;
+        let w = Tensor::normal(0.0, 1.0, (6, 10), &random, (machine, &held(S(0))))?.with_grad()?;
+        let tape = machine.tape();
+        rank.calls();
+        let y = x.matmul(&w.redistribute([B])?)?;
+        assert_eq!(rank.calls(), ["AllGather"]);
+        tape.backward(&(&y * &y)?.sum(..)?)?;
+        assert_eq!(rank.calls(), ["ReduceScatter"]);
+        assert_eq!(w.grad().unwrap().sbp().unwrap(), [S(0)]);
+        no_grad(|| w.sub_(&w.grad().unwrap().mul(0.1)?))?;
+        assert_eq!(rank.calls(), [""; 0]);
+        Ok(())
+    });
+}
+
+/// A rank outside a mesh makes the same calls, and emits nothing.
+#[test]
+fn ranks_outside_the_mesh_emit_nothing() {
+    let (inner, other) = (Mesh::new([0, 2]).unwrap(), Mesh::new([1, 0]).unwrap());
+    let data: Vec<f32> = (0..15).map(|k| k as f32).collect();
+    on_ranks(3, |rank| {
+        let machine = &rank.machine;
+        let x = Tensor::from_slice_global(&data, (5, 3), machine, &inner, [S(0)])?;
+        let y = x.mul(2.0)?.sum(0)?;
+        assert_eq!((y.shape(), y.sbp().unwrap()), (&[3][..], &[P][..]));
+        let own = machine.communicator().rank();
+        if own == 1 {
+            assert_eq!(rank.calls(), [""; 0]);
+            let error = y.to_local().unwrap_err().to_string();
+            assert!(error.contains("this rank has no part of f32[3]"), "{error}");
+        }
+        // To another mesh: the columns of the sum on ranks 1 and 0.
+        let z = y.to_global(&other, [S(0)])?;
+        let doubled = z.add(1.0)?;
+        if own < 2 {
+            let sums: Vec<f32> =
+                (0..3).map(|c| (0..5).map(|r| 2.0 * data[r * 3 + c]).sum()).collect();
+            let all: Vec<f32> = sums.iter().map(|sum| sum + 1.0).collect();
+            assert_eq!(doubled.full_tensor()?.to_vec::<f32>()?, all);
+            let part = doubled.to_local()?.to_vec::<f32>()?;
+            assert_eq!(part, if own == 1 { &all[..2] } else { &all[2..] });
+        }
+        Ok(())
+    });
+}
+
+/// Mistakes are found before data moves, on every rank.
+#[test]
+fn mistakes_are_refused() {
+    let (mesh, other) = (Mesh::new([0, 1]).unwrap(), Mesh::new([1, 0]).unwrap());
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let held = |mesh: &Mesh, sbp: Sbp| Sharding::new(mesh, [sbp]).unwrap();
+        let x = Tensor::zeros((4, 4), DType::F32, (machine, &held(&mesh, S(0))))?;
+        let w = Tensor::zeros((4, 4), DType::F32, (machine, &held(&other, B)))?;
+        let local = Tensor::zeros((4, 4), DType::F32, machine)?;
+        let expect = |result: Result<Tensor>, text: &str| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        };
+        expect(
+            x.matmul(&w),
+            "operand 0, f32[4,4], is on mesh [0,1], and operand 1, f32[4,4], on mesh [1,0]",
+        );
+        expect(x.add(&local), "operand 1, f32[4,4], is a tensor of this rank");
+        expect(local.redistribute([B]), "f32[4,4] is a tensor of this rank, not a global one");
+        expect(x.redistribute([B, B]), "the mesh has the axis 0; sbp names 2");
+        expect(x.redistribute([S(2)]), "S2 splits dimension 2 of a tensor with 2 dimension(s)");
+        expect(local.to_global(&Mesh::new([0, 7])?, [B]), "names rank 7, and the program has 2");
+        let error = x.to_vec::<f32>().unwrap_err().to_string();
+        assert!(
+            error.contains("f32[4,4] is held as S0 by mesh [0,1]; read `full_tensor()?`"),
+            "{error}"
+        );
+        // The parts' descriptions are compared.
+        let own = machine.communicator().rank();
+        let sbp = if own == 0 { B } else { S(0) };
+        let error = local.to_global(&mesh, [sbp]).unwrap_err().to_string();
+        assert!(error.contains("rank 1 calls to_global f32[4,4] S0, rank 0 f32[4,4] B"), "{error}");
+        let part = Tensor::zeros((3 - own as i64, 2), DType::F32, machine)?;
+        assert_eq!(part.to_global(&mesh, [S(0)])?.shape(), [5, 2]);
+        let part = Tensor::zeros((2 + own as i64, 2), DType::F32, machine)?;
+        expect(part.to_global(&mesh, [S(0)]), "its part of [5, 2] would be");
+        Ok(())
+    });
+}

@@ -32,7 +32,8 @@ pub struct Choice {
     pub received: u64,
 }
 
-/// A candidate: the way of each axis by its number, with that of whole tensors last.
+/// The search over candidates: the way of each axis by its number, with that of whole tensors first,
+/// so that whole operands make whole results where nothing speaks for parts.
 struct Search<'a> {
     mesh: &'a Mesh,
     operands: &'a [Operand<'a>],
@@ -48,7 +49,7 @@ struct Search<'a> {
 impl Choice {
     /// Returns the cheapest way to make a call on operands that the ranks of a mesh hold so: the
     /// one by which they receive the fewest bytes, then by which they change the fewest operands,
-    /// then the first of the op's rule. An operand that the call writes keeps its sharding.
+    /// then the call on whole tensors, then the first of the op's rule. An operand that the call writes keeps its sharding.
     /// `wanted` is the sharding of the first result, if the program requests one.
     ///
     /// # Errors
@@ -105,7 +106,8 @@ impl Search<'_> {
     /// Returns the cost of a candidate and the number of operands that it changes.
     fn candidate(&mut self, picked: &[usize]) -> Option<(u64, usize, Choice)> {
         let all = std::mem::take(&mut self.ways);
-        let found = self.candidate_of(picked.iter().map(|k| all.get(*k)).collect());
+        let found =
+            self.candidate_of(picked.iter().map(|k| k.checked_sub(1).map(|k| &all[k])).collect());
         self.ways = all;
         found
     }

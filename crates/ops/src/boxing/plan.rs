@@ -201,9 +201,10 @@ impl Plan {
     /// that call is all that it does.
     pub fn direct(&self, at: &[usize]) -> Option<Attrs> {
         let stays = self.operands.iter().all(|taken| taken.path.is_none());
-        let is_one = self.locals.iter().all(|local| {
-            !matches!(local, Local::MeanOf { .. } | Local::Rows { .. })
-        });
+        let is_one = self
+            .locals
+            .iter()
+            .all(|local| !matches!(local, Local::MeanOf { .. } | Local::Rows { .. }));
         (stays && is_one).then(|| self.local_attrs(at))
     }
 
@@ -270,12 +271,11 @@ impl Plan {
         by: usize,
     ) -> Result<Symbol> {
         let (whole, first) = (&self.results[by], &self.results[0].sharding);
-        let partial = whole.sharding.sbp().iter().zip(first.sbp()).map(|(own, of_sum)| {
-            match (own, of_sum) {
+        let partial =
+            whole.sharding.sbp().iter().zip(first.sbp()).map(|(own, of_sum)| match (own, of_sum) {
                 (Sbp::Broadcast, Sbp::Partial(reduction)) => Sbp::Partial(*reduction),
                 (own, _) => *own,
-            }
-        });
+            });
         let partial = Sharding::new(&self.mesh, partial)?;
         let mut total = part;
         for step in &between(&whole.spec, &partial, &whole.sharding)?.steps {

@@ -217,24 +217,15 @@ impl Tensor {
             return Err(Error::Invalid { what: "tensor", message });
         };
         let all = self.exchanged(&sharding)?;
-        let own = &all[sharding
-            .mesh()
-            .ranks()
-            .iter()
-            .position(|rank| *rank == all_rank(machine))
-            .unwrap_or(0)];
         let mesh = sharding.mesh();
-        let differ = |other: &Described, k: usize| {
-            let message = format!(
-                "rank {} calls to_global {other}, rank {} {own}",
-                mesh.ranks()[k],
-                all_rank(machine),
-            );
-            Error::Invalid { what: "tensor", message }
-        };
-        for (k, other) in all.iter().enumerate() {
-            if other.dtype != own.dtype || other.sbp != own.sbp || other.rank() != own.rank() {
-                return Err(differ(other, k));
+        for (other, rank) in all.iter().zip(mesh.ranks()).skip(1) {
+            let first = &all[0];
+            if other.dtype != first.dtype || other.sbp != first.sbp || other.rank() != first.rank()
+            {
+                let of_first = mesh.ranks()[0];
+                let message =
+                    format!("rank {rank} calls to_global {other}, rank {of_first} {first}");
+                return Err(Error::Invalid { what: "tensor", message });
             }
         }
         sharding.check(self.dtype(), self.shape())?;
@@ -290,10 +281,6 @@ impl Tensor {
         };
         Ok(ranks.iter().map(of_rank).collect())
     }
-}
-
-fn all_rank(machine: &Machine) -> u32 {
-    machine.communicator().rank() as u32
 }
 
 /// What the ranks compare of the parts of a tensor.

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use millstream_ops::boxing::{self, Path, Step};
+use millstream_instructions::Priority;
+use millstream_ops::boxing::{self, Path, Step, between};
 use millstream_ops::collective;
-use millstream_types::{Attrs, Error, Origin, Result, Sharding, StreamKey, StreamType, TensorSpec};
+use millstream_types::{
+    Attrs, Error, Mesh, Origin, Result, Sbp, Sharding, StreamKey, StreamType, TensorSpec,
+};
 
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank, Request, Verb};

@@ -288,7 +288,7 @@ impl<'a> CallBuilder<'a> {
 
     /// Makes the call, or the calls of a composite op.
     #[inline]
-    pub(super) fn make(&self, stream: &Stream) -> Result<Results> {
+    pub(crate) fn make(&self, stream: &Stream) -> Result<Results> {
         let Some(op) = self.machine.shared.tables.ops.find(self.name) else {
             return self.expand(stream);
         };
