@@ -54,16 +54,10 @@ pub struct Made {
     pub spec: TensorSpec,
     /// How the ranks hold it.
     pub sharding: Sharding,
-    /// The operand that one rank has a view of.
+    /// The operand that the result is a view of, on one rank.
     pub view_of: Option<usize>,
-}
-
-impl Made {
-    /// Returns whether the ranks have a copy where one rank has a view, since the base was
-    /// redistributed.
-    pub fn is_copied_view(&self, operands: &[Taken]) -> bool {
-        self.view_of.is_some_and(|of| operands[of].path.is_some())
-    }
+    /// Whether the ranks have a copy where one rank has a view, since the base was redistributed.
+    pub is_copied_view: bool,
 }
 
 impl Plan {
@@ -113,17 +107,24 @@ impl Plan {
             }
             taken.push(Taken { shape: spec.shape().into(), sharding, path });
         }
+        let views = signature.outputs.iter().map(|output| match output {
+            OutputSpec::View { of, .. } => Some(*of),
+            OutputSpec::Fresh(_) | OutputSpec::Bounded(_) | OutputSpec::Same(_) => None,
+        });
+        let views: SmallVec<[Option<usize>; 2]> = views.collect();
         let signature = op.check(CallSpec { inputs: &specs, attrs })?;
-        let results = signature.outputs.iter().zip(results).map(|(output, sharding)| {
-            let (same, spec, view_of) = match output {
-                OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => (None, spec.clone(), None),
-                OutputSpec::Same(of) => (Some(*of), specs[*of].clone(), None),
+        let results = signature.outputs.iter().zip(results).zip(views);
+        let results = results.map(|((output, sharding), view_of)| {
+            let (same, spec) = match output {
+                OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => (None, spec.clone()),
+                OutputSpec::Same(of) => (Some(*of), specs[*of].clone()),
                 OutputSpec::View { of, layout, dtype } => {
                     let dtype = dtype.unwrap_or(specs[*of].dtype);
-                    (None, TensorSpec::new(dtype, layout.clone())?, Some(*of))
+                    (None, TensorSpec::new(dtype, layout.clone())?)
                 }
             };
-            Ok(Made { same, spec, sharding, view_of })
+            let is_copied_view = view_of.is_some_and(|of| taken[of].path.is_some());
+            Ok(Made { same, spec, sharding, view_of, is_copied_view })
         });
         let results = results.collect::<Result<Vec<Made>>>()?;
         let is_divided = ways.iter().any(Option::is_some);
@@ -250,16 +251,7 @@ impl Plan {
                 _ => {}
             }
         }
-        let made = calls.call(&self.op, parts, attrs.clone());
-        let is_view = self.results.iter().all(|result| result.view_of == Some(0));
-        match made {
-            // Lengths of 1 leave the strides of parts ambiguous; those of a copy allow the view.
-            Err(_) if is_view && !self.results.is_empty() && parts.len() == 1 => {
-                let copy = calls.apply("copy", parts)?;
-                calls.call(&self.op, &[copy], attrs)
-            }
-            made => made,
-        }
+        calls.call(&self.op, parts, attrs)
     }
 
     /// Reduces a result by which another is divided.

@@ -257,7 +257,8 @@ impl Tensor {
         let part = self.contiguous()?;
         let stream = stream_of(self)?;
         let origin = origin::caller();
-        Ok(global::wrap(Some(part), spec, Arc::new(sharding), false, &stream, &origin))
+        let (sharding, views) = (Arc::new(sharding), global::Views::default());
+        Ok(global::wrap(Some(part), spec, sharding, views, &stream, &origin))
     }
 
     /// Exchanges the descriptions of the parts among the ranks of a mesh, and waits for them.

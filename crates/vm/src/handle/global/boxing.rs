@@ -14,7 +14,7 @@ use crate::handle::request::{self, Rank, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
-use super::{check_mesh, coordinates, wrap};
+use super::{Views, check_mesh, coordinates, wrap};
 
 /// Makes calls on the parts of this rank: collectives on a stream of their own for each axis of a
 /// mesh, so that those of different axes run side by side, and the others on a given stream.
@@ -133,7 +133,7 @@ pub(crate) fn redistribute(
     } else {
         across(tensor, &spec, to, stream, origin)?
     };
-    Ok(wrap(own, spec, to.clone(), false, stream, origin))
+    Ok(wrap(own, spec, to.clone(), Views::default(), stream, origin))
 }
 
 /// Redistributes a tensor as the program does: the tape notes it as a copy, whose gradient is that
@@ -277,7 +277,7 @@ pub(crate) fn reduce_together(tensors: &[Tensor], to: &Arc<Sharding>) -> Result<
         .map(|tensor| {
             let local = own.as_mut().and_then(Iterator::next);
             let spec = Arc::new(TensorSpec::contiguous(tensor.dtype(), tensor.shape())?);
-            Ok(wrap(local, spec, to.clone(), false, &stream, &origin))
+            Ok(wrap(local, spec, to.clone(), Views::default(), &stream, &origin))
         })
         .collect()
 }

@@ -14,7 +14,7 @@ use crate::lowering::InnerCalls;
 
 use super::boxing::{PartCalls, redistribute};
 use super::plan::{Asked, Planned};
-use super::{check_mesh, coordinates, wrap};
+use super::{Views, check_mesh, coordinates, wrap};
 
 /// Returns whether any of these tensors is global.
 #[inline]
@@ -99,7 +99,7 @@ pub(crate) fn upload(
     sharding.check(spec.dtype, spec.shape())?;
     let spec = Arc::new(spec);
     let Some(at) = coordinates(machine, sharding.mesh()) else {
-        return Ok(wrap(None, spec, sharding.clone(), false, stream, origin));
+        return Ok(wrap(None, spec, sharding.clone(), Views::default(), stream, origin));
     };
     let part = sharding.part(spec.shape(), &at);
     let sums = sharding.sbp().iter().zip(&at);
@@ -119,7 +119,7 @@ pub(crate) fn upload(
         let own = cut(&bytes, spec.shape(), &part, spec.dtype.size());
         machine.upload_at(stream, sharding.local_spec(&spec, &at)?, own, origin.clone())?
     };
-    Ok(wrap(Some(own), spec, sharding.clone(), false, stream, origin))
+    Ok(wrap(Some(own), spec, sharding.clone(), Views::default(), stream, origin))
 }
 
 /// Returns the bytes of a box of a dense, row-major tensor.
@@ -167,13 +167,13 @@ fn run(call: &OpCall<'_>, origin: &Origin) -> Result<Results> {
     Ok(out.iter().map(|&target| target.clone()).collect())
 }
 
-/// Refuses the change of a copy that the program takes for a view.
+/// Refuses a change in place that tensors would miss which are views on one rank.
 ///
 /// # Errors
-/// The op changes a tensor that is a view on one rank, and was copied for another sharding.
+/// The op changes such a tensor.
 fn check_written(call: &OpCall<'_>) -> Result<()> {
-    let copied = |input: &&Tensor| input.global().is_some_and(|global| global.is_copied_view);
-    if !call.inputs.iter().any(|input| copied(input)) {
+    let is_divided = |input: &Tensor| input.global().is_some_and(|g| g.views.is_divided());
+    if !call.inputs.iter().any(|input| is_divided(input)) {
         return Ok(());
     }
     let tables = &call.machine.shared.tables;
@@ -181,12 +181,12 @@ fn check_written(call: &OpCall<'_>) -> Result<()> {
     let specs: Vec<TensorSpec> = call.inputs.iter().map(|input| input.spec().clone()).collect();
     let signature = op.check(CallSpec { inputs: &specs, attrs: call.attrs })?;
     let mut written = call.inputs.iter().zip(&signature.accesses);
-    match written.find(|(input, access)| access.writes() && copied(input)) {
+    match written.find(|(input, access)| access.writes() && is_divided(input)) {
         None => Ok(()),
         Some((input, _)) => {
             let message = format!(
-                "{} is a copy, where one rank has a view, since its base was redistributed for it; \
-                 redistribute the base before the view, and change that",
+                "{} shares memory with a view on one rank, and not on a mesh, where the base was \
+                 redistributed for the view; redistribute the base before both, or drop the other",
                 input.spec().brief()
             );
             Err(Error::Op { op: call.name.to_owned(), message })
@@ -207,26 +207,30 @@ fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Resu
             let parts = parts.ok_or_else(missing)?;
             let own = CallBuilder::new(machine, call.name, parts, Attrs::new(), origin.clone());
             let made = own.attrs(attrs).priority(priority.0).make(stream);
-            let is_view = plan.results.iter().any(|result| result.view_of.is_some());
-            Some(match made {
-                Err(_) if is_view => by_parts(call, asked, plan, at, origin)?,
-                made => made?,
-            })
+            Some(made?)
         }
         (Some(at), None) => Some(by_parts(call, asked, plan, at, origin)?),
     };
     let mut own = own.map(IntoIterator::into_iter);
     let mut made = Results::new();
-    for (result, ((spec, sharding), is_copied_view)) in plan.results.iter().zip(results) {
+    for (result, (spec, sharding)) in plan.results.iter().zip(results) {
         let part = own.as_mut().and_then(Iterator::next);
         if let Some(same) = result.same {
             made.push(asked.inputs[same].clone());
             continue;
         }
-        let of_view = result.view_of.and_then(|of| asked.inputs[of].global());
-        let is_copied_view = *is_copied_view || of_view.is_some_and(|base| base.is_copied_view);
+        let base = result.view_of.and_then(|of| asked.inputs[of].global());
+        let views = match base {
+            Some(_) if result.is_copied_view => Views::copy(),
+            Some(base) => base.views.view(),
+            None => Views::default(),
+        };
         let (spec, sharding) = (spec.clone(), sharding.clone());
-        made.push(wrap(part, spec, sharding, is_copied_view, stream, origin));
+        let view = wrap(part, spec, sharding, views, stream, origin);
+        if let Some(base) = base.filter(|_| result.is_copied_view) {
+            base.views.note(&view);
+        }
+        made.push(view);
     }
     Ok(made)
 }

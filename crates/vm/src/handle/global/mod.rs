@@ -18,28 +18,30 @@
 //! | `boxing` | the calls of a redistribution |
 //! | `call` | calls of ops |
 //! | `plan` | what a call does, and the plans of a thread |
+//! | `views` | which tensors share memory, and which would on one rank |
 
 mod boxing;
 mod call;
 mod plan;
+mod views;
 
 use std::sync::Arc;
 
-use millstream_types::{Coordinates, Error, Mesh, Result, Sharding, TensorSpec};
+use millstream_types::{Coordinates, Error, Mesh, Origin, Result, Sharding, TensorSpec};
 
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
 pub(crate) use boxing::{is_reduction, redistribute, redistributed, reduce_together};
 pub(crate) use call::{create, is_any, make, upload};
+pub(crate) use views::Views;
 
 /// What a rank knows of a tensor that the ranks of a mesh hold.
 pub(crate) struct Global {
     /// The part of this rank; none outside the mesh.
     pub(crate) local: Option<Tensor>,
     pub(crate) sharding: Arc<Sharding>,
-    /// Whether it is a copy where one rank would have a view, since an operand was redistributed.
-    pub(crate) is_copied_view: bool,
+    pub(super) views: Views,
 }
 
 impl Global {
@@ -114,10 +116,10 @@ pub(crate) fn wrap(
     local: Option<Tensor>,
     spec: Arc<TensorSpec>,
     sharding: Arc<Sharding>,
-    is_copied_view: bool,
+    views: Views,
     stream: &Stream,
-    origin: &millstream_types::Origin,
+    origin: &Origin,
 ) -> Tensor {
     let made_on = local.as_ref().map_or(stream, Tensor::made_on).clone();
-    Tensor::of_mesh(Global { local, sharding, is_copied_view }, spec, made_on, origin.clone())
+    Tensor::of_mesh(Global { local, sharding, views }, spec, made_on, origin.clone())
 }

@@ -23,9 +23,8 @@ pub(super) struct Planned {
     pub(super) at: Option<Coordinates>,
     /// The arguments of the one call on the parts, if that is all.
     pub(super) direct: Option<Attrs>,
-    /// The spec and the sharding of each result, and whether it is a copy of what one rank has a
-    /// view of.
-    pub(super) results: Vec<(Class, bool)>,
+    /// The spec and the sharding of each result.
+    pub(super) results: Vec<Class>,
 }
 
 /// A remembered plan.
@@ -142,11 +141,9 @@ impl Asked<'_> {
         let operands: Vec<Operand<'_>> = held.collect();
         let wanted = self.wanted.map(|wanted| &**wanted);
         let plan = boxing::Plan::of(&**op, self.attrs, &mesh, &operands, wanted)?;
-        let results = plan.results.iter().map(|made| {
-            let class = (Arc::new(made.spec.clone()), Arc::new(made.sharding.clone()));
-            (class, made.is_copied_view(&plan.operands))
-        });
-        let results = results.collect();
+        let class =
+            |made: &boxing::Made| (Arc::new(made.spec.clone()), Arc::new(made.sharding.clone()));
+        let results = plan.results.iter().map(class).collect();
         let at = super::coordinates(self.machine, &mesh);
         let direct = at.as_ref().and_then(|at| plan.direct(at));
         Ok(Planned { plan, at, direct, results })

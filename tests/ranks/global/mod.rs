@@ -1,5 +1,7 @@
 //! Global tensors: the ranks of a mesh, as threads, against one rank.
 
+mod random;
+
 use std::sync::{Arc, Mutex};
 
 use millstream::comm::{
