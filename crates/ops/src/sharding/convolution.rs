@@ -80,8 +80,13 @@ fn planes(whole: &Whole<'_>) -> Vec<Way> {
     whole.along_all(&[rank - 2, rank - 1])
 }
 
+/// Means of integers are truncated, so they are not linear.
 fn linear_planes(whole: Whole<'_>) -> Result<Vec<Way>> {
-    Ok([planes(&whole), whole.linear(&[0])].concat())
+    let mut ways = planes(&whole);
+    if whole.inputs()[0].dtype.is_inexact() {
+        ways.extend(whole.linear(&[0]));
+    }
+    Ok(ways)
 }
 
 /// The points of a grid give the last dimensions of the samples.

@@ -7,8 +7,23 @@ use millstream_types::{Attrs, Dims};
 use super::Local;
 use crate::random::{FIRST, WHOLE};
 
-/// Returns the arguments of the call that a rank makes on its parts. They are those of the op of
-/// [`Local::MeanOf`] where a way has it. The ways are those along all axes of the mesh.
+/// Returns the op of the call that a rank makes on its parts; the ways are those along all axes of
+/// the mesh.
+///
+/// ```
+/// use millstream_ops::sharding::{Local, local_op};
+///
+/// assert_eq!(local_op(&[&Local::Same, &Local::Drawn], "uniform"), "uniform");
+/// ```
+pub fn local_op<'a>(ways: &[&Local], op: &'a str) -> &'a str {
+    let other = ways.iter().find_map(|local| match local {
+        Local::MeanOf { op, .. } | Local::Op { op, .. } => Some(*op),
+        _ => None,
+    });
+    other.unwrap_or(op)
+}
+
+/// Returns the arguments of the call of [`local_op`] that a rank makes on its parts.
 ///
 /// `part` is the range of each dimension of the first result that the rank has, and `whole` is the
 /// shape of that result.
@@ -29,7 +44,7 @@ pub fn local_attrs(
     whole: &[usize],
 ) -> Attrs {
     let others = ways.iter().find_map(|local| match local {
-        Local::Args(attrs) | Local::MeanOf { attrs, .. } => Some(attrs),
+        Local::Args(attrs) | Local::MeanOf { attrs, .. } | Local::Op { attrs, .. } => Some(attrs),
         _ => None,
     });
     let mut made = others.unwrap_or(attrs).clone();
@@ -39,7 +54,11 @@ pub fn local_attrs(
     let shape = || list(&mut part.iter().map(ExactSizeIterator::len));
     for local in ways {
         match **local {
-            Local::Same | Local::Args(_) | Local::MeanOf { .. } | Local::Rows { .. } => {}
+            Local::Same
+            | Local::Args(_)
+            | Local::Op { .. }
+            | Local::MeanOf { .. }
+            | Local::Rows { .. } => {}
             Local::Shape(name) => {
                 made.set(name, shape());
                 set_strides(&mut made, attrs, part, whole);

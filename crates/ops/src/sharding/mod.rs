@@ -8,7 +8,9 @@
 //! every op and is not listed. A call without a rule is made so, and counted.
 //!
 //! A way is correct if the results' parts are those of the results of the whole call: equal for
-//! splits, and to the bit; reduced for partial ones, up to the rounding of sums.
+//! splits, and to the bit, unless the kernel blocks its sums by the shape of the call, as matrix
+//! products, convolutions and attention do; reduced for partial ones, up to the rounding of sums.
+//! Infinities of partial tensors may give NaN.
 //!
 //! Source of the vocabulary: J. Yuan et al., "OneFlow: Redesign the Distributed Deep Learning
 //! Framework from Scratch", 2021, section 3; of the rules of matrix products: its table 1.
@@ -48,7 +50,7 @@ use crate::def::Def;
 use crate::schema::{CallSpec, OutputSpec, Signature};
 use crate::{arith, compare, complex, fused, pointwise, special, ternary};
 
-pub use local::local_attrs;
+pub use local::{local_attrs, local_op};
 
 /// A way to divide a call along one axis of a mesh.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +101,13 @@ pub enum Local {
     Same,
     /// Other arguments, the same for all parts: those of the whole call where they depend on lengths.
     Args(Attrs),
+    /// Another op with other arguments, the same for all parts.
+    Op {
+        /// The op.
+        op: &'static str,
+        /// Its arguments.
+        attrs: Attrs,
+    },
     /// This argument is the shape of the first result, and is that of its part. So is an argument
     /// `strides`: the parts are as dense as the result, in the same order of dimensions.
     Shape(&'static str),
@@ -297,12 +306,14 @@ fn reduces(reduction: Reduction, dtype: DType) -> bool {
 }
 
 /// Returns whether converting the parts of a reduction and then reducing them gives the converted
-/// reduction: integers wrap, so a wider one is another sum; a narrower float rounds parts that may
-/// be greater than their sum.
+/// reduction: integers wrap, so a wider one is another sum; another float of the size or a narrower
+/// one rounds parts that may be greater than their sum.
 fn keeps_reduction(reduction: Reduction, from: DType, to: DType) -> bool {
-    let widens = to.part().size() >= from.part().size();
+    let (own, made) = (from.part(), to.part());
     match reduction {
-        Reduction::Sum if from.is_inexact() => to.is_inexact() && widens,
+        Reduction::Sum if from.is_inexact() => {
+            to.is_inexact() && (own == made || made.size() > own.size())
+        }
         Reduction::Sum => from.is_int() && to.is_int() && to.size() <= from.size(),
         Reduction::Max | Reduction::Min => from == to || (from.is_float() && to.is_float()),
     }

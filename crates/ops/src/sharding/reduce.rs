@@ -19,7 +19,7 @@ pub(super) const RULES: Rules = &[
     ("hash_tensor", |whole| others(&whole)),
     ("std", |whole| others(&whole)),
     ("var", |whole| others(&whole)),
-    ("linalg_vector_norm", |whole| others(&whole)),
+    ("linalg_vector_norm", norm),
     ("logsumexp", |whole| others(&whole)),
     ("amax", |whole| extremum(&whole, Reduction::Max)),
     ("amin", |whole| extremum(&whole, Reduction::Min)),
@@ -65,6 +65,20 @@ fn mean(whole: Whole<'_>) -> Result<Vec<Way>> {
         ways.extend(parts(&whole, P)?.into_iter().map(|way| way.local(local.clone())));
     }
     ways.extend(whole.linear(&[0]));
+    Ok(ways)
+}
+
+/// The orders of which the norm is a sum or an extremum of the norms of parts.
+fn norm(whole: Whole<'_>) -> Result<Vec<Way>> {
+    let mut ways = others(&whole)?;
+    let ord = whole.attrs().float("ord")?.unwrap_or(2.0);
+    let (partial, least) = match ord {
+        0.0 | 1.0 => (P, Parts::Any),
+        f64::INFINITY => (Sbp::Partial(Reduction::Max), Parts::NotEmpty),
+        f64::NEG_INFINITY => (Sbp::Partial(Reduction::Min), Parts::NotEmpty),
+        _ => return Ok(ways),
+    };
+    ways.extend(parts(&whole, partial)?.into_iter().map(|way| way.parts(least)));
     Ok(ways)
 }
 

@@ -1,11 +1,12 @@
 //! The ways of views, concatenations and gradients of views: a split is kept while every part stays
 //! one block of strides.
 
-use millstream_types::{Attrs, Dims, Result};
+use millstream_types::{Attrs, Dims, Layout, Result};
 
 use super::{Local, Parts, Rules, Way, Whole};
 use crate::args::{dimension, required};
 use crate::concat::is_skipped;
+use crate::schema::OutputSpec;
 use crate::views::dims::named_once;
 
 pub(super) const RULES: Rules = &[
@@ -67,6 +68,7 @@ pub(super) const RULES: Rules = &[
         let gone = [dim(&whole, "dim1", Some(0))?, dim(&whole, "dim2", Some(1))?];
         mapped(whole, |dim| without(dim, &gone))
     }),
+    ("as_strided", restrided),
     ("view", |whole| reshaped(whole, "size")),
     ("reshape", |whole| reshaped(whole, "shape")),
     ("cat", cat),
@@ -155,6 +157,24 @@ fn expand(whole: Whole<'_>) -> Result<Vec<Way>> {
         whole.along(|_| own, |_| Some(dim)).local(Local::Shape("size"))
     });
     Ok(splits.chain(whole.moved(&[0])).collect())
+}
+
+/// A view of all of x; other strides are those of the whole storage.
+fn restrided(whole: Whole<'_>) -> Result<Vec<Way>> {
+    let x = &whole.inputs()[0].layout;
+    let Some(OutputSpec::View { layout, .. }) = whole.signature.outputs.first() else {
+        return Ok(Vec::new());
+    };
+    let steps = |of: &Layout| -> Dims {
+        let dims = of.shape().iter().zip(of.strides());
+        dims.filter(|(length, _)| **length > 1).map(|(_, step)| *step).collect()
+    };
+    let same = layout.shape() == x.shape() && layout.offset() == x.offset();
+    if !same || steps(layout) != steps(x) {
+        return Ok(Vec::new());
+    }
+    let local = Local::Op { op: "alias", attrs: Attrs::new() };
+    Ok(kept(whole, &[])?.into_iter().map(|way| way.local(local.clone())).collect())
 }
 
 /// The first dimension of each group of dimensions that becomes another group, both split into

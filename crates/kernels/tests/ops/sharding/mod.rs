@@ -8,14 +8,14 @@
 mod parts;
 mod ranks;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use millstream_kernels::KernelRegistry;
 use millstream_ops::sharding::{Parts, Way, Whole};
 use millstream_ops::{CallSpec, standard};
 use millstream_testing::kernels::reference::{Call, calls};
-use millstream_testing::kernels::signature;
+use millstream_testing::kernels::{Tensor, signature};
 use millstream_types::{Mesh, Sharding, TensorSpec};
 
 use parts::{dense, difference};
@@ -23,13 +23,26 @@ use ranks::{Divided, Outcome, run_whole};
 
 /// Ops whose kernels add in blocks whose lengths depend on the shape of the call, so that parts
 /// round otherwise.
-const BY_SHAPE: &[&str] = &[];
+const BY_SHAPE: &[&str] = &[
+    "matmul",
+    "addmm",
+    "baddbmm",
+    "convolution",
+    "convolution_backward",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+];
 
-/// The meshes: parts of several numbers, empty ones, and dimensions that two axes split.
-fn meshes() -> Vec<Mesh> {
-    let nested = Mesh::new([[0, 1], [2, 3]]);
-    let lines = [2, 3, 4].map(|count| Mesh::of(&[count], &(0..count as u32).collect::<Vec<_>>()));
-    lines.into_iter().chain([nested]).collect::<Result<_, _>>().unwrap()
+/// Ops that add to an element one by one, each time rounded: long sums of f16 and bf16 stagnate,
+/// and those of parts are nearer to the truth.
+const ONE_BY_ONE: &[&str] = &["index_add", "index_add_"];
+
+/// Returns whether a sum of a call is too long for its dtype, so that parts of it say nothing.
+fn stagnates(call: &Call) -> bool {
+    let is_half = |x: &Tensor| x.spec.dtype.is_float() && x.spec.dtype.size() == 2;
+    ONE_BY_ONE.contains(&&*call.op)
+        && is_half(&call.inputs[0])
+        && call.inputs[1].spec.numel() > 1000
 }
 
 fn ways(call: &Call) -> Vec<Way> {
@@ -42,10 +55,10 @@ fn ways(call: &Call) -> Vec<Way> {
 }
 
 /// Returns combinations of ways along the axes of a mesh: along two axes, of each way with itself
-/// and with the two next ones.
+/// and with the next one.
 fn combinations<'a>(ways: &'a [Way], mesh: &Mesh) -> Vec<Vec<&'a Way>> {
     let after = |k: usize, step: usize| &ways[(k + step) % ways.len()];
-    let steps = if mesh.rank() == 1 { 0..1 } else { 0..3 };
+    let steps = if mesh.rank() == 1 { 0..1 } else { 0..2 };
     let of = |(k, step)| (0..mesh.rank()).map(|axis| after(k, axis * step)).collect();
     (0..ways.len()).flat_map(|k| steps.clone().map(move |step| (k, step))).map(of).collect()
 }
@@ -107,34 +120,60 @@ fn compare(
     Ok(())
 }
 
-#[test]
-fn every_way_gives_the_parts_of_the_whole() {
-    let (mut wrong, mut checked, mut ops) = (Vec::new(), 0, BTreeSet::new());
-    for call in calls() {
+/// Checks every way of every call on a mesh.
+fn check_all(mesh: &Mesh) {
+    let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let (mut checked, mut ops) = (0, BTreeSet::new());
+    for call in calls().into_iter().filter(|call| !stagnates(call)) {
         let call = Call { inputs: call.inputs.iter().map(dense).collect(), ..call };
         let ways = ways(&call);
         let whole = run_whole(&call).unwrap();
-        for mesh in meshes() {
-            for of in combinations(&ways, &mesh) {
-                match check(&call, &whole, &of, &mesh) {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        checked += 1;
-                        ops.insert(call.op.clone());
-                    }
-                    Err(why) => {
-                        let specs: Vec<String> =
-                            call.inputs.iter().map(|t| t.spec.brief()).collect();
-                        let call = format!("{}({}; {})", call.op, specs.join(", "), call.attrs);
-                        wrong.push(format!("{call} on {mesh}: {why}"));
-                    }
+        for of in combinations(&ways, mesh) {
+            match check(&call, &whole, &of, mesh) {
+                Ok(false) => {}
+                Ok(true) => {
+                    checked += 1;
+                    ops.insert(call.op.clone());
+                }
+                Err(why) => {
+                    let specs: Vec<String> = call.inputs.iter().map(|t| t.spec.brief()).collect();
+                    let text = format!("{}({}; {})", call.op, specs.join(", "), call.attrs);
+                    wrong.entry(call.op.clone()).or_default().push(format!("{text}: {why}"));
                 }
             }
         }
     }
-    let shown = wrong.len().min(60);
-    assert!(wrong.is_empty(), "{} of {checked}:\n{}", wrong.len(), wrong[..shown].join("\n"));
+    // The first differences of each op.
+    let shown = wrong.values().flat_map(|all| {
+        let first = all.iter().take(3).cloned();
+        first.chain([format!("{} in all", all.len())])
+    });
+    assert!(
+        wrong.is_empty(),
+        "{checked} agree on {mesh}, not:\n{}",
+        shown.collect::<Vec<_>>().join("\n")
+    );
     assert!(checked > 10_000 && ops.len() > 300, "{checked} of {} ops", ops.len());
+}
+
+#[test]
+fn two_parts() {
+    check_all(&Mesh::new([0, 1]).unwrap());
+}
+
+#[test]
+fn three_parts_of_which_some_are_longer() {
+    check_all(&Mesh::new([0, 1, 2]).unwrap());
+}
+
+#[test]
+fn four_parts_of_which_some_are_empty() {
+    check_all(&Mesh::new([0, 1, 2, 3]).unwrap());
+}
+
+#[test]
+fn parts_of_parts_along_two_axes() {
+    check_all(&Mesh::new([[0, 1], [2, 3]]).unwrap());
 }
 
 /// An operand that is changed keeps its sharding, and an empty list is that of an op without a rule.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use millstream_ops::sharding::{Divisor, Local, Way, local_attrs};
+use millstream_ops::sharding::{Divisor, Local, Way, local_attrs, local_op};
 use millstream_testing::kernels::Num::{self, Int};
 use millstream_testing::kernels::reference::Call;
 use millstream_testing::kernels::{Tensor, call, signature};
@@ -77,14 +77,22 @@ impl Divided<'_> {
             (Some(sharding), Some(result)) => (sharding.part(result.shape(), at), result.shape()),
             _ => Default::default(),
         };
+        let others = |local: &&&Local| {
+            matches!(local, Local::Args(_) | Local::Op { .. } | Local::MeanOf { .. })
+        };
+        let mut others = locals.iter().filter(others);
+        if let (Some(a), Some(b)) = (others.next(), others.next()) {
+            assert_eq!(a, b, "{}: ways do not combine", self.call.op);
+        }
         let attrs = local_attrs(&locals, &self.call.attrs, &part, shape);
+        let op = local_op(&locals, &self.call.op);
         let mut operands: Vec<Tensor> =
             (0..self.call.inputs.len()).map(|k| self.operand(k, at)).collect();
         let rows = locals.iter().find_map(|local| match local {
             Local::Rows { indices, table } => Some((*indices, *table)),
             _ => None,
         });
-        let Some((indices, table)) = rows else { return run(self.op(), operands, &attrs) };
+        let Some((indices, table)) = rows else { return run(op, operands, &attrs) };
         // Other ranks' rows count as zeros.
         let own = self.operands[table].part(self.call.inputs[table].shape(), at)[0].clone();
         let within = |v: &Num| matches!(v, Int(v) if own.contains(&(*v as usize)));
@@ -99,7 +107,7 @@ impl Divided<'_> {
             true => dense(x),
             false => Tensor::dense(x.spec.dtype, x.shape(), &local),
         };
-        let outcome = run(self.op(), operands, &attrs)?;
+        let outcome = run(op, operands, &attrs)?;
         let result = &outcome.results[0];
         let width = result.shape().last().copied().unwrap_or(1).max(1);
         for (k, index) in millstream_testing::kernels::indices(result.shape()).iter().enumerate() {
@@ -108,14 +116,6 @@ impl Divided<'_> {
             }
         }
         Ok(outcome)
-    }
-
-    fn op(&self) -> &str {
-        let other = self.ways.iter().find_map(|way| match way.local {
-            Local::MeanOf { op, .. } => Some(op),
-            _ => None,
-        });
-        other.unwrap_or(&self.call.op)
     }
 
     /// Assembles what all ranks have of a tensor of this shape.
@@ -154,7 +154,7 @@ impl Divided<'_> {
         };
         let parts: Vec<_> =
             parts.into_iter().map(|(place, of)| (ranges(place), reduced(&of, by))).collect();
-        Ok(assembled(shape, &parts))
+        Ok(assembled(shape, parts))
     }
 
     /// Makes the calls of all ranks and assembles their results.
