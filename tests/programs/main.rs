@@ -13,4 +13,5 @@ mod proofs;
 mod random_replays;
 mod remat;
 mod run_trace;
+mod sharding_rules;
 mod simulation;

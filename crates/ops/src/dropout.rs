@@ -6,7 +6,7 @@
 //! | `native_dropout_backward(grad, mask; scale)` | grad · mask · scale; f32 for integers |
 //!
 //! An element is kept with probability 1 - p, as by `bernoulli` of [`random`](crate::random) with
-//! that probability. Without `train` all are kept, unscaled.
+//! that probability, also of a part of a larger tensor. Without `train` all are kept, unscaled.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html>.
 
@@ -17,7 +17,10 @@ use crate::checks;
 use crate::def::{Arity, Def, arg};
 use crate::layouts;
 use crate::promotion::floating;
-use crate::random::{OFFSET_DOC, OFFSET_TENSOR, SEED_DOC, check_offset, probability};
+use crate::random::{
+    FIRST_DOC, OFFSET_DOC, OFFSET_TENSOR, SEED_DOC, WHOLE_DOC, check_offset, check_part,
+    probability,
+};
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
 pub(crate) const OPS: &[Def] = &[
@@ -30,6 +33,8 @@ pub(crate) const OPS: &[Def] = &[
             arg("train", "whether elements are dropped").flag().or("true"),
             SEED_DOC,
             OFFSET_DOC,
+            WHOLE_DOC,
+            FIRST_DOC,
         ],
         arity: Arity::Optional(1),
         rule: dropout,
@@ -54,6 +59,7 @@ fn dropout(call: CallSpec<'_>) -> Result<Signature> {
     required("p", probability(call)?)?;
     call.attrs.bool("train")?;
     check_offset(call, 1)?;
+    check_part(call, x.shape())?;
     let layout = layouts::preserved(x)?;
     let mut signature =
         Signature::reads(call.inputs.len(), TensorSpec::new(x.dtype, layout.clone())?);

@@ -9,13 +9,15 @@
 //! | `bernoulli(x; p)`, `bernoulli_(x; p)` | 1 with probability p, else 0 |
 //!
 //! All take a `seed` and an `offset`. The offset distinguishes calls with one seed. It may be a
-//! tensor, which the program changes between calls.
+//! tensor, which the program changes between calls. With `whole` and `first`, the result is a part
+//! of a larger one: it has the elements that a call with the shape `whole` has from the indices
+//! `first` on.
 //!
 //! # Numbers
 //! All bits come from Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy
 //! as 1, 2, 3", SC 2011). The key is the seed; the counter of block b is b in its low 64 bits and
 //! the offset in its high 64 bits. Elements are numbered in row-major order of their indices,
-//! independent of strides and devices.
+//! independent of strides and devices; those of a part by their indices in the whole.
 //!
 //! - A *word* w of element k is word `k % 4` of block `k / 4`; a *long word* x is words
 //!   `2 (k % 2)` (the low half) and `2 (k % 2) + 1` of block `k / 2`.
@@ -31,7 +33,7 @@
 
 use smallvec::SmallVec;
 
-use millstream_types::{Access, DType, Layout, Result, TensorSpec};
+use millstream_types::{Access, Attrs, DType, Dims, Layout, Result, TensorSpec};
 
 use crate::args::required;
 use crate::create::lengths;
@@ -53,6 +55,16 @@ pub(crate) const OFFSET_DOC: ArgDoc =
         .patchable();
 pub(crate) const OFFSET_TENSOR: ArgDoc =
     arg("offset", "an i64 without dimensions, in place of the argument");
+
+/// The argument with the lengths of the tensor that the result is a part of.
+pub const WHOLE: &str = "whole";
+/// The argument with the indices in that tensor at which the part begins.
+pub const FIRST: &str = "first";
+
+pub(crate) const WHOLE_DOC: ArgDoc =
+    arg(WHOLE, "the lengths of the tensor that the result is a part of").ints().optional();
+pub(crate) const FIRST_DOC: ArgDoc =
+    arg(FIRST, "with whole: the indices at which the part begins").ints().optional();
 
 const SHAPE: ArgDoc = arg("shape", "the lengths of the dimensions").ints();
 const DTYPE: ArgDoc = arg("dtype", "the dtype").dtype().or("f32");
@@ -76,7 +88,7 @@ macro_rules! distribution {
                 name: $new,
                 summary: concat!("a new tensor of ", $summary),
                 inputs: &[OFFSET_TENSOR],
-                attrs: &[SHAPE, $($attr,)* $dtype, SEED_DOC, OFFSET_DOC],
+                attrs: &[SHAPE, $($attr,)* $dtype, SEED_DOC, OFFSET_DOC, WHOLE_DOC, FIRST_DOC],
                 arity: Arity::Optional(0),
                 rule: |call| created(call, $check),
             },
@@ -84,7 +96,7 @@ macro_rules! distribution {
                 name: $in_place,
                 summary: concat!("sets the elements of x to ", $summary, ", in place"),
                 inputs: &[TARGET, OFFSET_TENSOR],
-                attrs: &[$($attr,)* SEED_DOC, OFFSET_DOC],
+                attrs: &[$($attr,)* SEED_DOC, OFFSET_DOC, WHOLE_DOC, FIRST_DOC],
                 arity: Arity::Optional(1),
                 rule: |call| written(call, $check),
             },
@@ -129,7 +141,13 @@ const BERNOULLI: Def = Def {
     name: "bernoulli",
     summary: "1 with a probability, else 0, for each element of x",
     inputs: &[arg("x", "any shape; floats, the probabilities, unless p is given"), OFFSET_TENSOR],
-    attrs: &[arg("p", "the probability").float().or("the elements of x"), SEED_DOC, OFFSET_DOC],
+    attrs: &[
+        arg("p", "the probability").float().or("the elements of x"),
+        SEED_DOC,
+        OFFSET_DOC,
+        WHOLE_DOC,
+        FIRST_DOC,
+    ],
     arity: Arity::Optional(1),
     rule: |call| {
         let x = &call.inputs[0];
@@ -137,6 +155,7 @@ const BERNOULLI: Def = Def {
         if probability(call)?.is_none() && !x.dtype.is_float() {
             return refuse("dtype", format!("expected floats or p, got {}", x.brief()));
         }
+        check_part(call, x.shape())?;
         let spec = TensorSpec::new(x.dtype, layouts::preserved(x)?)?;
         Ok(Signature::reads(call.inputs.len(), spec))
     },
@@ -146,7 +165,13 @@ const BERNOULLI_: Def = Def {
     name: "bernoulli_",
     summary: "sets each element of x to 1 with a probability, else to 0, in place",
     inputs: &[TARGET, OFFSET_TENSOR],
-    attrs: &[arg("p", "the probability").float().or("0.5"), SEED_DOC, OFFSET_DOC],
+    attrs: &[
+        arg("p", "the probability").float().or("0.5"),
+        SEED_DOC,
+        OFFSET_DOC,
+        WHOLE_DOC,
+        FIRST_DOC,
+    ],
     arity: Arity::Optional(1),
     rule: |call| {
         written(call, |_, call| {
@@ -169,6 +194,7 @@ fn created(call: CallSpec<'_>, check: Check) -> Result<Signature> {
     let dtype = call.attrs.dtype("dtype")?;
     let dtype = dtype.unwrap_or(if whole { DType::I64 } else { DType::F32 });
     check(dtype, call)?;
+    check_part(call, &shape)?;
     let spec = TensorSpec::new(dtype, Layout::contiguous(&shape)?)?;
     Ok(Signature::reads(call.inputs.len(), spec))
 }
@@ -177,6 +203,7 @@ fn written(call: CallSpec<'_>, check: Check) -> Result<Signature> {
     let x = &call.inputs[0];
     check_offset(call, 1)?;
     check(x.dtype, call)?;
+    check_part(call, x.shape())?;
     if x.layout.may_overlap_itself() {
         let message =
             format!("{x} has overlapping elements and cannot be changed in place; pass a copy");
@@ -200,6 +227,60 @@ pub(crate) fn check_offset(call: CallSpec<'_>, at: usize) -> Result<()> {
         return refuse("offset", format!("expected an i64[], got {}", tensor.brief()));
     }
     Ok(())
+}
+
+/// A part of a tensor whose elements are numbered in row-major order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The number of its first element.
+    pub first: u64,
+    /// The difference of the numbers of neighbours in each dimension.
+    pub steps: Dims,
+}
+
+/// Returns the part that a call draws, of this shape; none if it draws the whole.
+///
+/// ```
+/// use millstream_ops::random::part;
+/// use millstream_types::Attrs;
+///
+/// let attrs = Attrs::new().with("whole", vec![4i64, 6]).with("first", vec![2i64, 3]);
+/// let part = part(&attrs, &[2, 3])?.expect("a part");
+/// assert_eq!((part.first, &part.steps[..]), (15, &[6, 1][..]));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
+///
+/// # Errors
+/// One of `whole` and `first` is missing, or the part is not within the whole.
+pub fn part(attrs: &Attrs, shape: &[usize]) -> Result<Option<Part>> {
+    let (whole, first) = match (attrs.ints(WHOLE)?, attrs.ints(FIRST)?) {
+        (None, None) => return Ok(None),
+        (Some(whole), Some(first)) => (whole, first),
+        _ => return refuse("argument", "expected both whole and first, or neither"),
+    };
+    let numbers = |list: &[i64]| list.iter().map(|&n| usize::try_from(n).ok()).collect();
+    let within = |whole: &Dims, first: &Dims| {
+        whole.len() == shape.len()
+            && first.len() == shape.len()
+            && (0..shape.len())
+                .all(|k| first[k].checked_add(shape[k]).is_some_and(|end| end <= whole[k]))
+    };
+    match (numbers(&whole), numbers(&first)) {
+        (Some(lengths), Some(start)) if within(&lengths, &start) => {
+            let steps = Dims::from_slice(Layout::contiguous(&lengths)?.strides());
+            let first = start.iter().zip(&steps).map(|(at, step)| (at * step) as u64).sum();
+            Ok(Some(Part { first, steps }))
+        }
+        _ => refuse(
+            "argument",
+            format!("expected a part within whole {whole:?}, got {shape:?} from {first:?} on"),
+        ),
+    }
+}
+
+/// Checks the part that a call draws.
+pub(crate) fn check_part(call: CallSpec<'_>, shape: &[usize]) -> Result<()> {
+    part(call.attrs, shape).map(drop)
 }
 
 /// Returns the argument `p`.

@@ -4,3 +4,8 @@
 mod rig;
 
 millstream_testing::reference_tests!(crate::rig::run);
+
+#[test]
+fn parts_of_random_tensors_have_the_bits_of_the_whole() {
+    millstream_testing::kernels::check_random_parts(rig::run);
+}

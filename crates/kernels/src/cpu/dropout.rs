@@ -6,6 +6,7 @@ use super::Kernel;
 use super::element::Element;
 use super::loops::Loop;
 use super::random::{is_below, random_bits};
+use super::random_numbers::Words;
 use super::real::reals;
 use super::strided::{BLOCK, CHUNK, Sequence};
 use super::traversal::Order;
@@ -23,6 +24,7 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
     let dropped = if ctx.attrs().bool("train")?.unwrap_or(true) { p } else { 0.0 };
     let scale = if dropped < 1.0 { 1.0 / (1.0 - dropped) } else { 0.0 };
     let count = x.numel();
+    let words = Words::of(ctx, x.shape, bits)?;
     // SAFETY: operands of the call; the last two are its outputs, blocks of which are disjoint.
     let (from, to, kept) = unsafe { (Sequence::new(x), Sequence::new(out), Sequence::new(mask)) };
     reals!(out.dtype, T => {
@@ -32,13 +34,9 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
             for at in (block * BLOCK..end).step_by(CHUNK) {
                 let part = CHUNK.min(end - at);
                 from.load(at, &mut values[..part]);
-                let blocks = keeps[..part.next_multiple_of(4)].chunks_exact_mut(4);
-                for (k, keeps) in blocks.enumerate() {
-                    let words = bits.words((at / 4 + k) as u64);
-                    for (keep, word) in keeps.iter_mut().zip(words) {
-                        *keep = T::from(u8::from(is_below(word, 1.0 - dropped)));
-                    }
-                }
+                words.for_each(at, part, |k, word| {
+                    keeps[k] = T::from(u8::from(is_below(word, 1.0 - dropped)));
+                });
                 for (v, &keep) in values[..part].iter_mut().zip(keeps.iter()) {
                     *v = *v * keep * scale as T;
                 }

@@ -109,6 +109,7 @@ mod philox;
 mod pointwise;
 mod pooling;
 mod random;
+mod random_numbers;
 mod real;
 mod rearrange;
 mod reduce;

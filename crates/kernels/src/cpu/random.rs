@@ -7,6 +7,7 @@ use millstream_types::DType;
 use super::Kernel;
 use super::element::{Bool, Element};
 use super::philox::{RandomBits, fraction, long_words};
+use super::random_numbers::{Numbers, Words};
 use super::strided::{BLOCK, CHUNK, Sequence};
 use crate::context::{KernelCtx, RawTensor};
 
@@ -54,8 +55,24 @@ fn fill<T: Element, const N: usize>(
     out: RawTensor<'_>,
     bits: RandomBits,
     sample: impl Fn([u32; 4]) -> [T; N] + Sync + Send,
-) {
+) -> Result<()> {
     let count = out.numel();
+    if let Some(part) = Numbers::of(ctx, out.shape)? {
+        // SAFETY: as below.
+        let out = unsafe { Sequence::new(out) };
+        ctx.for_each(count.div_ceil(BLOCK), |block| {
+            let mut buffer = [T::ZERO; CHUNK];
+            let end = count.min((block + 1) * BLOCK);
+            for at in (block * BLOCK..end).step_by(CHUNK) {
+                let values = &mut buffer[..CHUNK.min(end - at)];
+                part.blocks::<N>(at, values.len(), |block, run, within| {
+                    values[run].copy_from_slice(&sample(bits.words(block))[within]);
+                });
+                out.store(at, values);
+            }
+        });
+        return Ok(());
+    }
     // SAFETY: the tensor that the call writes; blocks of it are disjoint.
     let out = unsafe { Sequence::new(out) };
     ctx.for_each(count.div_ceil(BLOCK), |block| {
@@ -68,6 +85,7 @@ fn fill<T: Element, const N: usize>(
             out.store(at, &buffer[..CHUNK.min(end - at)]);
         }
     });
+    Ok(())
 }
 
 /// Returns the number of bits of a dtype's precision, if below 32.
@@ -90,11 +108,10 @@ fn uniform(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
             let step = 1.0 / f64::from(1u32 << digits);
             fill(ctx, out, bits, |words| {
                 words.map(|w| from + f64::from(w >> (32 - digits)) * step * range)
-            });
+            })
         }
         None => fill(ctx, out, bits, |words| long_words(words).map(|x| from + fraction(x) * range)),
     }
-    Ok(())
 }
 
 /// `normal(; shape, mean, std, dtype)` and `normal_`.
@@ -107,16 +124,14 @@ fn normal(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
         let radius = (-2.0 * libm::log(1.0 - u)).sqrt();
         let (sin, cos) = libm::sincos(std::f64::consts::TAU * v);
         [cos, sin].map(|part| mean + radius * part * std)
-    });
-    Ok(())
+    })
 }
 
 /// `exponential(; shape, lambd, dtype)` and `exponential_`.
 fn exponential(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     let (out, bits) = target(ctx, in_place)?;
     let rate = ctx.attrs().float("lambd")?.unwrap_or(1.0);
-    fill(ctx, out, bits, |words| long_words(words).map(|x| -libm::log(1.0 - fraction(x)) / rate));
-    Ok(())
+    fill(ctx, out, bits, |words| long_words(words).map(|x| -libm::log(1.0 - fraction(x)) / rate))
 }
 
 /// `randint(; shape, low, high, dtype)` and `randint_`.
@@ -125,8 +140,7 @@ fn integers(ctx: &KernelCtx<'_>, in_place: bool) -> Result<()> {
     let low = ctx.attrs().int("low")?.unwrap_or(0);
     let high = ctx.attrs().int("high")?.context("high: missing; this argument is required")?;
     let range = (high.wrapping_sub(low) as u64).max(1);
-    fill(ctx, out, bits, |words| long_words(words).map(|x| low.wrapping_add((x % range) as i64)));
-    Ok(())
+    fill(ctx, out, bits, |words| long_words(words).map(|x| low.wrapping_add((x % range) as i64)))
 }
 
 /// Returns whether a word is below a probability.
@@ -136,15 +150,14 @@ pub(super) fn is_below(word: u32, p: f64) -> bool {
 }
 
 /// Sets each element to 1 with a probability, else to 0.
-fn draw(ctx: &KernelCtx<'_>, out: RawTensor<'_>, bits: RandomBits, p: f64) {
-    fill(ctx, out, bits, |words| words.map(|w| Bool::new(is_below(w, p))));
+fn draw(ctx: &KernelCtx<'_>, out: RawTensor<'_>, bits: RandomBits, p: f64) -> Result<()> {
+    fill(ctx, out, bits, |words| words.map(|w| Bool::new(is_below(w, p))))
 }
 
 /// `bernoulli_(x; p)`.
 fn bernoulli_in_place(ctx: &KernelCtx<'_>) -> Result<()> {
     let (out, bits) = target(ctx, true)?;
-    draw(ctx, out, bits, ctx.attrs().float("p")?.unwrap_or(0.5));
-    Ok(())
+    draw(ctx, out, bits, ctx.attrs().float("p")?.unwrap_or(0.5))
 }
 
 /// `bernoulli(x; p)`.
@@ -152,10 +165,10 @@ fn bernoulli(ctx: &KernelCtx<'_>) -> Result<()> {
     let (x, out) = (ctx.operand(0)?, ctx.operand(ctx.operands() - 1)?);
     let bits = random_bits(ctx, (ctx.operands() > 2).then_some(1))?;
     if let Some(p) = ctx.attrs().float("p")? {
-        draw(ctx, out, bits, p);
-        return Ok(());
+        return draw(ctx, out, bits, p);
     }
     let count = out.numel();
+    let words = Words::of(ctx, out.shape, bits)?;
     // SAFETY: the call's operand and output; blocks of the output are disjoint.
     let (x, out) = unsafe { (Sequence::new(x), Sequence::new(out)) };
     ctx.for_each(count.div_ceil(BLOCK), |block| {
@@ -164,12 +177,7 @@ fn bernoulli(ctx: &KernelCtx<'_>) -> Result<()> {
         for at in (block * BLOCK..end).step_by(CHUNK) {
             let part = CHUNK.min(end - at);
             x.load(at, &mut shares[..part]);
-            for k in (0..part).step_by(4) {
-                let words = bits.words(((at + k) / 4) as u64);
-                for (i, word) in words.into_iter().enumerate() {
-                    drawn[k + i] = Bool::new(is_below(word, shares[k + i]));
-                }
-            }
+            words.for_each(at, part, |k, word| drawn[k] = Bool::new(is_below(word, shares[k])));
             out.store(at, &drawn[..part]);
         }
     });

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use anyhow::{Context, Result};
-use millstream_ops::random::{OFFSET, SEED};
+use millstream_ops::random::{OFFSET, Part, SEED, part};
 use millstream_types::{AttrValue, DType, ScalarUse};
 
 use super::native;
@@ -82,6 +82,18 @@ impl<'a> Number<'a> {
     }
 }
 
+/// Returns the operand whose strides number the elements of a part, if the call draws one. `other`
+/// is not accessed through it.
+fn numbers<'a>(part: &Option<Part>, other: RawTensor<'a>) -> Option<StridedOperand<'a>> {
+    part.as_ref().map(|part| StridedOperand::with_strides(other, part.steps.iter().copied()))
+}
+
+/// Returns the integers of the argument block: the number of a part's first element, and whether
+/// the call draws a part.
+fn first(part: &Option<Part>) -> [i64; 2] {
+    [part.as_ref().map_or(0, |part| part.first as i64), i64::from(part.is_some())]
+}
+
 /// Fills the call's output, or its first operand, with random numbers.
 fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
     let last = ctx.operands() - 1;
@@ -119,14 +131,17 @@ fn fill(ctx: &KernelCtx<'_>, kind: i64, in_place: bool) -> Result<()> {
     };
     let (seed, offset) = (Number::of(ctx, SEED, None)?, Number::of(ctx, OFFSET, offset)?);
     let rank = out.shape.len();
+    let part = part(ctx.attrs(), out.shape)?;
     let operands = [
         StridedOperand::new(out),
         StridedOperand::new(shares),
         seed.operand(out, rank),
         offset.operand(out, rank),
     ];
+    let operands: Vec<_> = operands.into_iter().chain(numbers(&part, out)).collect();
+    let integers = [&[kind, digits][..], &integers].concat();
     let args = StridedArgs::new(out.shape, 0, &operands)?
-        .integers(&[&seed.integers()[..], &offset.integers(), &[kind, digits], &integers].concat())?
+        .integers(&[&seed.integers(), &offset.integers(), &first(&part), &integers[..]].concat())?
         .scalars(&scalars);
     // SAFETY: the kernel writes the tensor that the call writes, each element by one thread, and
     // reads the other operands.
@@ -153,8 +168,10 @@ fn dropout(ctx: &KernelCtx<'_>) -> Result<()> {
         seed.operand(mask, rank),
         offset.operand(mask, rank),
     ];
+    let part = part(ctx.attrs(), out.shape)?;
+    let operands: Vec<_> = operands.into_iter().chain(numbers(&part, mask)).collect();
     let args = StridedArgs::new(out.shape, 0, &operands)?
-        .integers(&[seed.integers(), offset.integers()].concat())?
+        .integers(&[seed.integers(), offset.integers(), first(&part)].concat())?
         .scalars(&[1.0 - dropped, scale]);
     // SAFETY: the kernel writes the call's outputs, each element by one thread, and reads its
     // inputs.

@@ -14,5 +14,6 @@ mod prepared;
 mod properties;
 mod reduce;
 mod reference;
+mod sharding;
 mod unsigned;
 mod views;

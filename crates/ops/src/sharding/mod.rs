@@ -8,26 +8,49 @@
 //! every op and is not listed. A call without a rule is made so, and counted.
 //!
 //! A way is correct if the results' parts are those of the results of the whole call: equal for
-//! splits, and to the bit; reduced for partial ones, up to the rounding of sums.
+//! splits, and to the bit, unless the kernel blocks its sums by the shape of the call, as matrix
+//! products, convolutions and attention do; reduced for partial ones, up to the rounding of sums.
+//! Infinities of partial tensors may give NaN.
 //!
 //! Source of the vocabulary: J. Yuan et al., "OneFlow: Redesign the Distributed Deep Learning
 //! Framework from Scratch", 2021, section 3; of the rules of matrix products: its table 1.
 //!
 //! # Map
-//! One file for each group of families holds its table `RULES`.
+//! | module | holds |
+//! |---|---|
+//! | `local` | the arguments of the calls on the parts |
+//! | `axes` | what rules are made of: dimensions of operands and of results that are split together |
+//! | all others | the rules of families of ops, each file with its table `RULES` |
 
+mod attention;
+mod axes;
+mod convolution;
 mod elementwise;
+mod embedding;
+mod index;
+mod linalg;
+mod lines;
+mod local;
+mod loss;
+mod matmul;
+mod norm;
+mod random;
+mod reduce;
+mod segments;
+mod views;
 
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use millstream_types::{Attrs, Dims, Sbp, TensorSpec};
+use millstream_types::{Attrs, DType, Dims, Reduction, Result, Sbp, TensorSpec};
 
 use crate::def::Def;
 use crate::schema::{CallSpec, OutputSpec, Signature};
-use crate::{arith, compare, pointwise, special, ternary};
+use crate::{arith, compare, complex, fused, pointwise, special, ternary};
+
+pub use local::{local_attrs, local_op};
 
 /// A way to divide a call along one axis of a mesh.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,13 +99,27 @@ pub enum Local {
     /// They have the arguments of the whole one.
     #[default]
     Same,
-    /// This argument is the shape of the result, and is that of its part.
+    /// Other arguments, the same for all parts: those of the whole call where they depend on lengths.
+    Args(Attrs),
+    /// Another op with other arguments, the same for all parts.
+    Op {
+        /// The op.
+        op: &'static str,
+        /// Its arguments.
+        attrs: Attrs,
+    },
+    /// This argument is the shape of the first result, and is that of its part. So is an argument
+    /// `strides`: the parts are as dense as the result, in the same order of dimensions.
     Shape(&'static str),
+    /// The argument `strides`, if given, is that of the first result, and is that of its part.
+    Strides,
+    /// This argument is the length of a dimension of the first result, and is that of its part.
+    Length(&'static str, usize),
     /// They draw random numbers, and get the place of their part among the elements of the whole
     /// result.
     Drawn,
-    /// Another op with other arguments, whose partial sums are divided by a number: the way to a
-    /// mean over a split dimension.
+    /// Another op with other arguments, whose first result is divided by a number: the way to a mean
+    /// over a split dimension, and to its gradient. Where several axes have it, the division is one.
     MeanOf {
         /// The op that sums.
         op: &'static str,
@@ -119,16 +156,51 @@ pub struct Whole<'a> {
     pub signature: &'a Signature,
 }
 
-impl Whole<'_> {
+impl<'a> Whole<'a> {
     /// Returns the specs of the operands.
-    pub fn inputs(&self) -> &[TensorSpec] {
+    pub fn inputs(&self) -> &'a [TensorSpec] {
         self.call.inputs
+    }
+
+    /// Returns the arguments.
+    pub(crate) fn attrs(&self) -> &'a Attrs {
+        self.call.attrs
+    }
+
+    /// Returns the shape of an operand.
+    pub(crate) fn shape(&self, operand: usize) -> &'a [usize] {
+        self.call.inputs[operand].shape()
+    }
+
+    /// Returns the dtype and the shape of a result, whether it is new, a view, or an operand that is
+    /// changed in place.
+    pub(crate) fn result(&self, result: usize) -> Option<(DType, Dims)> {
+        match self.signature.outputs.get(result)? {
+            OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => {
+                Some((spec.dtype, spec.shape().into()))
+            }
+            OutputSpec::View { of, layout, dtype } => {
+                Some((dtype.unwrap_or(self.inputs()[*of].dtype), layout.shape().into()))
+            }
+            OutputSpec::Same(of) => {
+                let spec = &self.inputs()[*of];
+                Some((spec.dtype, spec.shape().into()))
+            }
+        }
+    }
+
+    /// Returns the shape of the first result; that of a number if there is none.
+    pub(crate) fn result_shape(&self) -> Dims {
+        self.result(0).map(|(_, shape)| shape).unwrap_or_default()
     }
 }
 
-/// Returns the ways of a call along one axis of a mesh, in the order of preference among equally
-/// cheap ones.
-type Rule = fn(Whole<'_>) -> Vec<Way>;
+/// Returns ways of a call along one axis of a mesh, in the order of preference among equally cheap
+/// ones. Those that [`is_correct`] refuses are dropped: rules need not look at dtypes.
+type Rule = fn(Whole<'_>) -> Result<Vec<Way>>;
+
+/// Names of ops and their rules.
+type Rules = &'static [(&'static str, Rule)];
 
 /// Tables of ops, and the rule of all of a table.
 const TABLES: &[(&[Def], Rule)] = &[
@@ -148,10 +220,27 @@ const TABLES: &[(&[Def], Rule)] = &[
     (ternary::OPS, elementwise::elementwise),
     (ternary::CHOICES, elementwise::elementwise),
     (ternary::IN_PLACE, elementwise::elementwise),
+    (complex::PARTS, elementwise::elementwise),
+    (fused::OPS, elementwise::elementwise),
 ];
 
-/// The rules of single ops, which precede those of tables.
-const SINGLE: &[(&str, Rule)] = &[("add", elementwise::sum), ("mul", elementwise::product)];
+/// The tables of single ops, which precede those of families.
+const SINGLE: &[Rules] = &[
+    attention::RULES,
+    convolution::RULES,
+    elementwise::RULES,
+    embedding::RULES,
+    index::RULES,
+    linalg::RULES,
+    lines::RULES,
+    loss::RULES,
+    matmul::RULES,
+    norm::RULES,
+    random::RULES,
+    reduce::RULES,
+    segments::RULES,
+    views::RULES,
+];
 
 /// Returns the ways of a call of a standard op along one axis of a mesh. It is empty for an op
 /// without a rule.
@@ -159,16 +248,73 @@ pub(crate) fn ways(op: &str, whole: Whole<'_>) -> Vec<Way> {
     static RULES: LazyLock<FxHashMap<&'static str, Rule>> = LazyLock::new(|| {
         let of_table =
             |&(table, rule): &(&'static [Def], Rule)| table.iter().map(move |def| (def.name, rule));
-        TABLES.iter().flat_map(of_table).chain(SINGLE.iter().copied()).collect()
+        let single = SINGLE.iter().copied().flatten().copied();
+        TABLES.iter().flat_map(of_table).chain(single).collect()
     });
-    RULES.get(op).map(|rule| rule(whole)).unwrap_or_default()
+    let bounded = |output: &OutputSpec| matches!(output, OutputSpec::Bounded(_));
+    let Some(rule) = RULES.get(op) else { return Vec::new() };
+    if whole.signature.outputs.iter().any(bounded) {
+        return Vec::new();
+    }
+    // The call's signature was inferred, so its arguments are valid.
+    let found = rule(whole).unwrap_or_default();
+    let mut ways: Vec<Way> = Vec::with_capacity(found.len());
+    for way in found {
+        if is_correct(&whole, &way) && !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    ways
 }
 
-/// Returns the shape of a result, whether it is new or an operand that is changed in place.
-fn result_shape(whole: &Whole<'_>, result: usize) -> Option<Dims> {
-    match whole.signature.outputs.get(result)? {
-        OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => Some(spec.shape().into()),
-        OutputSpec::View { layout, .. } => Some(layout.shape().into()),
-        OutputSpec::Same(of) => Some(whole.inputs()[*of].shape().into()),
+/// Returns whether all tensors of a way have what it splits, the dtypes of partial ones have the
+/// reduction and keep it, and operands that are changed in place keep their sharding.
+fn is_correct(whole: &Whole<'_>, way: &Way) -> bool {
+    let outputs = &whole.signature.outputs;
+    if way.operands.len() != whole.inputs().len() || way.results.len() != outputs.len() {
+        return false;
+    }
+    let results: SmallVec<[(DType, Dims); 2]> =
+        (0..outputs.len()).filter_map(|k| whole.result(k)).collect();
+    let operands = way.operands.iter().zip(whole.inputs().iter().map(|x| (x.dtype, x.shape())));
+    let made = way.results.iter().zip(results.iter().map(|(dtype, shape)| (*dtype, &shape[..])));
+    let fits = |(sbp, (dtype, shape)): (&Sbp, (DType, &[usize]))| match *sbp {
+        Sbp::Split(dim) => dim < shape.len(),
+        Sbp::Broadcast => true,
+        Sbp::Partial(reduction) => reduces(reduction, dtype),
+    };
+    let in_place = outputs.iter().zip(&way.results).all(|(output, result)| match output {
+        OutputSpec::Same(of) => way.operands[*of] == *result,
+        _ => true,
+    });
+    let kept = operands.clone().all(|(sbp, (from, _))| match *sbp {
+        Sbp::Partial(reduction) => made.clone().all(|(sbp, (to, _))| {
+            !matches!(sbp, Sbp::Partial(_)) || keeps_reduction(reduction, from, to)
+        }),
+        _ => true,
+    });
+    let divides = way.operands.iter().chain(&way.results).any(|sbp| *sbp != Sbp::Broadcast);
+    divides && in_place && kept && operands.chain(made).all(fits)
+}
+
+/// Returns whether elements of a dtype can be parts of a reduction.
+fn reduces(reduction: Reduction, dtype: DType) -> bool {
+    match reduction {
+        Reduction::Sum => dtype != DType::Bool && !dtype.is_wide_unsigned(),
+        Reduction::Max | Reduction::Min => !dtype.is_complex() && !dtype.is_wide_unsigned(),
+    }
+}
+
+/// Returns whether converting the parts of a reduction and then reducing them gives the converted
+/// reduction: integers wrap, so a wider one is another sum; another float of the size or a narrower
+/// one rounds parts that may be greater than their sum.
+fn keeps_reduction(reduction: Reduction, from: DType, to: DType) -> bool {
+    let (own, made) = (from.part(), to.part());
+    match reduction {
+        Reduction::Sum if from.is_inexact() => {
+            to.is_inexact() && (own == made || made.size() > own.size())
+        }
+        Reduction::Sum => from.is_int() && to.is_int() && to.size() <= from.size(),
+        Reduction::Max | Reduction::Min => from == to || (from.is_float() && to.is_float()),
     }
 }

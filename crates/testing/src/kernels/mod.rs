@@ -2,6 +2,7 @@
 
 mod calls;
 mod num;
+mod random_parts;
 pub mod reference;
 mod tensor;
 
@@ -11,4 +12,5 @@ pub use calls::{
 };
 pub use num::Num::{self, Float, Int};
 pub use num::{rounded, samples};
+pub use random_parts::check_random_parts;
 pub use tensor::{Tensor, broadcast_index, indices, layouts};

@@ -97,7 +97,7 @@ fn attrs(case: &Case) -> Attrs {
 }
 
 /// Returns the default relative and absolute tolerance.
-fn tolerance(dtype: DType) -> (f64, f64) {
+pub fn tolerance(dtype: DType) -> (f64, f64) {
     match dtype {
         DType::F64 => (1e-12, 1e-13),
         DType::F32 => (2e-6, 1e-6),
@@ -181,23 +181,26 @@ fn declared(case: &Case, given: &[&Tensor], attrs: &Attrs) -> Result<(), String>
     Ok(())
 }
 
+/// Returns the storages and the operands of a case.
+fn operands(case: &Case, data: &[u8]) -> (Vec<Tensor>, Vec<Tensor>) {
+    let storage = |&(at, count): &(usize, usize)| {
+        let layout = Layout::contiguous(&[count]).unwrap();
+        Tensor::of_bytes(TensorSpec::new(DType::U8, layout).unwrap(), &data[at..at + count])
+    };
+    let storages: Vec<Tensor> = case.storages.iter().map(storage).collect();
+    let view = |input: &Input| {
+        let layout = Layout::strided(&input.shape, &input.strides, input.offset).unwrap();
+        let spec = TensorSpec::new(input.dtype.parse().unwrap(), layout).unwrap();
+        storages[input.storage].retyped(spec)
+    };
+    let inputs = case.inputs.iter().map(view).collect();
+    (storages, inputs)
+}
+
 fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
     let attrs = attrs(case);
     let bytes = |(at, count): (usize, usize)| &data[at..at + count];
-    let storage = |content: &[u8]| {
-        let layout = Layout::contiguous(&[content.len()]).unwrap();
-        Tensor::of_bytes(TensorSpec::new(DType::U8, layout).unwrap(), content)
-    };
-    let storages: Vec<Tensor> = case.storages.iter().map(|&s| storage(bytes(s))).collect();
-    let view = |storage: &Tensor, dtype: &str, shape: &[usize], strides: &[usize], offset| {
-        let layout = Layout::strided(shape, strides, offset).unwrap();
-        storage.retyped(TensorSpec::new(dtype.parse().unwrap(), layout).unwrap())
-    };
-    let inputs: Vec<Tensor> = case
-        .inputs
-        .iter()
-        .map(|i| view(&storages[i.storage], &i.dtype, &i.shape, &i.strides, i.offset))
-        .collect();
+    let (storages, inputs) = operands(case, data);
     let given: Vec<&Tensor> = inputs.iter().collect();
     let outputs = match call_with(run, &case.op, &given, &attrs, 0) {
         Err(e) if case.refused && !e.contains("disagree") => return Ok(()),
@@ -252,6 +255,38 @@ fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
             .map_err(|e| format!("storage {at} after the call: {e}"))?;
     }
     Ok(())
+}
+
+/// A call whose results are known.
+pub struct Call {
+    /// The op.
+    pub op: String,
+    /// The named arguments.
+    pub attrs: Attrs,
+    /// The operands.
+    pub inputs: Vec<Tensor>,
+    /// The relative and the absolute tolerance, where the case has its own.
+    pub tolerances: (Option<f64>, Option<f64>),
+}
+
+/// Returns the calls of all files, with new memory for each.
+pub fn calls() -> Vec<Call> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut calls = Vec::new();
+    for path in paths {
+        let content = std::fs::read(&path).unwrap();
+        let file = SafeTensors::deserialize(&content).unwrap();
+        let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
+        let data = file.tensor("data").unwrap();
+        for case in cases.cases.into_iter().filter(|case| !case.refused) {
+            let (_, inputs) = operands(&case, data.data());
+            let (attrs, tolerances) = (attrs(&case), (case.rtol, case.atol));
+            calls.push(Call { attrs, inputs, tolerances, op: case.op });
+        }
+    }
+    calls
 }
 
 /// Checks all cases in a file.

@@ -1,0 +1,202 @@
+//! Ways to divide calls among ranks: the calls on the parts give the parts of the results of the
+//! whole call, for every call with values of PyTorch.
+//!
+//! Splits give equal bits, except where a kernel blocks its sums by the shape of the call
+//! ([`BY_SHAPE`]). Parts of a reduction give the values up to the dtype's tolerance, relative to the
+//! magnitude of the parts.
+
+mod parts;
+mod ranks;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use millstream_kernels::KernelRegistry;
+use millstream_ops::sharding::{Parts, Way, Whole};
+use millstream_ops::{CallSpec, standard};
+use millstream_testing::kernels::reference::{Call, calls};
+use millstream_testing::kernels::{Tensor, signature};
+use millstream_types::{Mesh, Sharding, TensorSpec};
+
+use parts::{dense, difference};
+use ranks::{Divided, Outcome, run_whole};
+
+/// Ops whose kernels add in blocks whose lengths depend on the shape of the call, so that parts
+/// round otherwise.
+const BY_SHAPE: &[&str] = &[
+    "matmul",
+    "addmm",
+    "baddbmm",
+    "convolution",
+    "convolution_backward",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+];
+
+/// Ops that add to an element one by one, each time rounded: long sums of f16 and bf16 stagnate,
+/// and those of parts are nearer to the truth.
+const ONE_BY_ONE: &[&str] = &["index_add", "index_add_"];
+
+/// Returns whether a sum of a call is too long for its dtype, so that parts of it say nothing.
+fn stagnates(call: &Call) -> bool {
+    let is_half = |x: &Tensor| x.spec.dtype.is_float() && x.spec.dtype.size() == 2;
+    ONE_BY_ONE.contains(&&*call.op)
+        && is_half(&call.inputs[0])
+        && call.inputs[1].spec.numel() > 1000
+}
+
+fn ways(call: &Call) -> Vec<Way> {
+    let ops = standard();
+    let op = ops.get(ops.id(&call.op).unwrap()).unwrap();
+    let specs: Vec<TensorSpec> = call.inputs.iter().map(|t| t.spec.clone()).collect();
+    let signature = op.signature(CallSpec { inputs: &specs, attrs: &call.attrs }).unwrap();
+    let spec = CallSpec { inputs: &specs, attrs: &call.attrs };
+    op.sharding(Whole { call: spec, signature: &signature })
+}
+
+/// Returns combinations of ways along the axes of a mesh: along two axes, of each way with itself
+/// and with the next one.
+fn combinations<'a>(ways: &'a [Way], mesh: &Mesh) -> Vec<Vec<&'a Way>> {
+    let after = |k: usize, step: usize| &ways[(k + step) % ways.len()];
+    let steps = if mesh.rank() == 1 { 0..1 } else { 0..2 };
+    let of = |(k, step)| (0..mesh.rank()).map(|axis| after(k, axis * step)).collect();
+    (0..ways.len()).flat_map(|k| steps.clone().map(move |step| (k, step))).map(of).collect()
+}
+
+/// Returns the shardings of operands or results, unless two reductions meet.
+fn shardings(
+    mesh: &Mesh,
+    count: usize,
+    of: impl Fn(usize, usize) -> millstream_types::Sbp,
+) -> Option<Vec<Sharding>> {
+    let one = |k| Sharding::new(mesh, (0..mesh.rank()).map(|axis| of(k, axis))).ok();
+    (0..count).map(one).collect()
+}
+
+/// Returns whether all parts of a tensor are as the ways along the axes require.
+fn fits(sharding: &Sharding, shape: &[usize], ways: &[&Way]) -> bool {
+    let mesh = sharding.mesh();
+    let places = (0..mesh.ranks().len()).map(|at| mesh.coordinates_at(at));
+    let parts: Vec<_> = places.map(|at| sharding.local_shape(shape, &at)).collect();
+    sharding.sbp().iter().zip(ways).all(|(sbp, way)| match (sbp.dim(), way.parts) {
+        (None, _) | (_, Parts::Any) => true,
+        (Some(dim), Parts::NotEmpty) => parts.iter().all(|part| part[dim] > 0),
+        (Some(dim), Parts::Equal) => parts.iter().all(|part| part[dim] == parts[0][dim]),
+    })
+}
+
+fn check(call: &Call, whole: &Outcome, ways: &[&Way], mesh: &Mesh) -> Result<bool, String> {
+    let operands = shardings(mesh, call.inputs.len(), |k, axis| ways[axis].operands[k]);
+    let results = shardings(mesh, ways[0].results.len(), |k, axis| ways[axis].results[k]);
+    let (Some(operands), Some(results)) = (operands, results) else { return Ok(false) };
+    let inputs = operands.iter().zip(call.inputs.iter().map(|t| t.shape()));
+    let outputs = results.iter().zip(whole.results.iter().map(|t| t.shape()));
+    if !inputs.chain(outputs).all(|(sharding, shape)| fits(sharding, shape, ways)) {
+        return Ok(false);
+    }
+    let divided = Divided { call, mesh, ways, operands: &operands, results: &results };
+    let got = divided.run(whole)?;
+    compare(call, ways, whole, &got)?;
+    Ok(true)
+}
+
+/// Compares assembled results and changed operands with those of the whole call.
+fn compare(
+    call: &Call,
+    ways: &[&Way],
+    whole: &Outcome,
+    got: &ranks::Assembled,
+) -> Result<(), String> {
+    let rounds = got.is_rounded || BY_SHAPE.contains(&&*call.op);
+    let results = whole.results.iter().zip(&got.results).map(|(e, g)| ("result", e, Some(g)));
+    let operands = whole.operands.iter().zip(&got.operands);
+    let operands = operands.map(|(e, g)| ("operand", e, g.as_ref()));
+    for (name, expected, got) in results.chain(operands) {
+        let Some(got) = got else { continue };
+        if let Some(why) = difference(call, expected, got, rounds || got.is_reduced) {
+            return Err(format!("{name}: {why} ({ways:?})"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks every way of every call on a mesh.
+fn check_all(mesh: &Mesh) {
+    let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let (mut checked, mut ops) = (0, BTreeSet::new());
+    for call in calls().into_iter().filter(|call| !stagnates(call)) {
+        let call = Call { inputs: call.inputs.iter().map(dense).collect(), ..call };
+        let ways = ways(&call);
+        let whole = run_whole(&call).unwrap();
+        for of in combinations(&ways, mesh) {
+            match check(&call, &whole, &of, mesh) {
+                Ok(false) => {}
+                Ok(true) => {
+                    checked += 1;
+                    ops.insert(call.op.clone());
+                }
+                Err(why) => {
+                    let specs: Vec<String> = call.inputs.iter().map(|t| t.spec.brief()).collect();
+                    let text = format!("{}({}; {})", call.op, specs.join(", "), call.attrs);
+                    wrong.entry(call.op.clone()).or_default().push(format!("{text}: {why}"));
+                }
+            }
+        }
+    }
+    // The first differences of each op.
+    let shown = wrong.values().flat_map(|all| {
+        let first = all.iter().take(3).cloned();
+        first.chain([format!("{} in all", all.len())])
+    });
+    assert!(
+        wrong.is_empty(),
+        "{checked} agree on {mesh}, not:\n{}",
+        shown.collect::<Vec<_>>().join("\n")
+    );
+    assert!(checked > 10_000 && ops.len() > 300, "{checked} of {} ops", ops.len());
+}
+
+#[test]
+fn two_parts() {
+    check_all(&Mesh::new([0, 1]).unwrap());
+}
+
+#[test]
+fn three_parts_of_which_some_are_longer() {
+    check_all(&Mesh::new([0, 1, 2]).unwrap());
+}
+
+#[test]
+fn four_parts_of_which_some_are_empty() {
+    check_all(&Mesh::new([0, 1, 2, 3]).unwrap());
+}
+
+#[test]
+fn parts_of_parts_along_two_axes() {
+    check_all(&Mesh::new([[0, 1], [2, 3]]).unwrap());
+}
+
+/// An operand that is changed keeps its sharding, and an empty list is that of an op without a rule.
+#[test]
+fn changed_operands_keep_their_sharding() {
+    for call in calls() {
+        let given: Vec<_> = call.inputs.iter().collect();
+        let outputs = signature(&call.op, &given, &call.attrs).unwrap().outputs;
+        for way in ways(&call) {
+            for (output, result) in outputs.iter().zip(&way.results) {
+                if let millstream_ops::OutputSpec::Same(of) = output {
+                    assert_eq!(way.operands[*of], *result, "{}: {way:?}", call.op);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_random_tensors_have_the_bits_of_the_whole() {
+    static KERNELS: OnceLock<KernelRegistry> = OnceLock::new();
+    millstream_testing::kernels::check_random_parts(|op, ctx| {
+        let kernels = KERNELS.get_or_init(millstream_kernels::standard);
+        kernels.get("cpu", op).expect("a kernel").run(ctx)
+    });
+}
