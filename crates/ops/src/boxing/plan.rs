@@ -288,13 +288,6 @@ impl Plan {
     ) -> Result<Vec<Symbol>> {
         let of_table = &self.operands[table];
         let own = of_table.sharding.part(&of_table.shape, at)[0].clone();
-        if own.is_empty() {
-            let result = &self.results[0];
-            let lengths: Vec<i64> =
-                self.part(result, at).iter().map(|range| range.len() as i64).collect();
-            let zeros = Attrs::new().with("shape", lengths).with("value", 0.0);
-            return calls.call("full", &[], zeros.with("dtype", result.spec.dtype));
-        }
         let row = calls.by("sub", parts[indices], own.start as i64)?;
         let below = calls.by("lt", row, 0i64)?;
         let above = calls.by("ge", row, own.len() as i64)?;
