@@ -1,9 +1,11 @@
 //! The sources of a tensor's elements, and writing the elements to a storage.
 
 use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
-use millstream_types::{DType, TensorSpec};
+use millstream_types::{DType, Layout, TensorSpec};
 
 use crate::element_iter::ElementIter;
 use crate::error::{Result, Site};
@@ -33,6 +35,42 @@ pub enum Data {
     Hint(Hint),
     /// A tensor of a safetensors file.
     File(Sidecar),
+    /// A part of a larger tensor.
+    Part(Arc<Part>),
+}
+
+/// A part of a tensor that the ranks of a mesh hold together.
+#[derive(Debug)]
+pub struct Part {
+    pub(crate) whole: Data,
+    pub(crate) spec: TensorSpec,
+    /// The range of each dimension.
+    pub(crate) ranges: Vec<Range<usize>>,
+}
+
+impl Part {
+    /// Returns the file that holds the elements, if one does.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.whole {
+            Data::File(sidecar) => Some(sidecar.path()),
+            _ => None,
+        }
+    }
+
+    /// Gives each element in row-major order to `put`, as bytes.
+    fn each(&self, site: &Site, mut put: impl FnMut(&[u8])) -> Result<()> {
+        let mut storage = memory(self.spec.span_bytes(), site)?;
+        self.whole.write(&self.spec, &mut storage, site)?;
+        let lengths: Vec<usize> = self.ranges.iter().map(ExactSizeIterator::len).collect();
+        let strides = self.spec.layout.strides();
+        let start: usize = self.ranges.iter().zip(strides).map(|(r, s)| r.start * s).sum();
+        let layout = Layout::strided(&lengths, strides, start).map_err(|e| site.wrap(&e))?;
+        let size = self.spec.dtype.size();
+        for offset in ElementIter::new(&layout) {
+            put(&storage[offset * size..][..size]);
+        }
+        Ok(())
+    }
 }
 
 impl Data {
@@ -104,6 +142,7 @@ impl Data {
                 let mut elements = Elements::new(*seed, spec.dtype, *distribution);
                 while put(elements.next_element().bytes()) {}
             }
+            Data::Part(part) => part.each(site, |element| _ = put(element))?,
             Data::Hint(hint) => {
                 let mut elements = hint.elements(spec.dtype);
                 while elements.next().is_some_and(|element| put(element.bytes())) {}

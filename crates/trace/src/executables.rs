@@ -8,6 +8,7 @@ use millstream_types::{ByteCount, Error, Layout, TensorSpec};
 use crate::attrs::float;
 use crate::error::Result;
 use crate::json::{Entries, Key, Raw, Reader};
+use crate::meshes::Meshes;
 use crate::program::{Block, Executable, ExecutableRef, Input, Returned, Value, ValueRef};
 use crate::raw_form::{ExecutableForm, InputForm, ReturnedForm, StatementForm};
 use crate::schema_types::{Float, Map};
@@ -20,6 +21,7 @@ use crate::tensors::lengths;
 pub(crate) struct Table<'r, 'a> {
     pub(crate) reader: &'r Reader<'a>,
     pub(crate) streams: &'r StreamNames,
+    pub(crate) meshes: &'r Meshes,
     /// The number of leading values that are the tensors of the trace.
     pub(crate) initial: usize,
     pub(crate) values: Vec<Value>,
@@ -78,7 +80,8 @@ impl<'a> Table<'_, 'a> {
         }
         let scalars = scalars(reader, form.scalars)?;
         let names = scalars.iter().map(|(name, _)| name.clone()).collect();
-        let mut statements = Statements::new(reader, self.streams, symbols, None, names);
+        let mut statements =
+            Statements::new(reader, self.streams, self.meshes, symbols, None, names);
         let block = statements.block(program)?;
         let mut symbols = statements.into_symbols();
         let mut results = Vec::new();
@@ -119,7 +122,9 @@ impl<'a> Table<'_, 'a> {
         let tensors = self.tensors();
         let symbols = SymbolTable::new(&tensors, &mut self.values, false);
         let all = Some(executables);
-        let mut statements = Statements::new(self.reader, self.streams, symbols, all, Vec::new());
+        let (streams, meshes) = (self.streams, self.meshes);
+        let mut statements =
+            Statements::new(self.reader, streams, meshes, symbols, all, Vec::new());
         let block = statements.block(raw)?;
         let mut symbols = statements.into_symbols();
         let finals = outputs.iter().map(|(key, _)| {

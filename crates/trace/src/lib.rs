@@ -63,6 +63,7 @@ mod launches;
 pub mod list_file;
 pub mod literal;
 pub mod load;
+mod meshes;
 mod number;
 mod outputs;
 mod parts;

@@ -162,6 +162,7 @@ impl Program {
             device: None,
             data,
             ranks: None,
+            held: None,
             site: site.clone(),
         };
         let lacking = |whose: &str| site.error(format!("the list needs '{name}', {whose}"));
@@ -182,7 +183,7 @@ impl Program {
             Inputs::Trace(program) => {
                 let found = program.tensors.iter().find(|tensor| tensor.name == name);
                 let lacks = || lacking(&format!("which {} lacks", program.source.name()));
-                Tensor { ranks: None, ..found.ok_or_else(lacks)?.clone() }
+                Tensor { ranks: None, held: None, ..found.ok_or_else(lacks)?.clone() }
             }
             Inputs::File(path) => {
                 let error = |e: crate::sidecar::SidecarError| {

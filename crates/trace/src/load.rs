@@ -16,10 +16,10 @@ use crate::raw_form::TraceForm;
 use crate::read::{read_text, text_of};
 use crate::sidecar::Sidecars;
 use crate::source::Source;
-use crate::{outputs, streams, tensors};
+use crate::{meshes, outputs, streams, tensors};
 
 /// The newest version of the native format. The loader reads all versions up to it.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// The bounds and options of a load.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ fn resolve(source: &Arc<Source>, folder: Option<&Path>, options: &LoadOptions) -
 fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
     let source = reader.source;
     let root = reader.root::<TraceForm<'_>>()?;
-    let entries = check_version(reader, root)?;
+    let (version, entries) = check_version(reader, root)?;
     if let Some((key, _)) = entries.iter().find(|(key, _)| key.name == "jobs") {
         let error = reader.key_error(key, "jobs have become executables");
         return Err(
@@ -117,6 +117,8 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
     let trace = reader.object(root, "a trace")?;
     reader.check_note(trace.schema)?;
     reader.check_note(trace.note)?;
+    meshes::check_version(reader, &trace, version)?;
+    let meshes = meshes::meshes(reader, trace.meshes)?;
     let name = trace.name.map(|n| reader.name(n, "a name")).transpose()?;
 
     let mut sidecars = Sidecars::new(folder);
@@ -127,7 +129,7 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
     for (key, raw) in reader.optional_entries(trace.tensors, "tensors, by name")? {
         let span = reader.key_span(&key);
         let site = Site { source: source.clone(), span };
-        match tensors::tensor(reader, &mut sidecars, &key.name, raw.cast(), site) {
+        match tensors::tensor(reader, &mut sidecars, &meshes, &key.name, raw.cast(), site) {
             Ok(tensor) => tensors.push(tensor),
             Err(error) if failed.is_none() => failed = Some(error),
             Err(error) => drop(reader.recover::<()>(Err(error))?),
@@ -144,7 +146,8 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
             return Err(reader.error(root, "the trace has neither 'program' nor 'instructions'"));
         }
         (Some(program), None) => {
-            let mut table = Table { reader, streams: &stream_names, initial: values.len(), values };
+            let (streams, initial) = (&stream_names, values.len());
+            let mut table = Table { reader, streams, meshes: &meshes, initial, values };
             let executables = table.executables(trace.executables)?;
             let (block, finals) = table.program(program, &executables, &outputs)?;
             values = table.values;
@@ -193,19 +196,22 @@ fn read(reader: &Reader<'_>, folder: Option<&Path>) -> Result<Program> {
 
 /// Checks the version before anything else, so that a file of a later version is refused for its
 /// version and not for a field that the version adds. Returns the entries of the trace.
-fn check_version<'a>(reader: &Reader<'a>, root: Raw<'a, TraceForm<'a>>) -> Result<Entries<'a, ()>> {
+fn check_version<'a>(
+    reader: &Reader<'a>,
+    root: Raw<'a, TraceForm<'a>>,
+) -> Result<(u64, Entries<'a, ()>)> {
     let entries = reader.entries(root, "a trace, which is an object")?;
     let Some((_, raw)) = entries.iter().find(|(k, _)| k.name == "millstream") else {
         let error = reader.error(root, "this is no Millstream trace: it has no 'millstream'");
         let close = nearest("millstream", entries.iter().map(|(k, _)| &*k.name));
         return Err(error.help(match close {
             Some(name) => format!("is it misspelt as '{name}'?"),
-            None => format!("begin it with \"millstream\": {VERSION}"),
+            None => "begin it with \"millstream\": 1".to_owned(),
         }));
     };
     let error = |message: String| Err(reader.error(*raw, message));
     match reader.number::<u64>(raw.cast(), "the version of the format, an integer")? {
-        VERSION => Ok(entries),
+        version @ 1..=VERSION => Ok((version, entries)),
         0 => error("there is no version 0 of the format; the first is 1".to_owned()),
         later => match error(format!("version {later} of the format is newer than this program")) {
             Err(e) => Err(e.help(format!("this program reads up to version {VERSION}"))),

@@ -66,7 +66,15 @@ macro_rules! schema_types {
 
 schema_types! {
     /// A version of the format.
-    Version, true, _ => json_schema!({ "const": 1 });
+    Version, true, _ => json_schema!({ "enum": [1, 2] });
+    /// Ranks in nested lists.
+    NestedRanks, false, generator => {
+        let nested = generator.subschema_for::<NestedRanks>();
+        json_schema!({
+            "type": "array", "minItems": 1,
+            "items": { "anyOf": [{ "type": "integer", "minimum": 0 }, nested] },
+        })
+    };
     /// The value `true`.
     True, true, _ => json_schema!({ "const": true });
     /// A name.

@@ -3,19 +3,23 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use millstream_types::Attrs;
 use millstream_types::nearest::nearest;
 
 use crate::attrs::attrs;
 use crate::error::{Result, TraceError};
 use crate::executables::Executables;
 use crate::json::{Raw, Reader};
+use crate::meshes::Meshes;
 use crate::placement::placement;
 use crate::program::{
-    Action, Block, Call, EventRef, ExecutableRef, Results, Statement, StreamRef, ValueRef,
+    Action, Block, Call, EventRef, ExecutableRef, REDISTRIBUTE, Results, Statement, StreamRef,
+    ValueRef,
 };
 use crate::raw_form::{
     BarrierForm, CriticalSectionForm, GlobalSyncForm, KINDS, OpForm, ReadForm, RecordForm,
-    ReleaseForm, StatementForm, StreamWaitForm, SynchronizeForm, TouchForm, WaitForm,
+    RedistributeForm, ReleaseForm, StatementForm, StreamWaitForm, SynchronizeForm, TouchForm,
+    WaitForm,
 };
 use crate::schema_types::{Name, Names, True};
 use crate::source::Span;
@@ -29,6 +33,7 @@ const MAX_DEPTH: usize = 8;
 pub(crate) struct Statements<'r, 'a> {
     pub(crate) reader: &'r Reader<'a>,
     streams: &'r StreamNames,
+    meshes: &'r Meshes,
     pub(crate) symbols: SymbolTable<'r>,
     /// The executables that statements may launch; `None` within an executable.
     pub(crate) executables: Option<&'r Executables>,
@@ -46,6 +51,7 @@ impl<'r, 'a> Statements<'r, 'a> {
     pub(crate) fn new(
         reader: &'r Reader<'a>,
         streams: &'r StreamNames,
+        meshes: &'r Meshes,
         symbols: SymbolTable<'r>,
         executables: Option<&'r Executables>,
         scalars: Vec<String>,
@@ -54,6 +60,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         Statements {
             reader,
             streams,
+            meshes,
             symbols,
             executables,
             invalidated,
@@ -171,6 +178,7 @@ impl<'r, 'a> Statements<'r, 'a> {
         let reader = self.reader;
         Ok(match kind {
             "op" => Action::Call(Box::new(self.call(raw.cast())?)),
+            "redistribute" => Action::Call(Box::new(self.redistribute(raw.cast())?)),
             "release" => {
                 let form = reader.object(raw.cast::<ReleaseForm<'a>>(), "a release")?;
                 reader.check_note(form.note)?;
@@ -263,7 +271,31 @@ impl<'r, 'a> Statements<'r, 'a> {
         let priority = form.priority.map(|raw| reader.number(raw, "a priority, a 32-bit integer"));
         let (op_span, priority) = (reader.span(op_at), priority.transpose()?.unwrap_or_default());
         let ranks = form.ranks.map(|raw| placement(reader, raw)).transpose()?;
-        Ok(Call { op, op_span, inputs, results, attrs, stream, priority, ranks })
+        let held = self.meshes.held(reader, form.mesh, form.sbp)?;
+        Ok(Call { op, op_span, inputs, results, attrs, stream, priority, ranks, held })
+    }
+
+    fn redistribute(&mut self, raw: Raw<'a, RedistributeForm<'a>>) -> Result<Call> {
+        let reader = self.reader;
+        let form = reader.object(raw, "a redistribute")?;
+        reader.check_note(form.note)?;
+        let of = form.redistribute.unwrap_or(raw.cast());
+        let inputs = vec![self.tensor(of)?];
+        let out = reader.require(form.out, raw, "out", "a redistribute")?;
+        let sbp = reader.require(form.sbp, raw, "sbp", "a redistribute")?;
+        let held = self.meshes.held(reader, form.mesh, Some(sbp))?;
+        let results = self.each(Some(out.cast()), |s, name, span| s.symbols.define(name, span))?;
+        Ok(Call {
+            op: REDISTRIBUTE.to_owned(),
+            op_span: reader.span(of),
+            inputs,
+            results: Results::New(results),
+            attrs: Attrs::new(),
+            stream: None,
+            priority: 0,
+            ranks: None,
+            held,
+        })
     }
 
     fn critical_section(

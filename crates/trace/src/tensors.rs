@@ -7,6 +7,7 @@ use crate::data::Data;
 use crate::error::{Result, Site};
 use crate::json::{Raw, Reader, short};
 use crate::literal::Literal;
+use crate::meshes::Meshes;
 use crate::number::{Number, int_range};
 use crate::placement::placement;
 use crate::program::Tensor;
@@ -32,6 +33,7 @@ pub(crate) struct ElementFields<'a> {
 pub(crate) fn tensor<'a>(
     reader: &Reader<'a>,
     sidecars: &mut Sidecars,
+    meshes: &Meshes,
     name: &str,
     raw: Raw<'a, TensorForm<'a>>,
     site: Site,
@@ -40,6 +42,17 @@ pub(crate) fn tensor<'a>(
     reader.check_note(form.note)?;
     let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
     let ranks = form.ranks.map(|r| placement(reader, r)).transpose()?;
+    let held = meshes.held(reader, form.mesh, form.sbp)?;
+    if let (Some(_), Some(ranks)) = (&held, form.ranks) {
+        let message = "a tensor has 'ranks', each with all of it, or a 'mesh', not both";
+        return Err(reader.error(ranks, message));
+    }
+    if let (Some(_), Some(raw)) =
+        (&held, form.strides.map(Raw::cast::<()>).or(form.storage.map(Raw::cast)))
+    {
+        let message = "the parts of a tensor of a mesh are dense and row-major";
+        return Err(reader.error(raw, message));
+    }
     let dtype: Option<DType> = form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?;
     let shape = form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?;
     let TensorForm { fill, values, random, normal, file, key, .. } = form;
@@ -92,7 +105,7 @@ pub(crate) fn tensor<'a>(
         storage_bytes = bytes;
     }
     let name = name.to_owned();
-    Ok(Tensor { name, spec, storage_bytes, device, data, ranks, site })
+    Ok(Tensor { name, spec, storage_bytes, device, data, ranks, held, site })
 }
 
 /// Reads a list of lengths or strides.

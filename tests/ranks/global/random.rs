@@ -216,7 +216,7 @@ impl Program<'_> {
             }
             Step::Dropped(x, seed) => {
                 let attrs = attrs.with("p", 0.5).with("seed", (seed >> 1) as i64);
-                call("dropout", &[&of(*x)], &attrs)
+                call("native_dropout", &[&of(*x)], &attrs)
             }
             Step::Rows(x, rows) => {
                 let indices = match place {

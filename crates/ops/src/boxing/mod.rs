@@ -39,7 +39,7 @@ mod plan;
 mod step;
 
 pub use choice::{Choice, Operand};
-pub use meshes::{Transfer, transfers};
+pub use meshes::{Transfer, exchange, reduced, transfers};
 pub use path::{Path, Step, path};
 pub use plan::{Made, Plan, Taken, between};
 pub use step::{calls, is_identity};

@@ -67,6 +67,19 @@ impl Piece {
     }
 }
 
+impl Calls<'_> {
+    /// Returns a new tensor of what changes no sum: negative zeros, as the sum of a negative and a
+    /// positive zero is positive.
+    pub(super) fn zeros(&mut self, shape: &[i64], dtype: DType) -> Result<Symbol> {
+        let zero = match dtype {
+            DType::Bool => Attrs::new().with("value", false),
+            dtype if dtype.is_inexact() => Attrs::new().with("value", -0.0),
+            _ => Attrs::new().with("value", 0i64),
+        };
+        self.one("full", &[], zero.with("shape", shape.to_vec()).with("dtype", dtype))
+    }
+}
+
 impl Boxing<'_> {
     /// Returns the shape of this rank's part where the axis of the step splits nothing.
     fn unsplit(&self) -> Vec<usize> {
@@ -119,16 +132,8 @@ impl Boxing<'_> {
         self.zeros(&[numel])
     }
 
-    /// Returns a tensor of what changes no sum: negative zeros, as the sum of a negative and a
-    /// positive zero is positive.
     fn zeros(&mut self, shape: &[usize]) -> Result<Symbol> {
-        let zero = match self.dtype {
-            DType::Bool => Attrs::new().with("value", false),
-            dtype if dtype.is_inexact() => Attrs::new().with("value", -0.0),
-            _ => Attrs::new().with("value", 0i64),
-        };
-        let attrs = zero.with("shape", ints(shape)).with("dtype", self.dtype);
-        self.calls.one("full", &[], attrs)
+        self.calls.zeros(&ints(shape), self.dtype)
     }
 
     /// Returns the pieces of x along a dimension, one after the other in order of the ranks, as a

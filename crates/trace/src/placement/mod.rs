@@ -14,8 +14,10 @@
 //! | module | holds |
 //! |---|---|
 //! | `walk` | the tensors' ranks and copies while the program is read |
+//! | `global` | tensors that the ranks of a mesh hold together, and calls on them |
 //! | `part` | the part of one rank: its tensors and outputs, renumbered |
 
+mod global;
 mod part;
 mod walk;
 
@@ -71,12 +73,12 @@ pub fn project(program: Program, rank: u32, ranks: u32, ops: &OpRegistry) -> Res
 fn names_ranks(program: &Program) -> bool {
     fn any(statements: &[Statement]) -> bool {
         statements.iter().any(|statement| match &statement.action {
-            Action::Call(call) => call.ranks.is_some() || is_parallel(call),
+            Action::Call(call) => call.ranks.is_some() || call.held.is_some() || is_parallel(call),
             Action::CriticalSection { body, .. } => any(body),
             _ => false,
         })
     }
-    program.tensors.iter().any(|tensor| tensor.ranks.is_some())
+    program.tensors.iter().any(|tensor| tensor.ranks.is_some() || tensor.held.is_some())
         || matches!(&program.body, Body::Statements(block) if any(&block.statements))
         || program.executables.iter().any(|e| any(&e.block.statements))
 }

@@ -1,12 +1,17 @@
 //! The part of one rank: its statements, tensors and outputs, with values renumbered.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_types::{StreamMode, StreamType};
+use millstream_types::{Reduction, Sbp, Sharding, StreamMode, StreamType, TensorSpec};
 
+use crate::data::{self, Data};
 use crate::error::Site;
+use crate::number::Number;
 use crate::program::{
-    Action, Block, Body, Call, Program, Results, Statement, Stream, StreamRef, ValueRef,
+    Action, Block, Body, Call, Output, Program, Results, Statement, Stream, StreamRef, Tensor,
+    Value, ValueRef,
 };
 
 /// What the walk keeps of a program for one rank.
@@ -15,17 +20,76 @@ pub(super) struct Part {
     pub(super) statements: Vec<Statement>,
     /// Whether the rank sends or receives copies, on a stream after those of the program.
     pub(super) transfers: bool,
-    /// For each output, in order, whether the rank reads it.
-    pub(super) outputs: Vec<bool>,
+    /// For each output, in order, the value that the rank reads, if it reads one.
+    pub(super) outputs: Vec<Option<ValueRef>>,
+    /// The part of each tensor of a mesh, by the tensor's number; `None` outside of the mesh.
+    pub(super) declared: BTreeMap<usize, Option<Declared>>,
+    /// Values behind those of the program.
+    pub(super) unnamed: Vec<Value>,
+}
+
+/// The part of a rank of a tensor that a mesh holds.
+pub(super) struct Declared {
+    pub(super) spec: TensorSpec,
+    ranges: Vec<Range<usize>>,
+    /// Whether it has no part in a sum but zeros.
+    is_zero: bool,
+}
+
+impl Declared {
+    /// Returns the part of a rank; `None` outside of the mesh.
+    ///
+    /// # Errors
+    /// The tensor cannot be held so.
+    pub(super) fn of(
+        spec: &TensorSpec,
+        sharding: &Sharding,
+        rank: u32,
+    ) -> millstream_types::Result<Option<Declared>> {
+        sharding.check(spec.dtype, spec.shape())?;
+        let Some(at) = sharding.mesh().coordinates(rank) else { return Ok(None) };
+        let of_sum = |(sbp, at): (&Sbp, &usize)| sbp.reduction() == Some(Reduction::Sum) && *at > 0;
+        let is_zero = sharding.sbp().iter().zip(&at).any(of_sum);
+        let ranges = sharding.part(spec.shape(), &at).into_vec();
+        Ok(Some(Declared { spec: sharding.local_spec(spec, &at)?, ranges, is_zero }))
+    }
+
+    /// Replaces a tensor of the file by this part of it.
+    fn replace(self, tensor: &mut Tensor) {
+        let zero = match tensor.spec.dtype.is_inexact() {
+            true => Number::Float(-0.0),
+            false => Number::Int(0),
+        };
+        let part = |whole: Data| {
+            let (spec, ranges) = (tensor.spec.clone(), self.ranges);
+            Data::Part(Arc::new(data::Part { whole, spec, ranges }))
+        };
+        let data = std::mem::replace(&mut tensor.data, Data::Fill(zero));
+        if !self.is_zero {
+            tensor.data = if self.spec.shape() == tensor.spec.shape() { data } else { part(data) };
+        }
+        tensor.storage_bytes = self.spec.span_bytes();
+        tensor.spec = self.spec;
+    }
 }
 
 /// Makes the program of one rank.
-pub(super) fn part(mut program: Program, rank: u32, part: Part) -> Program {
+pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
     let held: Vec<bool> = program
         .tensors
         .iter()
-        .map(|t| t.ranks.as_ref().is_none_or(|on| on.ranks.contains(&rank)))
+        .enumerate()
+        .map(|(k, t)| match part.declared.get(&k) {
+            Some(declared) => declared.is_some(),
+            None => t.ranks.as_ref().is_none_or(|on| on.ranks.contains(&rank)),
+        })
         .collect();
+    for (k, declared) in std::mem::take(&mut part.declared) {
+        if let Some(declared) = declared {
+            declared.replace(&mut program.tensors[k]);
+        }
+    }
+    program.values.append(&mut part.unnamed);
     // The first values are the tensors of the file: those of other ranks come after all others.
     let is_first = |k: &usize| held.get(*k).copied().unwrap_or(false);
     let (first, rest): (Vec<usize>, Vec<usize>) = (0..program.values.len()).partition(is_first);
@@ -39,12 +103,16 @@ pub(super) fn part(mut program: Program, rank: u32, part: Part) -> Program {
     let mut of_tensor = held.iter();
     program.tensors.retain(|_| of_tensor.next().copied().unwrap_or(false));
     program.is_divided = true;
-    program.tensors.iter_mut().for_each(|tensor| tensor.ranks = None);
-    let mut of_output = part.outputs.iter();
-    program.outputs.retain(|_| of_output.next().copied().unwrap_or(false));
+    for tensor in &mut program.tensors {
+        (tensor.ranks, tensor.held) = (None, None);
+    }
+    let outputs = std::mem::take(&mut program.outputs).into_iter().zip(&part.outputs);
+    let read =
+        outputs.filter_map(|(output, value)| Some(Output { value: Some((*value)?), ..output }));
+    program.outputs = read.collect();
     program.outputs.iter_mut().filter_map(|output| output.value.as_mut()).for_each(number);
     let mut statements = part.statements;
-    statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
+    statements.iter_mut().for_each(|statement| renumber(&mut statement.action, &number));
     if part.transfers {
         let is_free = |name: &String| program.streams.iter().all(|stream| stream.name != *name);
         let mut names =
@@ -70,7 +138,8 @@ pub(super) fn transfers(program: &Program) -> StreamRef {
     StreamRef(program.streams.len() as u32)
 }
 
-fn renumber(action: &mut Action, number: impl Fn(&mut ValueRef)) {
+/// Replaces the values of an action.
+pub(super) fn renumber(action: &mut Action, number: impl Fn(&mut ValueRef)) {
     match action {
         Action::Call(call) => {
             let Call { inputs, results: Results::New(list) | Results::Into(list), .. } =

@@ -4,10 +4,13 @@
 //! alone. So every send has its receive, in one order on all ranks, and no rank can wait for one
 //! that waits for it.
 
-use millstream_ops::{CallSpec, OpRegistry, OutputSpec, Signature, collective};
-use millstream_types::{Access, AttrValue, Attrs, DType, Error, StreamType, TensorSpec};
+use std::collections::BTreeSet;
 
-use super::part::{Part, transfers};
+use millstream_ops::{CallSpec, OpRegistry, OutputSpec, Signature, collective};
+use millstream_types::{Access, AttrValue, Attrs, DType, Error, Sharding, StreamType, TensorSpec};
+
+use super::global::{self, Globals};
+use super::part::{Declared, Part, transfers};
 use super::{PARALLEL_COUNT, PARALLEL_ID, is_parallel};
 use crate::error::{Result, TraceError, wrap};
 use crate::program::{
@@ -17,7 +20,7 @@ use crate::source::Span;
 
 /// A tensor during the walk.
 #[derive(Clone)]
-struct Held {
+pub(super) struct Held {
     /// Where it lives.
     ranks: Vec<u32>,
     /// Whether all its ranks have the same elements.
@@ -36,24 +39,33 @@ pub(super) struct Walked {
     pub(super) errors: Vec<TraceError>,
 }
 
-struct Walk<'a> {
-    program: &'a Program,
-    rank: u32,
-    all: Vec<u32>,
-    ops: &'a OpRegistry,
+pub(super) struct Walk<'a> {
+    pub(super) program: &'a Program,
+    pub(super) rank: u32,
+    pub(super) all: Vec<u32>,
+    pub(super) ops: &'a OpRegistry,
     /// None for what is not defined, was released, or follows from a mistake.
     values: Vec<Option<Held>>,
     storages: usize,
-    part: Part,
+    pub(super) part: Part,
+    /// The tensors that meshes hold.
+    pub(super) globals: Globals,
+    /// Unnamed results of calls that stand for an operand.
+    pub(super) aliases: BTreeSet<ValueRef>,
 }
 
 /// Walks over a program, as one of so many ranks.
 pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -> Walked {
     let values = vec![None; program.values.len()];
     let (all, part) = ((0..ranks).collect(), Part::default());
-    let mut walk = Walk { program, rank, all, ops, values, storages: 0, part };
+    let (globals, aliases) = (Globals::default(), BTreeSet::new());
+    let mut walk = Walk { program, rank, all, ops, values, storages: 0, part, globals, aliases };
     let mut errors = Vec::new();
     for (k, tensor) in program.tensors.iter().enumerate() {
+        if let Some(sharding) = global::declared(program, k) {
+            errors.extend(walk.declare(k, sharding).err());
+            continue;
+        }
         match walk.ranks_of(tensor.ranks.as_ref()) {
             Ok(ranks) => walk.values[k] = Some(walk.fresh(tensor.spec.clone(), ranks, true)),
             Err(error) => errors.push(error),
@@ -64,9 +76,22 @@ pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -
             errors.extend(walk.statement(statement).err());
         }
     }
-    let read = |output: &crate::program::Output| walk.lives_here(output.value?);
-    walk.part.outputs = program.outputs.iter().map(|o| read(o).unwrap_or(false)).collect();
-    Walked { part: walk.part, errors }
+    for output in &program.outputs {
+        let read = match output.value {
+            Some(value) if walk.globals.of.contains_key(&value) => {
+                let read = walk.read_out(output.site.span, value);
+                read.unwrap_or_else(|error| {
+                    errors.push(error);
+                    None
+                })
+            }
+            value => value.filter(|value| walk.lives_here(*value) == Some(true)),
+        };
+        walk.part.outputs.push(read);
+    }
+    let Walk { mut part, globals, .. } = walk;
+    part.unnamed = globals.unnamed;
+    Walked { part, errors }
 }
 
 impl Walk<'_> {
@@ -87,13 +112,25 @@ impl Walk<'_> {
         }
     }
 
+    /// Begins a tensor of the file that a mesh holds.
+    fn declare(&mut self, index: usize, sharding: Result<Sharding>) -> Result<()> {
+        let (sharding, tensor) = (sharding?, &self.program.tensors[index]);
+        let span = tensor.held.as_ref().map_or(tensor.site.span, |held| held.span);
+        self.known_ranks(sharding.mesh(), span)?;
+        let declared = Declared::of(&tensor.spec, &sharding, self.rank);
+        let declared = declared.map_err(|e| wrap(&self.program.source, span, &e))?;
+        self.globals.declare(ValueRef(index as u32), &tensor.spec, sharding, declared.as_ref());
+        self.part.declared.insert(index, declared);
+        Ok(())
+    }
+
     fn fresh(&mut self, spec: TensorSpec, ranks: Vec<u32>, is_equal: bool) -> Held {
         self.storages += 1;
         let is_equal = is_equal || ranks.len() == 1;
         Held { ranks, is_equal, spec, storage: self.storages, copies: Vec::new() }
     }
 
-    fn held(&self, value: ValueRef) -> Option<&Held> {
+    pub(super) fn held(&self, value: ValueRef) -> Option<&Held> {
         self.values[value.index()].as_ref()
     }
 
@@ -102,21 +139,28 @@ impl Walk<'_> {
         self.held(value).map(|held| held.ranks.contains(&self.rank))
     }
 
-    fn push(&mut self, span: Span, action: Action) {
+    pub(super) fn push(&mut self, span: Span, action: Action) {
         self.part.statements.push(Statement { span, action });
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<()> {
         let (span, program) = (statement.span, self.program);
         let here = |walk: &Self, values: &[ValueRef]| -> Vec<ValueRef> {
-            let lives = |value: &&ValueRef| walk.lives_here(**value) == Some(true);
-            values.iter().filter(lives).copied().collect()
+            let own = |value: &ValueRef| match walk.globals.of.contains_key(value) {
+                true => walk.globals.part(*value),
+                false => Some(*value).filter(|value| walk.lives_here(*value) == Some(true)),
+            };
+            values.iter().filter_map(own).collect()
         };
         match &statement.action {
+            Action::Call(call) if self.is_global(call) => return self.global_call(span, call),
             Action::Call(call) => return self.call(span, call),
             Action::Release(values) => {
-                let (mut released, rank) = (here(self, values), self.rank);
-                for value in values {
+                let (global, placed): (Vec<ValueRef>, Vec<ValueRef>) =
+                    values.iter().partition(|value| self.globals.of.contains_key(value));
+                let (mut released, rank) = (here(self, &placed), self.rank);
+                released.extend(global.iter().filter_map(|value| self.globals.release(*value)));
+                for value in &placed {
                     let held = self.values[value.index()].take();
                     let copies = held.map(|held| held.copies).unwrap_or_default();
                     released.extend(copies.iter().find(|(of, _)| *of == rank).map(|_| *value));
@@ -126,8 +170,8 @@ impl Walk<'_> {
                 }
             }
             Action::Read(value) => {
-                if self.lives_here(*value) == Some(true) {
-                    self.push(span, Action::Read(*value));
+                if let [own] = here(self, &[*value])[..] {
+                    self.push(span, Action::Read(own));
                 }
             }
             Action::Touch { tensors, stream } => {
@@ -185,7 +229,7 @@ impl Walk<'_> {
         self.results(span, call, &signature, &ranks, is_equal)?;
         if ranks.contains(&self.rank) {
             let attrs = self.attrs(call, &ranks, self.rank);
-            let own = Call { attrs, ranks: None, ..call.clone() };
+            let own = Call { attrs, ranks: None, held: None, ..call.clone() };
             self.push(span, Action::Call(Box::new(own)));
         }
         Ok(())
@@ -370,6 +414,7 @@ fn message(half: [&'static str; 2], rank: u32, value: ValueRef, on: StreamRef, o
         stream: Some(on),
         priority: 0,
         ranks: None,
+        held: None,
     }
 }
 
@@ -393,5 +438,6 @@ fn empty(program: &Program, value: ValueRef, spec: &TensorSpec, of: &Call) -> Ca
         stream: of.stream.filter(computes),
         priority: 0,
         ranks: None,
+        held: None,
     }
 }

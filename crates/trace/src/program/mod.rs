@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use millstream_types::{
-    Attrs, DType, DeviceId, Dims, Origin, StreamKey, StreamMode, StreamType, TensorSpec,
+    Attrs, DType, DeviceId, Dims, Mesh, NdSbp, Origin, StreamKey, StreamMode, StreamType,
+    TensorSpec,
 };
 
 use crate::compare::Tolerance;
@@ -112,6 +113,8 @@ pub struct Tensor {
     pub data: Data,
     /// The ranks that hold the tensor; `None` stands for all.
     pub ranks: Option<Placement>,
+    /// How the ranks of a mesh hold the tensor together, if they do.
+    pub held: Option<Held>,
     /// The span of the declaration.
     pub site: Site,
 }
@@ -259,6 +262,22 @@ pub struct Call {
     pub priority: i32,
     /// The ranks that make the call; `None` stands for all.
     pub ranks: Option<Placement>,
+    /// How the ranks of a mesh are to hold the first result, if the file says so.
+    pub held: Option<Held>,
+}
+
+/// The op of a statement that redistributes a tensor of a mesh; no registry has it.
+pub const REDISTRIBUTE: &str = "redistribute";
+
+/// How the ranks of a mesh hold a tensor.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The mesh, with its name in the file; `None` stands for that of the operands.
+    pub mesh: Option<(String, Mesh)>,
+    /// A value for each axis.
+    pub sbp: NdSbp,
+    /// The span of these values.
+    pub span: Span,
 }
 
 /// The ranks of a call or a tensor, each of which has a whole tensor.
@@ -318,6 +337,7 @@ impl Program {
         let expected = self.outputs.iter().filter_map(|output| output.expected.as_ref());
         tensors.chain(expected).filter_map(|data| match data {
             Data::File(sidecar) => Some(sidecar.path()),
+            Data::Part(part) => part.file(),
             Data::Fill(_)
             | Data::Values(_)
             | Data::Listed(_)

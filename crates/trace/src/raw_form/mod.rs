@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::json::Raw;
 use crate::schema_types::{
-    Attributes, DTypeName, DeviceName, Float, Map, ModeName, Name, Names, OpName, Scalar,
-    StreamTypeName, True, Values, Version,
+    Attributes, DTypeName, DeviceName, Float, Map, ModeName, Name, Names, NestedRanks, OpName,
+    Scalar, StreamTypeName, True, Values, Version,
 };
 
 pub(crate) use executable::{ExecutableForm, InputForm, ReturnedForm};
@@ -23,7 +23,7 @@ pub(crate) use executable::{ExecutableForm, InputForm, ReturnedForm};
     { "required": ["program"] }, { "required": ["instructions"] }
 ]))]
 pub(crate) struct TraceForm<'a> {
-    /// The version of the format: 1.
+    /// The version of the format: 1, or 2 for traces with meshes.
     #[serde(borrow)]
     #[schemars(required)]
     #[allow(dead_code, reason = "`check_version` reads it before the rest of the form")]
@@ -40,6 +40,9 @@ pub(crate) struct TraceForm<'a> {
     /// The streams, by name.
     #[serde(borrow)]
     pub(crate) streams: Option<Raw<'a, Map<StreamForm<'a>>>>,
+    /// The grids of ranks that hold global tensors, by name.
+    #[serde(borrow)]
+    pub(crate) meshes: Option<Raw<'a, Map<MeshForm<'a>>>>,
     /// The tensors that exist before the program, by name.
     #[serde(borrow)]
     pub(crate) tensors: Option<Raw<'a, Map<TensorForm<'a>>>>,
@@ -82,6 +85,23 @@ pub(crate) struct StreamForm<'a> {
     pub(crate) note: Option<Raw<'a, String>>,
 }
 
+/// A grid of ranks with one to three axes, in which each rank occurs once.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Mesh")]
+pub(crate) struct MeshForm<'a> {
+    /// The ranks, in lists that are nested as deep as the mesh has axes.
+    #[serde(borrow)]
+    #[schemars(required)]
+    pub(crate) ranks: Option<Raw<'a, NestedRanks>>,
+    /// The names of the axes; the default is their numbers.
+    #[serde(borrow)]
+    pub(crate) axes: Option<Raw<'a, Names>>,
+    /// A comment on the mesh.
+    #[serde(borrow)]
+    pub(crate) note: Option<Raw<'a, String>>,
+}
+
 /// A tensor that exists before the program.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -114,6 +134,13 @@ pub(crate) struct TensorForm<'a> {
     /// The ranks that hold the tensor, ascending; the default is all.
     #[serde(borrow)]
     pub(crate) ranks: Option<Raw<'a, Vec<u32>>>,
+    /// The mesh whose ranks hold the tensor together; the elements are those of the whole.
+    #[serde(borrow)]
+    pub(crate) mesh: Option<Raw<'a, Name>>,
+    /// For each axis of the mesh: S0, S1, … for parts of a dimension, B for all elements, P, Pmax
+    /// or Pmin for tensors that are reduced.
+    #[serde(borrow)]
+    pub(crate) sbp: Option<Raw<'a, Names>>,
     /// The value of every element.
     #[serde(borrow)]
     pub(crate) fill: Option<Raw<'a, Scalar>>,
@@ -273,8 +300,23 @@ statements! {
         priority "priority": i32,
         /// The ranks that make the call, ascending; the default is all.
         ranks "ranks": Vec<u32>,
+        /// The mesh of a call without operands; its result is held there.
+        mesh "mesh": Name,
+        /// How the first result of a call on a mesh is to be held, for each axis.
+        sbp "sbp": Names,
         /// The arguments that are not tensors, by name.
         attrs "attrs": Attributes,
+    }
+    /// Makes a tensor of a mesh that holds another one's elements in another way.
+    RedistributeForm "Redistribute" "redistribute" {
+        /// The tensor.
+        #[schemars(required)] redistribute "redistribute": Name,
+        /// The name of the new tensor.
+        #[schemars(required)] out "out": Name,
+        /// The mesh; the default is that of the tensor.
+        mesh "mesh": Name,
+        /// How it is held, for each axis of the mesh.
+        #[schemars(required)] sbp "sbp": Names,
     }
     /// Releases tensors. Their names can be used again.
     ReleaseForm "Release" "release" {

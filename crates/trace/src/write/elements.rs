@@ -79,9 +79,10 @@ pub(super) fn tensor(tensor: &Tensor, beside: Option<(&str, &mut Beside<'_>)>) -
     }
     let beside = beside.filter(|_| tensor.spec.numel() > Beside::SHORT);
     let data = match (&tensor.data, beside) {
-        (Data::File(_) | Data::Hint(_) | Data::Listed(_) | Data::Values(_), Some((name, all))) => {
-            all.add(name.to_owned(), spec, in_order(tensor)?)
-        }
+        (
+            Data::File(_) | Data::Hint(_) | Data::Listed(_) | Data::Part(_) | Data::Values(_),
+            Some((name, all)),
+        ) => all.add(name.to_owned(), spec, in_order(tensor)?),
         (data, _) => elements_of(data, tensor)?,
     };
     Ok(format!("{text}, {data} }}"))
@@ -110,7 +111,9 @@ fn elements_of(data: &Data, tensor: &Tensor) -> Result<String> {
                 format!("\"normal\": {{ \"seed\": {seed}, \"mean\": {mean}, \"std\": {std} }}")
             }
         },
-        Data::File(_) | Data::Hint(_) => format!("\"values\": [{}]", elements(tensor)?.join(", ")),
+        Data::File(_) | Data::Hint(_) | Data::Part(_) => {
+            format!("\"values\": [{}]", elements(tensor)?.join(", "))
+        }
     })
 }
 

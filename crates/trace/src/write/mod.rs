@@ -9,12 +9,12 @@ mod elements;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-use millstream_types::{AttrValue, Attrs, DeviceId, ScalarId, StreamMode};
+use millstream_types::{AttrValue, Attrs, DeviceId, Mesh, ScalarId, StreamMode};
 
 use crate::error::{Result, TraceError};
 use crate::program::{
-    Action, Block, Body, Executable, Input, Launch, Placement, Program, Results, Returned,
-    Statement, Target, ValueRef,
+    Action, Block, Body, Executable, Held, Input, Launch, Placement, Program, REDISTRIBUTE,
+    Results, Returned, Statement, Target, ValueRef,
 };
 use crate::sidecar;
 
@@ -75,11 +75,24 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
         });
         parts.push(block("streams", '{', lines));
     }
+    let meshes = meshes(program);
+    if !meshes.is_empty() {
+        let lines = meshes.iter().map(|(name, mesh)| {
+            let axes: Vec<String> =
+                (0..mesh.rank()).map(|axis| quoted(&mesh.axis_name(axis))).collect();
+            let axes = axes.join(", ");
+            format!("{}: {{ \"ranks\": {mesh}, \"axes\": [{axes}] }}", quoted(name))
+        });
+        parts.push(block("meshes", '{', lines));
+    }
     let tensors = program.tensors.iter().zip(writer.names);
     let tensors = tensors.map(|(t, name)| {
         let mut text = tensor(t, beside.as_deref_mut().map(|beside| (name.as_str(), beside)))?;
         if let Some(Placement { ranks, .. }) = &t.ranks {
             text = format!("{}, \"ranks\": {ranks:?} }}", text.trim_end_matches('}').trim_end());
+        }
+        if let Some(of) = &t.held {
+            text = format!("{}{} }}", text.trim_end_matches('}').trim_end(), held(of));
         }
         Ok(format!("{}: {text}", quoted(name)))
     });
@@ -104,7 +117,32 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
     });
     let outputs = outputs.collect::<Result<Vec<_>>>()?;
     parts.push(block("outputs", '{', outputs));
-    Ok(format!("{{\n  \"millstream\": 1,\n  {}\n}}\n", parts.join(",\n  ")))
+    let version = if meshes.is_empty() { 1 } else { 2 };
+    Ok(format!("{{\n  \"millstream\": {version},\n  {}\n}}\n", parts.join(",\n  ")))
+}
+
+/// Returns the meshes that a program names.
+fn meshes(program: &Program) -> BTreeMap<String, Mesh> {
+    let tensors = program.tensors.iter().filter_map(|tensor| tensor.held.as_ref());
+    let statements = match &program.body {
+        Body::Statements(block) => &block.statements[..],
+        Body::Instructions(_) => &[],
+    };
+    let calls = statements.iter().filter_map(|statement| match &statement.action {
+        Action::Call(call) => call.held.as_ref(),
+        _ => None,
+    });
+    tensors.chain(calls).filter_map(|held| held.mesh.clone()).collect()
+}
+
+/// Returns the fields that say how a mesh holds a tensor.
+fn held(held: &Held) -> String {
+    let sbp: Vec<String> = held.sbp.iter().map(|sbp| format!("\"{sbp}\"")).collect();
+    let sbp = format!(", \"sbp\": [{}]", sbp.join(", "));
+    match &held.mesh {
+        Some((name, _)) => format!(", \"mesh\": {}{sbp}", quoted(name)),
+        None => sbp,
+    }
 }
 
 /// Formats a field with one entry per line.
@@ -259,6 +297,17 @@ impl Writer<'_> {
     fn statement(&self, all: &Block, action: &Action) -> String {
         let event = |k: crate::program::EventRef| quoted(&all.events[k.index()]);
         match action {
+            Action::Call(call) if call.op == REDISTRIBUTE => {
+                let out = match &call.results {
+                    Results::New(out) | Results::Into(out) => out,
+                };
+                let only = |list: &[ValueRef]| {
+                    list.first().map(|value| self.name(*value)).unwrap_or_default()
+                };
+                let (of, out) = (only(&call.inputs), only(out));
+                let of_mesh = call.held.as_ref().map(held).unwrap_or_default();
+                format!("{{ \"redistribute\": {of}, \"out\": {out}{of_mesh} }}")
+            }
             Action::Call(call) => {
                 let mut text = format!("{{ \"op\": {}", quoted(&call.op));
                 let _ = write!(text, ", \"in\": {}", self.list(&call.inputs));
@@ -280,7 +329,8 @@ impl Writer<'_> {
                 if let Some(Placement { ranks, .. }) = &call.ranks {
                     let _ = write!(text, ", \"ranks\": {ranks:?}");
                 }
-                format!("{text}{} }}", self.on(call.stream))
+                let of_mesh = call.held.as_ref().map(held).unwrap_or_default();
+                format!("{text}{of_mesh}{} }}", self.on(call.stream))
             }
             Action::Release(values) => format!("{{ \"release\": {} }}", self.list(values)),
             Action::Record { event: e, stream } => {

@@ -169,6 +169,7 @@ impl Import<'_> {
             stream,
             priority: 0,
             ranks: None,
+            held: None,
         };
         self.push(Action::Call(Box::new(call)));
         Ok(results)

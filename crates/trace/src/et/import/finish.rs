@@ -80,6 +80,7 @@ impl Import<'_> {
                     stream: None,
                     priority: 0,
                     ranks: None,
+                    held: None,
                 };
                 statements.push(Statement { span, action: Action::Call(Box::new(call)) });
             }
@@ -109,6 +110,7 @@ impl Import<'_> {
                 device: None,
                 data: initial.data.clone(),
                 ranks: None,
+                held: None,
                 site: Site { source: self.source.clone(), span: tensor.span },
             }
         });

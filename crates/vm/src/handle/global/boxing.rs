@@ -158,85 +158,36 @@ fn copied(part: &Tensor, stream: &Stream, origin: &Origin) -> Result<Tensor> {
     part.machine().call("copy", &[part]).origin(origin.clone()).one(stream)
 }
 
-/// Returns the part of this rank of a tensor that moves to another mesh, by messages.
+/// Returns the part of this rank of a tensor that moves to another mesh, by messages. It is reduced
+/// before.
 fn across(
     tensor: &Tensor,
     spec: &TensorSpec,
-    to: &Arc<Sharding>,
+    to: &Sharding,
     stream: &Stream,
     origin: &Origin,
 ) -> Result<Option<Tensor>> {
     let machine = tensor.machine();
     let Some(global) = tensor.global() else { return Ok(None) };
     to.check(spec.dtype, spec.shape())?;
-    // Partial tensors are reduced before, and made partial after.
-    let without = |sharding: &Sharding| {
-        let whole = sharding.sbp().iter().map(|sbp| match sbp.reduction() {
-            Some(_) => Sbp::Broadcast,
-            None => *sbp,
-        });
-        Sharding::new(sharding.mesh(), whole)
-    };
-    let (from, target) = (without(&global.sharding)?, without(to)?);
-    let mut part = global.local.clone();
-    if let (Some(own), Some(at)) = (&part, coordinates(machine, from.mesh())) {
+    let (from, target) = (boxing::reduced(&global.sharding)?, boxing::reduced(to)?);
+    let mut part = Vec::new();
+    if let (Some(own), Some(at)) = (&global.local, coordinates(machine, from.mesh())) {
         let reduced = between(spec, &global.sharding, &from)?;
-        part = Some(follow(&reduced, own, spec.shape(), &at, stream, origin)?);
+        part.push(follow(&reduced, own, spec.shape(), &at, stream, origin)?);
     }
-    let transfers = boxing::transfers(spec.shape(), &from, &target).unwrap_or_default();
-    let rank = machine.communicator().rank() as u32;
-    let starts = |sharding: &Sharding| {
-        let at = coordinates(machine, sharding.mesh())?;
-        Some(sharding.part(spec.shape(), &at))
+    let (rank, priority) = (machine.communicator().rank() as u32, Priority::default());
+    let mut calls = PartCalls { machine, stream, origin, priority, place: None };
+    let made = calls.expanded(&part, |emitter, given| {
+        let (dtype, shape, own) = (spec.dtype, spec.shape(), given.first().copied());
+        let made = boxing::exchange(emitter, rank, dtype, shape, &from, &target, own)?;
+        Ok(made.into_iter().collect())
+    })?;
+    let (Some(made), Some(at)) = (made.first(), coordinates(machine, to.mesh())) else {
+        return Ok(None);
     };
-    let (held, needed) = (starts(&from), starts(&target));
-    let call = |op: &str, inputs: &[&Tensor], attrs: Attrs| {
-        let made = machine.call(op, inputs).attrs(attrs).origin(origin.clone()).on(stream)?;
-        only(made)
-    };
-    let ring = ring(machine, stream, 0)?;
-    let message = |op: &str, buffer: &Tensor, attrs: Attrs| {
-        let call = machine.call(op, &[buffer]).attrs(attrs).origin(origin.clone());
-        call.collective_on(&ring)
-    };
-    // The box of a transfer within a part, as a view.
-    let boxed = |part: &Tensor, ranges: &[std::ops::Range<usize>], transfer: &boxing::Transfer| {
-        let mut view = part.clone();
-        for (dim, (own, range)) in ranges.iter().zip(&transfer.range).enumerate() {
-            if own == range {
-                continue;
-            }
-            let attrs = Attrs::new().with("dim", dim as i64);
-            let attrs = attrs.with("start", (range.start - own.start) as i64);
-            view = call("narrow", &[&view], attrs.with("length", range.len() as i64))?;
-        }
-        Ok::<_, Error>(view)
-    };
-    for transfer in transfers.iter().filter(|t| t.from == rank && t.to != rank) {
-        let (Some(part), Some(held)) = (&part, &held) else { continue };
-        let view = boxed(part, held, transfer)?;
-        let dense = call("copy", &[&view], Attrs::new())?;
-        message("send", &dense, Attrs::new().with("to", i64::from(transfer.to)))?;
-    }
-    let Some(needed) = needed else { return Ok(None) };
-    let lengths: Vec<usize> = needed.iter().map(ExactSizeIterator::len).collect();
-    let result = machine.empty(stream, TensorSpec::contiguous(spec.dtype, &lengths)?)?;
-    for transfer in transfers.iter().filter(|t| t.to == rank) {
-        let place = boxed(&result, &needed, transfer)?;
-        let received = if transfer.from == rank {
-            let (Some(part), Some(held)) = (&part, &held) else { continue };
-            boxed(part, held, transfer)?
-        } else {
-            let lengths: Vec<usize> = transfer.range.iter().map(ExactSizeIterator::len).collect();
-            let buffer = machine.empty(stream, TensorSpec::contiguous(spec.dtype, &lengths)?)?;
-            message("recv_", &buffer, Attrs::new().with("from", i64::from(transfer.from)))?;
-            buffer
-        };
-        call("copy_", &[&place, &received], Attrs::new())?;
-    }
-    let Some(at) = coordinates(machine, to.mesh()) else { return Ok(None) };
     let last = between(spec, &target, to)?;
-    follow(&last, &result, spec.shape(), &at, stream, origin).map(Some)
+    follow(&last, made, spec.shape(), &at, stream, origin).map(Some)
 }
 
 /// Reduces partial tensors of one sharding together: one collective for each step, however many
