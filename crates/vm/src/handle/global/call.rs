@@ -201,7 +201,7 @@ fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Resu
     let OpCall { machine, stream, priority, .. } = *call;
     let own = match (at, direct) {
         (None, _) => None,
-        (Some(at), Some(attrs)) => {
+        (Some(_), Some(attrs)) => {
             let parts: Option<Inputs<'_>> =
                 asked.inputs.iter().map(|input| input.global()?.local.as_ref()).collect();
             let parts = parts.ok_or_else(missing)?;
