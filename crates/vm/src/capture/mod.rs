@@ -21,9 +21,11 @@
 //! | `gradients` | gradients that a function finds and leaves, as state of its captures |
 //! | `layer` | what a session does with each request |
 //! | `session` | a run of a function whose calls are noted or compared |
+//! | `run` | the notes of a run, without the run |
 //! | `segment` | the executable of some notes |
 //! | `replay` | captures as trees of segments and guards, and their replay |
 //! | `resumption` | replays that have left their capture |
+//! | `symbolic` | captures for sizes that the function did not run with |
 //! | `balance` | whether replays pay, by counts |
 //! | `verification` | replays beside which the function runs |
 //! | `report` | counts and reasons |
@@ -40,8 +42,10 @@ mod note;
 mod replay;
 mod report;
 mod resumption;
+mod run;
 mod segment;
 mod session;
+mod symbolic;
 mod traced;
 mod verification;
 

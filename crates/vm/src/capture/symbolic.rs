@@ -1,0 +1,402 @@
+//! Captures for sizes that the function did not run with.
+//!
+//! A call marks dimensions of its inputs whose size changes from call to call. Runs with different
+//! sizes are compared: they have one *template* if they make the same calls, and each length, stride,
+//! offset and integer argument is the same or a linear function of the size. Two runs give the
+//! functions, and a third confirms them. Then the notes for another size are those of the first run
+//! with other numbers, and the capture is made of them as of the notes of a run.
+//!
+//! A function may branch on its size, which no number of runs excludes. So a template holds from
+//! the smallest size of a run to the largest, and for the sizes that the program has stated
+//! (`Traced::sizes`). A run with a size outside that fits extends the template, and one that does
+//! not fit ends it.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use millstream_types::{Error, Origin, Result};
+
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
+
+use super::gradients::Found;
+use super::key::Key;
+use super::note::{Note, Place, Value};
+use super::replay::{Node, capture};
+use super::run::{Numbers, Run};
+
+/// The number of runs that confirm a template.
+const RUNS: usize = 3;
+
+/// A run with a size.
+pub(super) struct Sample {
+    pub(super) size: usize,
+    /// Where its inputs lay.
+    pub(super) inputs: Vec<Place>,
+    pub(super) run: Run,
+}
+
+/// The notes of the runs with any size.
+pub(super) struct Template {
+    first: Sample,
+    /// By how much each number changes where the size grows by one.
+    slopes: Vec<i64>,
+}
+
+/// What is known of the runs with inputs that differ in their marked sizes alone.
+struct Candidate {
+    /// The key of the calls, without the sizes.
+    key: Key,
+    /// Sizes whose calls are others: 0 and 1, for which ops and methods take shorter ways.
+    own: Vec<usize>,
+    progress: Progress,
+}
+
+enum Progress {
+    /// Runs that are alike so far, each with another size.
+    Runs(Vec<Sample>),
+    /// The template, and the sizes from the smallest to the largest of a run.
+    Confirmed(Arc<Template>, RangeInclusive<usize>),
+    /// Each size has a capture of its own.
+    Refused,
+}
+
+/// The templates of a function, by keys.
+#[derive(Default)]
+pub(super) struct Templates(Vec<Candidate>);
+
+/// How two runs differ.
+struct Difference {
+    what: String,
+    origin: Origin,
+}
+
+impl Difference {
+    fn new(what: impl Into<String>) -> Difference {
+        Difference { what: what.into(), origin: Origin::Unknown }
+    }
+
+    /// Returns the difference of two calls.
+    fn of([was, now]: [Option<&Note>; 2], sizes: [usize; 2]) -> Difference {
+        let text = |note: Option<&Note>| match note {
+            Some(note) => format!("`{}`", note.action),
+            None => "no call".to_owned(),
+        };
+        let (was_text, now_text) = (text(was), text(now));
+        let what = match was_text == now_text {
+            true => format!("{now_text}, whose elements or results differ otherwise"),
+            false => {
+                format!("{was_text} with size {}, {now_text} with size {}", sizes[0], sizes[1])
+            }
+        };
+        let origin = now.or(was).map_or(Origin::Unknown, |note| note.origin.clone());
+        Difference { what, origin }
+    }
+}
+
+/// The comparison of two runs.
+struct Comparison<'a> {
+    /// The second run's size less the first one's.
+    distance: i64,
+    slopes: Vec<i64>,
+    /// The slopes that are expected.
+    expected: Option<&'a [i64]>,
+}
+
+impl Comparison<'_> {
+    /// Whether both are one but for numbers that change in proportion. Notes their slopes.
+    fn fits<T: Numbers>(&mut self, was: &T, now: &T, is_equal: impl Fn(&T, &T) -> bool) -> bool {
+        let (Ok(before), Ok(after)) = (was.numbers(), now.numbers()) else { return false };
+        let mut given = after.iter().copied();
+        let mut replaced = was.clone();
+        let same_numbers = replaced.replace(&mut |number| given.next().unwrap_or(number));
+        if before.len() != after.len() || same_numbers.is_err() || !is_equal(&replaced, now) {
+            return false;
+        }
+        before.iter().zip(&after).all(|(was, now)| {
+            let change = now.wrapping_sub(*was);
+            let slope = change / self.distance;
+            let expected = self.expected.and_then(|all| all.get(self.slopes.len()).copied());
+            self.slopes.push(slope);
+            change % self.distance == 0 && expected.is_none_or(|expected| expected == slope)
+        })
+    }
+}
+
+/// Returns the gradients that a run has found, by the number of guards before.
+fn conditions(run: &Run) -> Vec<&[Found]> {
+    run.gradients.iter().map(|found| &found.conditions[..]).collect()
+}
+
+/// Returns the first place of each storage among the places of a run. Inputs come first.
+fn storages(sample: &Sample) -> Vec<usize> {
+    let found = sample.run.gradients.iter().flat_map(|found| &found.places);
+    let alive = sample.run.guards.iter().flat_map(|guard| &guard.alive);
+    let others = found.chain(alive).map(|(_, place)| place);
+    let all: Vec<u64> = sample.inputs.iter().chain(others).map(|place| place.storage).collect();
+    all.iter().map(|own| all.iter().position(|other| other == own).unwrap_or(0)).collect()
+}
+
+/// Returns by how much the numbers of two runs change where the size grows by one.
+///
+/// # Errors
+/// They have no template in common, or none with the expected slopes.
+fn slopes(
+    was: &Sample,
+    now: &Sample,
+    expected: Option<&[i64]>,
+) -> std::result::Result<Vec<i64>, Difference> {
+    let sizes = [was.size, now.size];
+    let distance = now.size as i64 - was.size as i64;
+    let mut comparison = Comparison { distance, slopes: Vec::new(), expected };
+    for (k, (a, b)) in was.inputs.iter().zip(&now.inputs).enumerate() {
+        if !comparison.fits(&a.spec, &b.spec, |a, b| a == b) {
+            return Err(Difference::new(format!(
+                "input {k} is {} with size {}, {} with size {}",
+                a.spec, was.size, b.spec, now.size
+            )));
+        }
+    }
+    let same_call = |a: &Note, b: &Note| a.action == b.action && a.results == b.results;
+    let (a, b) = (&was.run, &now.run);
+    for k in 0..a.notes.len().max(b.notes.len()) {
+        let notes = [a.notes.get(k), b.notes.get(k)];
+        let fits = match notes {
+            [Some(a), Some(b)] => comparison.fits(a, b, same_call),
+            _ => false,
+        };
+        if !fits {
+            return Err(Difference::of(notes, sizes));
+        }
+    }
+    // Reads are notes, so both runs have the same number of them.
+    for (a, b) in a.guards.iter().zip(&b.guards) {
+        let read = was.run.notes.get(a.notes);
+        let differs = |what: &str| Difference {
+            what: format!("{what} at a read"),
+            origin: read.map_or(Origin::Unknown, |note| note.origin.clone()),
+        };
+        if a.bytes != b.bytes {
+            return Err(differs("other elements"));
+        }
+        let is_equal = |a: &Place, b: &Place| {
+            (&a.spec, a.bytes, &a.device, a.is_leaf) == (&b.spec, b.bytes, &b.device, b.is_leaf)
+        };
+        let mut pairs = a.alive.iter().zip(&b.alive);
+        let mut fits = |(a, b): (&(Value, Place), &(Value, Place))| {
+            a.0 == b.0 && comparison.fits(&a.1, &b.1, is_equal)
+        };
+        if a.alive.len() != b.alive.len() || !pairs.all(&mut fits) {
+            return Err(differs("other tensors that the function holds"));
+        }
+    }
+    let mut outside = a.outside.iter().zip(&b.outside);
+    if a.outside.len() != b.outside.len() || !outside.all(|((a, _), (b, _))| a.is_same(b)) {
+        return Err(Difference::new("other tensors from elsewhere"));
+    }
+    if conditions(a) != conditions(b) || a.results != b.results || a.left != b.left {
+        return Err(Difference::new("other results or gradients"));
+    }
+    let draws = |run: &Run| -> Vec<_> { run.generators.iter().map(|d| d.states.len()).collect() };
+    let mut generators = a.generators.iter().zip(&b.generators);
+    if draws(a) != draws(b) || !generators.all(|(a, b)| a.generator.is_same(&b.generator)) {
+        return Err(Difference::new("other draws from generators"));
+    }
+    if storages(was) != storages(now) {
+        return Err(Difference::new("tensors in common memory"));
+    }
+    Ok(comparison.slopes)
+}
+
+impl Template {
+    /// Makes the capture for a size; none if the inputs lie otherwise than those of the runs.
+    ///
+    /// # Errors
+    /// A call cannot be made with the size, with its place.
+    pub(super) fn capture(
+        &self,
+        machine: &Machine,
+        size: usize,
+        inputs: &[Tensor],
+        places: &[Place],
+    ) -> Result<Option<Arc<Node>>> {
+        let distance = size as i64 - self.first.size as i64;
+        let mut slopes = self.slopes.iter();
+        let mut number = |number: i64| {
+            let slope = slopes.next().copied().unwrap_or(0);
+            number.saturating_add(slope.saturating_mul(distance))
+        };
+        let mut own = self.first.inputs.clone();
+        for (own, place) in own.iter_mut().zip(places) {
+            own.spec.replace(&mut number)?;
+            let (was, now) = (&own.spec.layout, &place.spec.layout);
+            if was.shape() != now.shape() || was.strides() != now.strides() {
+                return Ok(None);
+            }
+            // The notes name memory of an input by offsets of the first run.
+            let size = place.spec.dtype.size() as u64;
+            let behind = place.bytes.saturating_sub(now.offset() as u64 * size);
+            (own.storage, own.bytes) = (place.storage, was.offset() as u64 * size + behind);
+        }
+        let mut run = self.first.run.clone();
+        run.notes.iter_mut().try_for_each(|note| note.replace(&mut number))?;
+        let alive = run.guards.iter_mut().flat_map(|guard| &mut guard.alive);
+        alive.map(|(_, place)| place).try_for_each(|place| place.replace(&mut number))?;
+        for place in run.places_mut() {
+            let input = self.first.inputs.iter().position(|input| input.storage == place.storage);
+            place.storage = input.map_or(place.storage, |k| own[k].storage);
+        }
+        let mut found = places.to_vec();
+        if let Some(first) = run.gradients.first()
+            && !first.conditions.iter().all(|g| g.find(inputs, &mut found).is_some())
+        {
+            return Ok(None);
+        }
+        capture(machine, &run, &own).map(Some)
+    }
+}
+
+/// Returns why sizes have captures of their own.
+fn reason(sizes: &str, why: &str, origin: &Origin) -> String {
+    let message = format!("{sizes}: {why}");
+    Error::Invalid { what: "symbolic size", message }.at(origin).to_string()
+}
+
+impl Candidate {
+    /// Returns the first run.
+    fn first(&self) -> Option<&Sample> {
+        match &self.progress {
+            Progress::Runs(runs) => runs.first(),
+            Progress::Confirmed(template, _) => Some(&template.first),
+            Progress::Refused => None,
+        }
+    }
+
+    /// Gives each size a capture of its own; or the size alone, if it is 0 or 1. Returns why.
+    fn refuse(&mut self, size: usize, why: &str, origin: &Origin) -> String {
+        if size <= 1 {
+            self.own.push(size);
+            return reason(&format!("size {size} has a capture of its own"), why, origin);
+        }
+        self.progress = Progress::Refused;
+        reason("each size has a capture of its own", why, origin)
+    }
+
+    /// Adds a run. Returns why its size, or each, has a capture of its own from now on, if so.
+    fn add(&mut self, sample: Sample) -> Option<String> {
+        let size = sample.size;
+        if self.own.contains(&size) {
+            return None;
+        }
+        match &mut self.progress {
+            Progress::Refused => None,
+            Progress::Runs(runs) if runs.iter().any(|known| known.size == size) => None,
+            Progress::Runs(runs) => {
+                runs.push(sample);
+                self.compare()
+            }
+            Progress::Confirmed(template, _) if template.first.size == size => None,
+            Progress::Confirmed(template, sizes) => {
+                match slopes(&template.first, &sample, Some(&template.slopes)) {
+                    Ok(_) => {
+                        *sizes = size.min(*sizes.start())..=size.max(*sizes.end());
+                        None
+                    }
+                    Err(Difference { what, origin }) => Some(self.refuse(size, &what, &origin)),
+                }
+            }
+        }
+    }
+
+    /// Compares the runs, and confirms a template once there are enough. Runs with the sizes 0 and
+    /// 1 are left out if they differ from others.
+    fn compare(&mut self) -> Option<String> {
+        let mut reason = None;
+        while let Progress::Runs(runs) = &mut self.progress
+            && let Some((first, later)) = runs.split_first()
+        {
+            let mut known = None;
+            let differs = later.iter().find_map(|run| match slopes(first, run, known.as_deref()) {
+                Ok(slopes) => {
+                    known = Some(slopes);
+                    None
+                }
+                Err(difference) => Some((run.size, difference)),
+            });
+            match (differs, known) {
+                (Some((size, Difference { what, origin })), _) => {
+                    let small = runs.iter().position(|run| run.size <= 1);
+                    let size = small.map_or(size, |at| runs.remove(at).size);
+                    reason = Some(self.refuse(size, &what, &origin));
+                }
+                (None, Some(slopes)) if runs.len() >= RUNS => {
+                    let sizes = runs.iter().map(|run| run.size);
+                    let sizes = sizes.clone().min()?..=sizes.max()?;
+                    let template = Arc::new(Template { first: runs.swap_remove(0), slopes });
+                    self.progress = Progress::Confirmed(template, sizes);
+                }
+                _ => break,
+            }
+        }
+        reason
+    }
+}
+
+impl Templates {
+    /// Returns the templates of a key that hold for a size. They differ in the gradients that the
+    /// runs have found.
+    pub(super) fn of(
+        &self,
+        key: &Key,
+        size: usize,
+        stated: Option<&RangeInclusive<usize>>,
+    ) -> Vec<Arc<Template>> {
+        let holds =
+            |candidate: &&Candidate| candidate.key == *key && !candidate.own.contains(&size);
+        let template = |candidate: &Candidate| match &candidate.progress {
+            Progress::Confirmed(template, sizes) => {
+                let is_in = sizes.contains(&size) || stated.is_some_and(|s| s.contains(&size));
+                is_in.then(|| template.clone())
+            }
+            Progress::Runs(_) | Progress::Refused => None,
+        };
+        self.0.iter().filter(holds).filter_map(template).collect()
+    }
+
+    /// Adds a run, and keeps as many keys as are allowed. Returns why its size, or each, has a
+    /// capture of its own from now on, if so.
+    pub(super) fn add(&mut self, key: Key, sample: Sample, most: usize) -> Option<String> {
+        let is_alike = |candidate: &Candidate| {
+            let finds_same = |first: &Sample| conditions(&first.run) == conditions(&sample.run);
+            candidate.key == key && candidate.first().is_none_or(finds_same)
+        };
+        let at = self.0.iter().position(is_alike);
+        let candidate = match at {
+            // The one used last stands at the end.
+            Some(at) => self.0.remove(at),
+            None => Candidate { key, own: Vec::new(), progress: Progress::Runs(Vec::new()) },
+        };
+        if self.0.len() >= most.max(1) {
+            self.0.remove(0);
+        }
+        self.0.push(candidate);
+        self.0.last_mut()?.add(sample)
+    }
+
+    /// Gives each size of a template a capture of its own; or the size alone, if it is 0 or 1.
+    /// Returns why.
+    pub(super) fn refuse(
+        &mut self,
+        template: &Arc<Template>,
+        size: usize,
+        error: &Error,
+    ) -> Option<String> {
+        let is_own = |candidate: &&mut Candidate| match &candidate.progress {
+            Progress::Confirmed(own, _) => Arc::ptr_eq(own, template),
+            Progress::Runs(_) | Progress::Refused => false,
+        };
+        let candidate = self.0.iter_mut().find(is_own)?;
+        let why = format!("with size {size}: {error}");
+        Some(candidate.refuse(size, &why, &Origin::Unknown))
+    }
+}
