@@ -18,6 +18,7 @@
 //! | `key` | what a capture depends on |
 //! | `draws` | the draws of a function from generators |
 //! | `note` | calls by the names of values |
+//! | `numbers` | the numbers that change with a symbolic size |
 //! | `gradients` | gradients that a function finds and leaves, as state of its captures |
 //! | `layer` | what a session does with each request |
 //! | `session` | a run of a function whose calls are noted or compared |
@@ -39,6 +40,7 @@ mod key;
 mod layer;
 mod limits;
 mod note;
+mod numbers;
 mod replay;
 mod report;
 mod resumption;

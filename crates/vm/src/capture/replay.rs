@@ -204,10 +204,12 @@ impl Node {
         branches.iter().find(|branch| branch.bytes == bytes)?.node.clone()
     }
 
-    /// Makes the capture of a run, or of its part behind a prefix.
+    /// Makes the capture of a run, or of its part behind a prefix. Compiles those of its segments
+    /// that `known` does not have, by the number of guards before.
     pub(super) fn of(
         machine: &Machine,
         run: &Run,
+        mut known: Vec<Option<Segment>>,
         Before { values: mut before, drawn, .. }: Before,
     ) -> Result<Node> {
         // From the last segment to the first, as a node holds the one behind it.
@@ -257,12 +259,15 @@ impl Node {
                 draws,
                 arguments: &run.arguments,
             };
-            let segment = draft.compile()?;
-            let mut known = before;
+            let segment = match known.get_mut(number).and_then(Option::take) {
+                Some(segment) => Some(segment),
+                None => draft.compile()?,
+            };
+            let mut values = before;
             let then = match (guard, notes.last()) {
                 (Some(guard), Some(read)) => {
-                    known.retain(|value, _| value.is_given());
-                    known.extend(guard.alive.iter().cloned());
+                    values.retain(|value, _| value.is_given());
+                    values.extend(guard.alive.iter().cloned());
                     let branch =
                         Branch { bytes: guard.bytes.clone(), node: next.take().map(Arc::new) };
                     let branches = Mutex::new(vec![branch]);
@@ -273,7 +278,7 @@ impl Node {
                 _ => Then::Return(run.results.clone(), left.clone()),
             };
             let (notes, outside) = (Arc::from(notes), outside.clone());
-            next = Some(Node { notes, found, segment, then, after: known, outside });
+            next = Some(Node { notes, found, segment, then, after: values, outside });
         }
         next.ok_or_else(|| Error::Internal { message: "a capture without notes".to_owned() })
     }
@@ -344,13 +349,18 @@ fn resume(
     Outcome::Resume(Box::new(Resume { prefix, outside, before, guard, gained }))
 }
 
-/// Returns the capture of a run from its start.
+/// Returns the capture of a run from its start. `known` are segments that are compiled already.
 ///
 /// # Errors
 /// A call cannot stand in an executable, with its place.
-pub(super) fn capture(machine: &Machine, run: &Run, inputs: &[Place]) -> Result<Arc<Node>> {
+pub(super) fn capture(
+    machine: &Machine,
+    run: &Run,
+    known: Vec<Option<Segment>>,
+    inputs: &[Place],
+) -> Result<Arc<Node>> {
     let before = Before { values: inputs_of(inputs), places: inputs.to_vec(), drawn: Vec::new() };
-    Node::of(machine, run, before).map(Arc::new)
+    Node::of(machine, run, known, before).map(Arc::new)
 }
 
 /// Returns where the inputs lie, by name.

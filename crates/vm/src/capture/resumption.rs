@@ -70,7 +70,7 @@ impl Addition {
         let made = match results {
             Ok(results) => {
                 let run = Run::of(session, &self.before.places, results);
-                Node::of(machine, &run, self.before)
+                Node::of(machine, &run, Vec::new(), self.before)
             }
             // The tensors that it has made by now exist at its next call.
             Err(refusal) if refusal.may_pass => return Err(refusal.error()),

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use millstream_types::{AttrValue, Error, Layout, Result, ScalarValue, TensorSpec};
+use millstream_types::ScalarValue;
 
 use crate::handle::Tensor;
 
 use super::draws::Drawn;
 use super::gradients::{Found, Left};
-use super::note::{Action, Note, Place, Value};
+use super::note::{Note, Place, Value};
 use super::replay::Results;
 use super::session::{Guard, Session};
 
@@ -63,77 +63,5 @@ impl Run {
         let found = self.gradients.iter_mut().flat_map(|found| &mut found.places);
         let alive = self.guards.iter_mut().flat_map(|guard| &mut guard.alive);
         found.chain(alive).map(|(_, place)| place)
-    }
-}
-
-/// Something with lengths, strides, offsets and integer arguments.
-pub(super) trait Numbers: Clone {
-    /// Replaces each number, in order.
-    ///
-    /// # Errors
-    /// A layout is none any more.
-    fn replace(&mut self, number: &mut dyn FnMut(i64) -> i64) -> Result<()>;
-
-    /// Returns the numbers.
-    fn numbers(&self) -> Result<Vec<i64>> {
-        let mut all = Vec::new();
-        self.clone().replace(&mut |number| {
-            all.push(number);
-            number
-        })?;
-        Ok(all)
-    }
-}
-
-impl Numbers for TensorSpec {
-    fn replace(&mut self, number: &mut dyn FnMut(i64) -> i64) -> Result<()> {
-        let layout = &self.layout;
-        let mut size = |old: &usize| {
-            let new = number(*old as i64);
-            let message = || format!("a length, stride or offset of {new}");
-            let negative = |_| Error::Invalid { what: "traced function", message: message() };
-            usize::try_from(new).map_err(negative)
-        };
-        let shape = layout.shape().iter().map(&mut size).collect::<Result<Vec<_>>>()?;
-        let strides = layout.strides().iter().map(&mut size).collect::<Result<Vec<_>>>()?;
-        let offset = size(&layout.offset())?;
-        *self = TensorSpec::new(self.dtype, Layout::strided(&shape, &strides, offset)?)?;
-        Ok(())
-    }
-}
-
-/// Replaces a number of bytes.
-fn replace_bytes(bytes: &mut u64, number: &mut dyn FnMut(i64) -> i64) {
-    *bytes = number(*bytes as i64) as u64;
-}
-
-impl Numbers for Place {
-    fn replace(&mut self, number: &mut dyn FnMut(i64) -> i64) -> Result<()> {
-        replace_bytes(&mut self.bytes, number);
-        self.spec.replace(number)
-    }
-}
-
-impl Numbers for Note {
-    fn replace(&mut self, number: &mut dyn FnMut(i64) -> i64) -> Result<()> {
-        match &mut self.action {
-            Action::Call { attrs, .. } => attrs.values_mut().for_each(|value| match value {
-                AttrValue::Int(int) => *int = number(*int),
-                AttrValue::Ints(ints) => ints.iter_mut().for_each(|int| *int = number(*int)),
-                _ => {}
-            }),
-            Action::Empty { spec, bytes, .. } => {
-                replace_bytes(bytes, number);
-                spec.replace(number)?;
-            }
-            Action::View { spec, .. } | Action::Upload { spec, .. } => spec.replace(number)?,
-            Action::Read { .. }
-            | Action::RecordEvent { .. }
-            | Action::WaitEvent { .. }
-            | Action::WaitStream { .. }
-            | Action::Barrier { .. }
-            | Action::Touch { .. } => {}
-        }
-        self.results.iter_mut().try_for_each(|result| result.spec.replace(number))
     }
 }

@@ -14,6 +14,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use millstream_instructions::passes::{Effort, Owners};
 use millstream_types::{Error, Origin, Result};
 
 use crate::handle::Tensor;
@@ -22,8 +23,10 @@ use crate::handle::machine::Machine;
 use super::gradients::Found;
 use super::key::Key;
 use super::note::{Note, Place, Value};
+use super::numbers::{CompiledList, Numbers};
 use super::replay::{Node, capture};
-use super::run::{Numbers, Run};
+use super::run::Run;
+use super::segment::Segment;
 
 /// The number of runs that confirm a template.
 const RUNS: usize = 3;
@@ -34,6 +37,17 @@ pub(super) struct Sample {
     /// Where its inputs lay.
     pub(super) inputs: Vec<Place>,
     pub(super) run: Run,
+    pub(super) node: Arc<Node>,
+}
+
+impl Sample {
+    /// Returns the executables of its segments, by the number of guards before.
+    fn executables(&self) -> Vec<Option<CompiledList>> {
+        let later = |node: &Arc<Node>| node.branches().into_iter().next();
+        let nodes = std::iter::successors(Some(self.node.clone()), later);
+        let nodes = nodes.take(self.run.guards.len() + 1);
+        nodes.map(|node| Some(CompiledList::of(&node.segment.as_ref()?.executable))).collect()
+    }
 }
 
 /// The notes of the runs with any size.
@@ -41,6 +55,65 @@ pub(super) struct Template {
     first: Sample,
     /// By how much each number changes where the size grows by one.
     slopes: Vec<i64>,
+    /// The lists of its segments, by the number of guards before, where they are alike, too.
+    lists: Vec<Option<ListTemplate>>,
+}
+
+/// The compiled lists of a segment with any size.
+struct ListTemplate {
+    node: Arc<Node>,
+    first: CompiledList,
+    slopes: Vec<i64>,
+    owners: Owners,
+}
+
+impl ListTemplate {
+    /// Returns the templates of the segments of runs.
+    fn of_runs(first: &Sample, later: &[Sample]) -> Vec<Option<ListTemplate>> {
+        let lists: Vec<_> = later.iter().map(|run| (run.size, run.executables())).collect();
+        let next = |node: &Arc<Node>| node.branches().into_iter().next();
+        let nodes = std::iter::successors(Some(first.node.clone()), next);
+        let template = |(number, (node, own)): (usize, (Arc<Node>, Option<CompiledList>))| {
+            let own = own?;
+            let mut slopes = None;
+            for (size, lists) in &lists {
+                let distance = *size as i64 - first.size as i64;
+                let expected = slopes.as_deref();
+                let mut comparison = Comparison { distance, slopes: Vec::new(), expected };
+                if !comparison.fits(&own, lists.get(number)?.as_ref()?, |a, b| a == b) {
+                    return None;
+                }
+                slopes = Some(comparison.slopes);
+            }
+            let executable = &node.segment.as_ref()?.executable;
+            let owners = Owners::of(executable.list()).ok()??;
+            Some(ListTemplate { node, first: own, slopes: slopes?, owners })
+        };
+        nodes.zip(first.executables()).enumerate().map(template).collect()
+    }
+
+    /// Compiles the segment for a size at this distance from that of the first run. Returns none if
+    /// its list is to be made by the calls: a kernel may need more memory than a linear function of
+    /// the size says.
+    fn segment(&self, distance: i64) -> Option<Segment> {
+        let mut resized = self.first.clone();
+        resized.replace(&mut resize(&self.slopes, distance)).ok()?;
+        if !self.owners.place(&mut resized.list, Effort::Usual) {
+            return None;
+        }
+        let segment = self.node.segment.as_ref()?;
+        let executable = segment.executable.resized(resized.list, resized.outputs).ok()?;
+        Some(segment.resized(executable))
+    }
+}
+
+/// Returns the function of numbers for a size at this distance.
+fn resize(slopes: &[i64], distance: i64) -> impl FnMut(i64) -> i64 + use<'_> {
+    let mut slopes = slopes.iter();
+    move |number| {
+        let slope = slopes.next().copied().unwrap_or(0);
+        number.saturating_add(slope.saturating_mul(distance))
+    }
 }
 
 /// What is known of the runs with inputs that differ in their marked sizes alone.
@@ -221,11 +294,7 @@ impl Template {
         places: &[Place],
     ) -> Result<Option<Arc<Node>>> {
         let distance = size as i64 - self.first.size as i64;
-        let mut slopes = self.slopes.iter();
-        let mut number = |number: i64| {
-            let slope = slopes.next().copied().unwrap_or(0);
-            number.saturating_add(slope.saturating_mul(distance))
-        };
+        let mut number = resize(&self.slopes, distance);
         let mut own = self.first.inputs.clone();
         for (own, place) in own.iter_mut().zip(places) {
             own.spec.replace(&mut number)?;
@@ -252,7 +321,8 @@ impl Template {
         {
             return Ok(None);
         }
-        capture(machine, &run, &own).map(Some)
+        let known = self.lists.iter().map(|list| list.as_ref()?.segment(distance)).collect();
+        capture(machine, &run, known, &own).map(Some)
     }
 }
 
@@ -332,7 +402,9 @@ impl Candidate {
                 (None, Some(slopes)) if runs.len() >= RUNS => {
                     let sizes = runs.iter().map(|run| run.size);
                     let sizes = sizes.clone().min()?..=sizes.max()?;
-                    let template = Arc::new(Template { first: runs.swap_remove(0), slopes });
+                    let lists = ListTemplate::of_runs(first, later);
+                    let template = Template { first: runs.swap_remove(0), slopes, lists };
+                    let template = Arc::new(template);
                     self.progress = Progress::Confirmed(template, sizes);
                 }
                 _ => break,

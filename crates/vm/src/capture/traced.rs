@@ -494,7 +494,7 @@ impl Traced {
         let node = match session {
             Some(mut session) => session.results(&results).map(|names| {
                 let run = Run::of(&mut session, lie, names);
-                let make = || capture(&self.machine, &run, lie);
+                let make = || capture(&self.machine, &run, Vec::new(), lie);
                 let made = with_origin(origin, make).map_err(|error| (error.at(origin), false))?;
                 Ok((made, run))
             }),
@@ -510,7 +510,7 @@ impl Traced {
         };
         let sample = run.and_then(|run| {
             let (size, key) = arguments.size(inputs, &key)?;
-            Some((key, Sample { size, inputs: lie.to_vec(), run }))
+            Some((key, Sample { size, inputs: lie.to_vec(), run, node: node.clone()? }))
         });
         let ended = {
             let mut state = self.lock();
