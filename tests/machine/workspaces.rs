@@ -155,7 +155,10 @@ fn kernels_with_scratch_memory_are_prepared() {
         let step = recorded.unwrap().compile().unwrap();
         assert!(step.workspace()[0].scratch > 0, "{:?}", step.workspace());
         let steps = step.describe();
-        assert!(steps.contains("mse_loss (") && !steps.contains("in context"), "{driver:?}: {steps}");
+        assert!(
+            steps.contains("mse_loss (") && !steps.contains("in context"),
+            "{driver:?}: {steps}"
+        );
         for k in 0..3 {
             let x = input(&m, k);
             let twice = x.mul(2.0).unwrap();

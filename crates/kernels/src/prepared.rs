@@ -17,13 +17,13 @@ pub struct KernelSpec<'a> {
     pub operands: &'a [Arc<TensorSpec>],
     /// The call's named arguments.
     pub attrs: &'a Attrs,
-    /// The bytes of workspace of each run. With any, a run gets the workspace's address behind those
-    /// of the operands.
+    /// The bytes of workspace of each run. With any, a run gets the workspace's address behind
+    /// those of the operands.
     pub workspace: usize,
 }
 
-/// A kernel that is bound to the layouts and arguments of a call on the host. It completes before it
-/// returns.
+/// A kernel that is bound to the layouts and arguments of a call on the host. It completes before
+/// it returns.
 pub trait PreparedKernel: Send + Sync {
     /// Executes the call on operands at these addresses, in the order of [`KernelSpec::operands`],
     /// and on the workspace at the last one if the call has any, on the shared threads if there are

@@ -80,8 +80,8 @@ impl Draft {
         self.publishes.push(false);
     }
 
-    /// Adds the addresses of a prepared call, in full groups: those of its operands, and that of its
-    /// workspace if it has one. Returns where they are, and how many.
+    /// Adds the addresses of a prepared call, in full groups: those of its operands, and that of
+    /// its workspace if it has one. Returns where they are, and how many.
     pub(super) fn gather(&mut self, call: &StepCall) -> (u32, u8) {
         let first = self.addresses.len();
         self.addresses.extend(call.operands.iter().map(|o| o.address));

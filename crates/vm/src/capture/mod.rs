@@ -26,6 +26,7 @@
 //! | `segment` | the executable of some notes |
 //! | `replay` | captures as trees of segments and guards, and their replay |
 //! | `resumption` | replays that have left their capture |
+//! | `comparison` | what runs with different sizes have in common |
 //! | `symbolic` | captures for sizes that the function did not run with |
 //! | `balance` | whether replays pay, by counts |
 //! | `verification` | replays beside which the function runs |
@@ -34,6 +35,7 @@
 
 mod arguments;
 mod balance;
+mod comparison;
 mod draws;
 mod gradients;
 mod key;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use millstream_instructions::{Body, InstructionList};
+use millstream_types::layout::contiguous_strides;
 use millstream_types::{AttrValue, Attrs, Error, Layout, Result, TensorSpec};
 
 use crate::executable::Executable;
@@ -37,8 +38,13 @@ impl Numbers for TensorSpec {
             let negative = |_| Error::Invalid { what: "traced function", message: message() };
             usize::try_from(new).map_err(negative)
         };
+        // Those of a dense layout follow from the lengths, of which they are products.
+        let is_dense = contiguous_strides(layout.shape())?[..] == *layout.strides();
         let shape = layout.shape().iter().map(&mut size).collect::<Result<Vec<_>>>()?;
-        let strides = layout.strides().iter().map(&mut size).collect::<Result<Vec<_>>>()?;
+        let strides = match is_dense {
+            true => contiguous_strides(&shape)?.to_vec(),
+            false => layout.strides().iter().map(&mut size).collect::<Result<Vec<_>>>()?,
+        };
         let offset = size(&layout.offset())?;
         *self = TensorSpec::new(self.dtype, Layout::strided(&shape, &strides, offset)?)?;
         Ok(())
@@ -47,6 +53,22 @@ impl Numbers for TensorSpec {
 
 fn replace_bytes(bytes: &mut u64, number: &mut dyn FnMut(i64) -> i64) {
     *bytes = number(*bytes as i64) as u64;
+}
+
+/// Replaces the numbers of a tensor and the bytes of its storage. Those of a tensor that fills its
+/// storage follow from its lengths.
+fn replace_stored(
+    spec: &mut TensorSpec,
+    bytes: &mut u64,
+    number: &mut dyn FnMut(i64) -> i64,
+) -> Result<()> {
+    let is_whole = *bytes == spec.span_bytes() as u64;
+    spec.replace(number)?;
+    match is_whole {
+        true => *bytes = spec.span_bytes() as u64,
+        false => replace_bytes(bytes, number),
+    }
+    Ok(())
 }
 
 fn replace_arguments(attrs: &mut Attrs, number: &mut dyn FnMut(i64) -> i64) {
@@ -59,8 +81,7 @@ fn replace_arguments(attrs: &mut Attrs, number: &mut dyn FnMut(i64) -> i64) {
 
 impl Numbers for Place {
     fn replace(&mut self, number: &mut dyn FnMut(i64) -> i64) -> Result<()> {
-        replace_bytes(&mut self.bytes, number);
-        self.spec.replace(number)
+        replace_stored(&mut self.spec, &mut self.bytes, number)
     }
 }
 
@@ -68,10 +89,7 @@ impl Numbers for Note {
     fn replace(&mut self, number: &mut dyn FnMut(i64) -> i64) -> Result<()> {
         match &mut self.action {
             Action::Call { attrs, .. } => replace_arguments(attrs, number),
-            Action::Empty { spec, bytes, .. } => {
-                replace_bytes(bytes, number);
-                spec.replace(number)?;
-            }
+            Action::Empty { spec, bytes, .. } => replace_stored(spec, bytes, number)?,
             Action::View { spec, .. } | Action::Upload { spec, .. } => spec.replace(number)?,
             Action::Read { .. }
             | Action::RecordEvent { .. }
@@ -114,20 +132,21 @@ fn placement_mut(body: &mut Body) -> Option<&mut millstream_instructions::Placem
 impl Numbers for CompiledList {
     fn replace(&mut self, number: &mut dyn FnMut(i64) -> i64) -> Result<()> {
         for external in &mut self.list.externals {
-            replace_bytes(&mut external.bytes, number);
-            external.spec.replace(number)?;
+            replace_stored(&mut external.spec, &mut external.bytes, number)?;
         }
         for instruction in &mut self.list.instructions {
-            let body = &mut instruction.body;
-            if let Some(placement) = placement_mut(body) {
-                replace_bytes(&mut placement.size, number);
-            }
-            match body {
-                Body::AllocateTensor { spec, .. } | Body::ViewTensor { spec, .. } => {
-                    spec.replace(number)?;
+            match &mut instruction.body {
+                Body::AllocateTensor { spec, placement, .. } => {
+                    replace_stored(spec, &mut placement.size, number)?;
                 }
-                Body::OpCall { attrs: Some(attrs), .. } => {
-                    replace_arguments(Arc::make_mut(attrs), number);
+                Body::ViewTensor { spec, .. } => spec.replace(number)?,
+                Body::OpCall { attrs, workspace, .. } => {
+                    if let Some(placement) = workspace {
+                        replace_bytes(&mut placement.size, number);
+                    }
+                    if let Some(attrs) = attrs {
+                        replace_arguments(Arc::make_mut(attrs), number);
+                    }
                 }
                 _ => {}
             }

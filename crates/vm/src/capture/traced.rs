@@ -19,6 +19,7 @@ use crate::handle::request::{self, Rank};
 
 use super::arguments::Arguments;
 use super::balance::Balance;
+use super::comparison::Sample;
 use super::key::Key;
 use super::limits::CaptureLimits;
 use super::note::Place;
@@ -27,7 +28,7 @@ use super::report::TracedReport;
 use super::resumption::Resume;
 use super::run::Run;
 use super::session::{Refusal, Session};
-use super::symbolic::{Sample, Templates};
+use super::symbolic::Templates;
 use super::verification::Verified;
 
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
@@ -233,8 +234,8 @@ impl Traced {
     /// calls. Without it a capture for a size that lies outside of those that the function ran
     /// with is made by running it.
     ///
-    /// The function must not branch on a size in the range: replays would go the way that they know.
-    /// [`Traced::verify_replays`] finds it if it does.
+    /// The function must not branch on a size in the range: replays would go the way that they
+    /// know. [`Traced::verify_replays`] finds it if it does.
     ///
     /// ```
     /// # use millstream_vm::*;

@@ -83,8 +83,8 @@ impl Executable {
 }
 
 impl ExecutableInner {
-    /// Returns the caller's tensors, given with their specs and devices, in the order of the devices
-    /// with private memory; none if the caller gave none.
+    /// Returns the caller's tensors, given with their specs and devices, in the order of the
+    /// devices with private memory; none if the caller gave none.
     ///
     /// # Errors
     /// A tensor is no memory that a launch can use, or a device has none.
