@@ -26,13 +26,16 @@ use crate::passes::facts::Facts;
 use crate::passes::rebuild::{ListCatalog, Plan, Rebuilt, Waits, rebuild};
 use crate::passes::timeline::{Interval, by_costs, latest_starts, makespan};
 use crate::passes::{PassOptions, sync_points};
+use crate::table::{Body, Instruction};
 
 /// Applies the pass.
 pub(super) fn waits(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
-    if sync_points(list) == 0 {
+    let facts = Facts::of(list)?;
+    let is_begin = |i: &Instruction| matches!(i.body, Body::CriticalSectionBegin { .. });
+    // Whether sections end shows when the list is emitted again.
+    if sync_points(list) == 0 && !list.instructions.iter().any(is_begin) {
         return Ok(list.clone());
     }
-    let facts = Facts::of(list)?;
     let plan = Plan { waits: Waits::Needed, ..Plan::unchanged(&facts)? };
     let exact = Exact::of(by_host(&facts, &plan)?, &facts, &plan, options)?;
     let unmerged = exact.rebuilt(&facts, &plan, &exact.starts(), false)?.list;
