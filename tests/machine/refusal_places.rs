@@ -692,6 +692,11 @@ const FILES: &[&str] = &[
 /// The other files there, which make texts for reports.
 const REPORTS: &[&str] = &[
     "vm/src/capture/balance.rs",
+    "vm/src/capture/comparison.rs",
+    "vm/src/capture/numbers.rs",
+    "vm/src/capture/run.rs",
+    "vm/src/capture/symbolic.rs",
+    "vm/src/executable/resized.rs",
     "vm/src/capture/key.rs",
     "vm/src/capture/limits.rs",
     "vm/src/capture/mod.rs",
