@@ -458,7 +458,8 @@ fn launches(refused: &mut Refused) {
     let key = StreamKey::new(CPU, StreamType::LAZY_JOB_LAUNCHER, 0);
     let stream = builder.stream(&key).unwrap();
     let origin = here!(Origin::caller());
-    let launch = OfflineLaunch { stream, list: ListId(0), section: None, origin: &origin };
+    let launch =
+        OfflineLaunch { stream, list: ListId(0), section: None, workspaces: &[], origin: &origin };
     let (mut dry, mut sink) = (OfflineLaunches::new(f), OfflineSink::default());
     refused.is("is not given", dry.launch(&mut builder, &mut sink, &[], &[], &[], launch));
 }
@@ -562,6 +563,9 @@ fn captures(refused: &mut Refused) {
 fn changes_of_mind(refused: &mut Refused) {
     let m = inline();
     let x = two(&m);
+    let f = m.traced(|inputs, _| Ok(inputs.to_vec()));
+    refused.is("dimension 3 of input 0", here!(f.call(&[&x])).dim(0, 3).run());
+    refused.is("a dimension of input 1 of 1", here!(f.call(&[&x])).dim(1, 0).run());
     // Runs for one value, and again from the read on for another.
     let resumed = |function: fn(&Tensor, bool) -> Result<Vec<Tensor>>| {
         let has_run = AtomicBool::new(false);
@@ -688,6 +692,11 @@ const FILES: &[&str] = &[
 /// The other files there, which make texts for reports.
 const REPORTS: &[&str] = &[
     "vm/src/capture/balance.rs",
+    "vm/src/capture/comparison.rs",
+    "vm/src/capture/numbers.rs",
+    "vm/src/capture/run.rs",
+    "vm/src/capture/symbolic.rs",
+    "vm/src/executable/resized.rs",
     "vm/src/capture/key.rs",
     "vm/src/capture/limits.rs",
     "vm/src/capture/mod.rs",

@@ -140,3 +140,31 @@ fn a_workspace_that_holds_a_formal_is_refused() {
     );
     step.launch().input("x", &x).workspace(&apart).run().unwrap().wait().unwrap();
 }
+
+/// A step whose kernel needs scratch memory is prepared as others are: it takes addresses alone.
+#[test]
+fn kernels_with_scratch_memory_are_prepared() {
+    for driver in ALL_DRIVERS {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let recorded = m.record(|r| {
+            let x = r.input("x", f32_spec(&SHAPE))?;
+            let twice = r.call("mul", &[x]).attr("other", 2.0).run()?[0];
+            let y = r.call("mse_loss", &[x, twice]).run()?[0];
+            r.output("y", &y)
+        });
+        let step = recorded.unwrap().compile().unwrap();
+        assert!(step.workspace()[0].scratch > 0, "{:?}", step.workspace());
+        let steps = step.describe();
+        assert!(
+            steps.contains("mse_loss (") && !steps.contains("in context"),
+            "{driver:?}: {steps}"
+        );
+        for k in 0..3 {
+            let x = input(&m, k);
+            let twice = x.mul(2.0).unwrap();
+            let expected = m.call("mse_loss", &[&x, &twice]).run().unwrap()[0].read().unwrap();
+            let launched = step.launch().input("x", &x).run().unwrap();
+            assert_eq!(launched.output("y").unwrap().read().unwrap(), expected, "{driver:?}");
+        }
+    }
+}

@@ -5,7 +5,9 @@ use millstream::instructions::text::{parse_list, print_list};
 use millstream::{DeviceId, DriverKind};
 use millstream_runner::{RunOptions, certificate, prepare, run};
 
-use super::run_trace::{assert_ok, bytes, example, parse, ways};
+use millstream_trace::{LoadOptions, load_bytes};
+
+use super::run_trace::{assert_ok, bytes, example, folder, parse, ways};
 
 /// Each example gives its outputs in every way to run, and the same bytes as one compiled program,
 /// with all passes and with none.
@@ -86,6 +88,60 @@ fn wrong_tensors_are_refused_at_the_launch() {
     launch("z", "tail", r#", "into": {"part": "head"}"#, "unknown output 'part'");
     launch("z", "tail", r#", "into": {"y": "m"}"#, "\"y\" was recorded as f32[4]");
     launch("z", "tail", r#", "stream": "s""#, "expected one of type lazy-job");
+}
+
+fn workspace_example() -> String {
+    std::fs::read_to_string(folder().join("executable_workspace.json")).unwrap()
+}
+
+/// Memory of the program that no launch can compute in is refused at the launch, with the numbers.
+#[test]
+fn wrong_workspaces_are_refused_at_the_launch() {
+    let text = workspace_example();
+    let launch = |from: &str, to: &str, part: &str| {
+        assert!(text.contains(from), "{from}");
+        let changed = text.replace(from, to);
+        let line = changed.lines().position(|line| line.contains("\"workspace\"")).unwrap() + 1;
+        refused(&changed, line as u32, part);
+    };
+    launch("[2048]", "[500]", "expected at least 512 bytes on cpu:0, got 500");
+    launch("\"u8\"", "\"f32\"", "a contiguous tensor of u8 at a multiple of 512 bytes");
+    launch(r#"["memory"]"#, r#"["memory", "memory"]"#, "one tensor for each device with private");
+    launch(r#"["memory"]"#, r#"["x"]"#, "expected a contiguous tensor of u8");
+    let far = r#""fill": 0, "device": "sim:0" }"#;
+    launch(r#""fill": 0 }"#, far, "512 bytes on cpu:0, got u8[2048] on sim:0");
+    let unknown = text.replace(r#"["memory"]"#, r#"["memori"]"#);
+    let options = LoadOptions::default();
+    let error = load_bytes("t.json", unknown.as_bytes(), None, &options).unwrap_err().to_string();
+    assert!(error.contains("memori") && error.contains("did you mean 'memory'"), "{error}");
+    // A formal within it.
+    let overlapping = r#"{"millstream": 1, "tensors": {
+"memory": {"dtype": "u8", "shape": [2048], "fill": 1}},
+"executables": {"step": {"inputs": {"v": {"dtype": "u8", "shape": [1024]}},
+"program": [{"op": "flip", "in": "v", "out": "a", "attrs": {"dims": [0]}},
+{"op": "flip", "in": "a", "out": "y", "attrs": {"dims": [0]}}], "outputs": {"y": {}}}},
+"program": [{"op": "slice", "in": "memory", "out": "x", "attrs": {"end": 1024}},
+{"launch": "step", "in": {"v": "x"}, "workspace": "memory"}], "outputs": {}}"#;
+    refused(overlapping, 7, "bytes 0..1024 of a storage of which \"v\" uses 0..1024");
+}
+
+/// Launches that share a workspace give the bits of launches with memory of their own.
+#[test]
+fn launches_compute_in_memory_of_the_program() {
+    let text = workspace_example();
+    let mut own = text.clone();
+    for given in [r#", "workspace": ["memory"]"#, r#", "workspace": "memory""#] {
+        own = own.replace(given, "");
+    }
+    let own = parse(&own.replace(r#", "workspace": ["part"]"#, ""));
+    let own = run(own, &RunOptions::default()).unwrap();
+    for way in ways() {
+        for way in [way.clone(), way.replay(true)] {
+            let report = run(parse(&text), &way.repeat(2)).unwrap();
+            assert_ok(&report);
+            assert_eq!(bytes(&report), bytes(&own));
+        }
+    }
 }
 
 /// Mistakes in the statements and outputs of an executable are found with their places.

@@ -11,7 +11,7 @@ use millstream_runner::{CollectiveChecks, RunOptions, RunReport, lists, prepare,
 use millstream_trace::{LoadOptions, Program, load, load_bytes};
 use serde_json::{Map, Value, json};
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces")
 }
 

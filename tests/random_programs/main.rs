@@ -6,6 +6,7 @@ mod body;
 mod captured;
 mod executables;
 mod memory;
+mod sizes;
 mod surface;
 
 use millstream::{DriverKind, MachineConfig, SyncPolicy};

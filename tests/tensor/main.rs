@@ -19,6 +19,7 @@ mod optimisers;
 mod own_ops;
 mod reading;
 mod scalars;
+mod sizes;
 mod training;
 mod unnoted;
 

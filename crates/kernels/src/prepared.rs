@@ -17,22 +17,25 @@ pub struct KernelSpec<'a> {
     pub operands: &'a [Arc<TensorSpec>],
     /// The call's named arguments.
     pub attrs: &'a Attrs,
-    /// The bytes of workspace that the schema requests. A prepared kernel gets none.
+    /// The bytes of workspace of each run. With any, a run gets the workspace's address behind
+    /// those of the operands.
     pub workspace: usize,
 }
 
-/// A kernel that is bound to the layouts and arguments of a call on the host. It uses no workspace
-/// and completes before it returns.
+/// A kernel that is bound to the layouts and arguments of a call on the host. It completes before
+/// it returns.
 pub trait PreparedKernel: Send + Sync {
     /// Executes the call on operands at these addresses, in the order of [`KernelSpec::operands`],
-    /// on the shared threads if there are any. Calls may run at the same time on several threads.
+    /// and on the workspace at the last one if the call has any, on the shared threads if there are
+    /// any. Calls may run at the same time on several threads.
     ///
     /// # Errors
     /// Those of [`Kernel::run`](crate::Kernel::run): failures that depend on data.
     ///
     /// # Safety
     /// - There is one address for each operand that the kernel was prepared for: that of its first
-    ///   element, offset included.
+    ///   element, offset included; and one of the workspace if the kernel was prepared for some.
+    /// - The workspace is valid for its bytes, and nothing else uses it while the call runs.
     /// - Every operand's memory is valid for reads and writes over all its elements, and aligned to
     ///   its dtype.
     /// - While the call runs, nothing else writes an operand, and nothing else reads an operand

@@ -442,7 +442,8 @@ impl Executor for DryRun {
         let into = call.into.iter().map(|(name, tensor)| Some((*name, (**tensor)?)));
         let inputs: Option<Vec<(&str, TensorRef)>> = inputs.collect();
         let into: Option<Vec<(&str, TensorRef)>> = into.collect();
-        let (Some(inputs), Some(into)) = (inputs, into) else {
+        let workspaces: Option<Vec<TensorRef>> = call.workspaces.iter().map(|t| **t).collect();
+        let (Some(inputs), Some(into), Some(workspaces)) = (inputs, into, workspaces) else {
             self.is_incomplete = true;
             return Ok(vec![None; call.outputs]);
         };
@@ -451,7 +452,7 @@ impl Executor for DryRun {
         if let Some(recorder) = log.recorder() {
             recorder.executable(list, launches.executable().list());
         }
-        let launch = OfflineLaunch { stream, list, section, origin };
+        let launch = OfflineLaunch { stream, list, section, workspaces: &workspaces, origin };
         let made = launches.launch(builder, log, &inputs, &into, &call.scalars, launch)?;
         Ok(made.into_iter().map(Some).collect())
     }

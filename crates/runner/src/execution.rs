@@ -223,6 +223,11 @@ impl<'a, E: Executor> Execution<'a, E> {
                 .map(|(at, value)| (declared.scalars[*at].0.as_str(), (*value).into()))
                 .collect(),
             into: into.collect::<Result<_, _>>()?,
+            workspaces: launch
+                .workspaces
+                .iter()
+                .map(|value| tensor(values, *value))
+                .collect::<Result<_, _>>()?,
             outputs: declared.results.len(),
         };
         let made = self.executor.launch(&call, stream.as_ref(), origin)?;

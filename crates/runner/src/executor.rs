@@ -36,6 +36,8 @@ pub(crate) struct LaunchCall<'a, T> {
     pub(crate) scalars: Vec<(&'a str, ScalarValue)>,
     /// The existing tensors that take outputs, by the output's name.
     pub(crate) into: Vec<(&'a str, &'a T)>,
+    /// The tensors in whose memory it computes.
+    pub(crate) workspaces: Vec<&'a T>,
     /// The number of outputs.
     pub(crate) outputs: usize,
 }

@@ -81,7 +81,7 @@ impl StepAction {
                     Some(Target::Into(value)) => Some(value),
                     Some(Target::New(_)) | None => None,
                 });
-                (&launch.inputs, into.collect())
+                (&launch.inputs, into.chain(&launch.workspaces).collect())
             }
             StepAction::Effect(Effect::Touch { tensors, .. } | Effect::BeginSection(tensors)) => {
                 (tensors, Vec::new())
@@ -118,6 +118,8 @@ pub(crate) struct LoweredLaunch {
     pub(crate) scalars: Vec<(usize, f64)>,
     /// The target of each output.
     pub(crate) outputs: Vec<Option<Target>>,
+    /// The tensors in whose memory it computes.
+    pub(crate) workspaces: Vec<ValueRef>,
     pub(crate) stream: Option<StreamSlot>,
 }
 
@@ -348,6 +350,7 @@ impl Lowering<'_> {
                         inputs: launch.inputs.clone(),
                         scalars: launch.scalars.clone(),
                         outputs: launch.outputs.clone(),
+                        workspaces: launch.workspaces.clone(),
                         stream: launch.stream.map(slot),
                     };
                     steps.steps.push(Step { span, action: StepAction::Launch(Box::new(launch)) });

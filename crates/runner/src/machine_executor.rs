@@ -152,6 +152,9 @@ impl Executor for MachineExecutor<'_> {
         for (name, tensor) in &call.into {
             launch = launch.output(name, tensor);
         }
+        for memory in &call.workspaces {
+            launch = launch.workspace(memory);
+        }
         if let Some(stream) = stream {
             launch = launch.on(stream);
         }

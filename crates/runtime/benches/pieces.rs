@@ -19,8 +19,8 @@ use divan::{Bencher, black_box};
 use millstream_ep::sim::SimBackend;
 use millstream_ep::{Backend, EventPool};
 use millstream_instructions::{Frontier, Priority};
-use millstream_types::{DType, Point, StreamId, TensorSpec};
-use millstream_vm::{Machine, MachineConfig, Recorded};
+use millstream_types::{Attrs, DType, Point, StreamId, TensorSpec};
+use millstream_vm::{CaptureLimits, Machine, MachineConfig, Recorded, Tensor};
 
 use claim_counter::ClaimCounter;
 use ready::Ready;
@@ -160,4 +160,42 @@ fn compile(bencher: Bencher<'_, '_>, cached: bool) {
         let compiled = if cached { recorded.compile_cached() } else { recorded.compile() };
         compiled.expect("an executable")
     });
+}
+
+/// A call of a traced function with a new size: the function runs and is captured, or the capture
+/// is derived from those of other sizes. The function has 30 layers of 10 calls.
+#[divan::bench(args = ["captured", "derived"])]
+fn new_size(bencher: Bencher<'_, '_>, way: &str) {
+    let machine = Machine::new(MachineConfig::default()).expect("a machine");
+    let function = |inputs: &[Tensor], _: &Attrs| {
+        let layer = |x: Tensor, _| {
+            let scores = x.matmul(&x.t()?)?.mul(0.5)?.softmax(1)?;
+            let mixed = scores.matmul(&x)?.add(&x)?;
+            let size = mixed.shape()[0];
+            let shorter = mixed.narrow(0, 1, size - 1)?.tanh()?;
+            Tensor::cat(&[&shorter, &x.narrow(0, 0, 1)?], 0)
+        };
+        Ok(vec![(0..30).try_fold(inputs[0].clone(), layer)?])
+    };
+    let few = CaptureLimits { entries: 1, ..CaptureLimits::default() };
+    let traced = machine.traced(function).limits(few).strict();
+    let x = |size: usize| Tensor::full((size, 8), 0.5, &machine).expect("a tensor");
+    for size in [2, 40, 20] {
+        traced.call(&[&x(size)]).dim(0, 0).run().expect("a capture");
+    }
+    let (mut size, is_derived) = (2, way == "derived");
+    let next = || {
+        size = if size == 30 { 3 } else { size + 1 };
+        if !is_derived {
+            traced.clear();
+        }
+        machine.synchronize().expect("no failure");
+        x(size)
+    };
+    bencher.with_inputs(next).bench_local_values(|x| {
+        let call = traced.call(&[&x]).dim(0, 0);
+        call.run().expect("a result")
+    });
+    let report = traced.report();
+    assert_eq!(report.derived > 0, is_derived, "{report}");
 }

@@ -66,9 +66,10 @@ impl<'r, 'a> Statements<'r, 'a> {
             }
             outputs[at] = Some(Target::Into(self.tensor(raw.cast())?));
         }
+        let workspaces = self.each(form.workspace, |s, name, _| s.symbols.find(name))?;
         let inputs = inputs.into_iter().flatten().collect();
         let stream = self.optional_stream(form.stream)?;
-        Ok(Launch { executable: reference, inputs, scalars, outputs, stream })
+        Ok(Launch { executable: reference, inputs, scalars, outputs, workspaces, stream })
     }
 
     fn by_formal(&self, raw: Option<Raw<'a, Map<Name>>>, what: &str) -> Result<Entries<'a, ()>> {

@@ -320,7 +320,7 @@ impl<'r, 'a> Statements<'r, 'a> {
     }
 
     /// Resolves each name of a list of tensors, or one name alone, with `resolve`.
-    fn each(
+    pub(crate) fn each(
         &mut self,
         raw: Option<Raw<'a, Names>>,
         mut resolve: impl FnMut(&mut Self, &str, Span) -> Result<ValueRef, NameError>,

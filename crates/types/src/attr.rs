@@ -360,6 +360,19 @@ impl Attrs {
         })
     }
 
+    /// Iterates over the values, in the order of their names, to change them.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let mut attrs = Attrs::new().with("dim", 1);
+    /// attrs.values_mut().for_each(|value| *value = AttrValue::Int(2));
+    /// assert_eq!(attrs.int("dim")?, Some(2));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut AttrValue> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+
     /// Returns the attributes with the scalars of a list replaced by `value`.
     ///
     /// ```

@@ -162,6 +162,30 @@ fn other_addresses() {
     });
 }
 
+/// Memory of the caller is an address like any other: another workspace updates the graph in place.
+#[test]
+fn other_workspaces() {
+    each(|turn, m| {
+        let s = m.compute(&CUDA, 0).unwrap();
+        let w = upload(m, &s, &W);
+        let step = two_streams(m, &w);
+        let bytes = step.workspace()[0].bytes as usize;
+        let whole = TensorSpec::contiguous(DType::U8, &[bytes]).unwrap();
+        let memory = [(); 2].map(|()| m.upload(&s, whole.clone(), vec![0xff; bytes]).unwrap());
+        let (x, y) = (upload(m, &s, &[2.0, -3.0]), upload(m, &s, &[0.0, 0.0]));
+        for (k, at) in [0, 0, 0, 1, 1, 0].into_iter().enumerate() {
+            let launch = step.launch().input("x", &x).output("y", &y);
+            launch.workspace(&memory[at]).run().unwrap();
+            assert_eq!(read(&y).unwrap(), expected([2.0, -3.0], W), "launch {k}");
+        }
+        assert_eq!(step.instances(), 0, "no launch has memory of its own");
+        let GraphStatus { nodes, reason, instantiated, updated, launches, .. } = status(&step);
+        assert_eq!((nodes, reason), (4, None));
+        assert_eq!((instantiated, updated, launches), (1, 2, 5));
+        assert_eq!(turn.count("cuGraphExecUpdate_v2"), 2);
+    });
+}
+
 /// A graph that the driver cannot update is replaced.
 #[test]
 fn a_refused_update_makes_another_graph() {

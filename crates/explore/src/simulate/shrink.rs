@@ -216,6 +216,7 @@ fn retain(
                     Some(Target::New(_)) | None => true,
                 };
                 let fits = all(known, &launch.inputs)
+                    && all(known, &launch.workspaces)
                     && all(known, &executables[launch.executable.index()].bound)
                     && launch.outputs.iter().all(into);
                 for target in launch.outputs.iter().filter(|_| fits) {
@@ -306,7 +307,7 @@ fn without_tensor(program: &Program, at: usize) -> Option<Program> {
             tensors.iter_mut().for_each(&mut moved);
         }
         Action::Launch(launch) => {
-            launch.inputs.iter_mut().for_each(&mut moved);
+            launch.inputs.iter_mut().chain(&mut launch.workspaces).for_each(&mut moved);
             for target in launch.outputs.iter_mut().flatten() {
                 match target {
                     Target::New(value) | Target::Into(value) => moved(value),

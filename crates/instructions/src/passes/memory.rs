@@ -10,8 +10,8 @@ use millstream_types::{DeviceId, Result};
 use crate::list::InstructionList;
 use crate::passes::facts::{self, Facts};
 use crate::passes::offsets::{Effort, Offsets};
-use crate::passes::placement::{self, arena_bytes};
-use crate::passes::rebuild::{Lifetimes, Memory, Plan, Waits, rebuild};
+use crate::passes::placement::{self, Owner, arena_bytes};
+use crate::passes::rebuild::{Lifetimes, Memory, Plan, Waits, place, rebuild};
 use crate::passes::{PassOptions, sync_points, waits};
 use crate::planner::ArenaId;
 
@@ -36,6 +36,40 @@ pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Resul
         }
     }
     Ok(list.clone())
+}
+
+/// The storages and workspaces of a list, and when each is used. That is enough to place the memory
+/// of a list that differs in sizes alone.
+#[derive(Clone, Debug)]
+pub struct Owners(Vec<Owner>);
+
+impl Owners {
+    /// Returns those of a list; none if passes would leave out some of its instructions.
+    ///
+    /// # Errors
+    /// The list is not one that the checker accepts.
+    pub fn of(list: &InstructionList) -> Result<Option<Owners>> {
+        let facts = Facts::of(list)?;
+        let plan = Plan { memory: Memory::Planned, ..Plan::unchanged(&facts)? };
+        let rebuilt = rebuild(&facts, &plan)?;
+        let is_here = |owner: &Owner| {
+            let body = list.instructions.get(owner.instruction).map(|i| &i.body);
+            body.and_then(|b| b.placement()).map_or(0, |p| p.size) == owner.bytes
+        };
+        let is_same = rebuilt.list.instructions.len() == list.instructions.len();
+        Ok((is_same && rebuilt.owners.iter().all(is_here)).then(|| Owners(rebuilt.owners)))
+    }
+
+    /// Places the memory of a list whose owners have the sizes that it states. Returns whether it
+    /// has: a list in which too many live at once stays as it is.
+    pub fn place(&self, list: &mut InstructionList, effort: Effort) -> bool {
+        let sized = |owner: &Owner| {
+            let body = &list.instructions.get(owner.instruction)?.body;
+            Some(Owner { bytes: body.placement().map_or(0, |p| p.size), ..owner.clone() })
+        };
+        let owners: Option<Vec<Owner>> = self.0.iter().map(sized).collect();
+        owners.and_then(|owners| place(list, &owners, effort)).is_some()
+    }
 }
 
 /// The memory of an arena, planned anew.

@@ -127,7 +127,7 @@ use crate::list::InstructionList;
 
 pub use cost::{CoreCosts, CostModel};
 pub use fold::{Folded, fold};
-pub use memory::{ArenaPlan, arena_plans};
+pub use memory::{ArenaPlan, Owners, arena_plans};
 pub use offsets::Effort;
 pub use placement::arena_bytes;
 pub use remat::{Fixed, Remat, rematerialize};

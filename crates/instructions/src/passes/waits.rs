@@ -26,12 +26,18 @@ use crate::passes::facts::Facts;
 use crate::passes::rebuild::{ListCatalog, Plan, Rebuilt, Waits, rebuild};
 use crate::passes::timeline::{Interval, by_costs, latest_starts, makespan};
 use crate::passes::{PassOptions, sync_points};
+use crate::table::{Body, Instruction};
 
 /// Applies the pass.
 pub(super) fn waits(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
     let facts = Facts::of(list)?;
+    let is_begin = |i: &Instruction| matches!(i.body, Body::CriticalSectionBegin { .. });
+    // Whether sections end shows when the list is emitted again.
+    if sync_points(list) == 0 && !list.instructions.iter().any(is_begin) {
+        return Ok(list.clone());
+    }
     let plan = Plan { waits: Waits::Needed, ..Plan::unchanged(&facts)? };
-    let exact = Exact::of(&facts, &plan, options)?;
+    let exact = Exact::of(by_host(&facts, &plan)?, &facts, &plan, options)?;
     let unmerged = exact.rebuilt(&facts, &plan, &exact.starts(), false)?.list;
     let time = time_of(list, options)?;
     let most = time.min(time_of(&unmerged, options)?);
@@ -55,8 +61,17 @@ pub(super) fn needed(
     plan: &Plan<'_>,
     options: &PassOptions<'_>,
 ) -> Result<Rebuilt> {
-    let exact = Exact::of(facts, plan, options)?;
+    let rebuilt = by_host(facts, plan)?;
+    if sync_points(&rebuilt.list) == 0 {
+        return Ok(rebuilt);
+    }
+    let exact = Exact::of(rebuilt, facts, plan, options)?;
     exact.rebuilt(facts, plan, &exact.starts(), false)
+}
+
+/// Emits a plan with waits that each name the very point that they are for.
+fn by_host(facts: &Facts<'_>, plan: &Plan<'_>) -> Result<Rebuilt> {
+    rebuild(facts, &Plan { by_host: true, ..plan.clone() })
 }
 
 pub(super) fn time_of(list: &InstructionList, options: &PassOptions<'_>) -> Result<u64> {
@@ -96,8 +111,13 @@ struct Wait {
 }
 
 impl Exact {
-    fn of(facts: &Facts<'_>, plan: &Plan<'_>, options: &PassOptions<'_>) -> Result<Exact> {
-        let rebuilt = rebuild(facts, &Plan { by_host: true, ..plan.clone() })?;
+    /// Reads the result of [`by_host`].
+    fn of(
+        rebuilt: Rebuilt,
+        facts: &Facts<'_>,
+        plan: &Plan<'_>,
+        options: &PassOptions<'_>,
+    ) -> Result<Exact> {
         let timeline = by_costs(&Facts::of(&rebuilt.list)?, options.costs);
         let catalog = ListCatalog::of(facts.list, plan);
         let mut exact = Exact { rebuilt, timeline, waits: Vec::new(), work: HashMap::new() };

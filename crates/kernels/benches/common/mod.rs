@@ -58,7 +58,10 @@ impl Call {
     /// Returns a function that runs the call's prepared form, if it has one.
     pub(crate) fn prepared(&mut self) -> Option<impl FnMut() + '_> {
         let kernel = standard().get("cpu", self.op).unwrap().clone();
-        let addresses = self.addresses();
+        let mut addresses = self.addresses();
+        if self.requested > 0 {
+            addresses.push(self.workspace.as_mut_ptr().cast());
+        }
         let operands: Vec<_> = self.specs.iter().cloned().map(Arc::new).collect();
         let spec =
             KernelSpec { operands: &operands, attrs: &self.attrs, workspace: self.requested };

@@ -13,35 +13,41 @@ use crate::registry::Kernel;
 pub(crate) struct CallLayouts {
     specs: Box<[Arc<TensorSpec>]>,
     attrs: Attrs,
+    /// The bytes of workspace of a call.
+    workspace: usize,
 }
 
 impl CallLayouts {
     pub(crate) fn of(call: KernelSpec<'_>) -> CallLayouts {
-        CallLayouts { specs: call.operands.into(), attrs: call.attrs.clone() }
+        let KernelSpec { operands, attrs, workspace } = call;
+        CallLayouts { specs: operands.into(), attrs: attrs.clone(), workspace }
     }
 
-    /// Checks the number of operands.
-    pub(crate) fn check(&self, operands: &[*mut u8]) -> Result<()> {
-        let expected = self.specs.len();
-        ensure!(operands.len() == expected, "expected {expected} operands, got {}", operands.len());
+    /// Checks the number of addresses.
+    pub(crate) fn check(&self, addresses: &[*mut u8]) -> Result<()> {
+        let expected = self.specs.len() + usize::from(self.workspace > 0);
+        let given = addresses.len();
+        ensure!(given == expected, "expected {expected} addresses, got {given}");
         Ok(())
     }
 
     /// Runs the call by [`Kernel::run`].
     ///
     /// # Safety
-    /// That of [`PreparedKernel::run`](crate::PreparedKernel::run). The kernel uses no workspace.
+    /// That of [`PreparedKernel::run`](crate::PreparedKernel::run).
     pub(crate) unsafe fn run(
         &self,
         kernel: &dyn Kernel,
-        operands: &[*mut u8],
+        addresses: &[*mut u8],
         threads: Option<&Threads>,
     ) -> Result<()> {
-        self.check(operands)?;
-        let located = Located { specs: &self.specs, addresses: operands };
-        let no_workspace = (std::ptr::null_mut(), 0);
+        self.check(addresses)?;
+        let (addresses, memory) = addresses.split_at(self.specs.len());
+        let memory = memory.first().copied().unwrap_or(std::ptr::null_mut());
+        let located = Located { specs: &self.specs, addresses };
+        let workspace = (memory, self.workspace);
         // SAFETY: guaranteed by the caller.
-        let ctx = unsafe { KernelCtx::new(&located, &self.attrs, no_workspace, threads, &()) };
+        let ctx = unsafe { KernelCtx::new(&located, &self.attrs, workspace, threads, &()) };
         kernel.run(&ctx)
     }
 }

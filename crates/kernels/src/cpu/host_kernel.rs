@@ -12,7 +12,7 @@ use crate::registry::Kernel;
 /// The kernel of an op whose calls complete before they return.
 ///
 /// Its prepared form reads the arguments anew each time. What it saves is the machine's work for a
-/// call that may complete later, use a workspace or communicate.
+/// call that may complete later or communicate.
 #[derive(Clone, Copy)]
 pub(crate) struct HostKernel<F>(pub(crate) F);
 
@@ -25,10 +25,7 @@ where
     }
 
     fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
-        let prepared = || -> Arc<dyn PreparedKernel> {
-            Arc::new(PreparedCall { kernel: self.0, call: CallLayouts::of(call) })
-        };
-        (call.workspace == 0).then(prepared)
+        Some(Arc::new(PreparedCall { kernel: self.0, call: CallLayouts::of(call) }))
     }
 }
 
@@ -41,8 +38,8 @@ impl<F> PreparedKernel for PreparedCall<F>
 where
     F: Fn(&KernelCtx<'_>) -> Result<()> + Send + Sync,
 {
-    unsafe fn run(&self, operands: &[*mut u8], threads: Option<&Threads>) -> Result<()> {
-        // SAFETY: guaranteed by the caller; the call was prepared because it needs no workspace.
-        unsafe { self.call.run(&self.kernel, operands, threads) }
+    unsafe fn run(&self, addresses: &[*mut u8], threads: Option<&Threads>) -> Result<()> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.call.run(&self.kernel, addresses, threads) }
     }
 }

@@ -208,7 +208,7 @@ fn the_result_may_be_where_an_input_is() {
         assert_eq!(out.values(), expected.values());
         let prepared = memory();
         let [x, y, out] = parts(&prepared);
-        try_launch_prepared("fused", &[&x, &y, &out], &attrs(&program), 0).unwrap().unwrap();
+        try_launch_prepared("fused", &[&x, &y, &out], &attrs(&program), 0, 0).unwrap().unwrap();
         assert!(prepared.bytes() == plain.bytes());
     }
 }

@@ -7,9 +7,7 @@ use smallvec::SmallVec;
 use millstream_instructions::{Kind, StreamDecl};
 use millstream_runtime::profile::recording::StepSource;
 use millstream_runtime::tapes::GROUP;
-use millstream_runtime::tapes::tape::{
-    Action, Address, PackedAddress, StepCall, StepOperand, Tape,
-};
+use millstream_runtime::tapes::tape::{Action, Address, PackedAddress, StepCall, Tape};
 use millstream_types::Origin;
 
 /// The index of an instruction in the outermost list; for that of an executable which is launched
@@ -82,13 +80,16 @@ impl Draft {
         self.publishes.push(false);
     }
 
-    /// Adds the addresses of a prepared call, in full groups. Returns where they are, and how many.
-    pub(super) fn gather(&mut self, operands: &[StepOperand]) -> (u32, u8) {
+    /// Adds the addresses of a prepared call, in full groups: those of its operands, and that of
+    /// its workspace if it has one. Returns where they are, and how many.
+    pub(super) fn gather(&mut self, call: &StepCall) -> (u32, u8) {
         let first = self.addresses.len();
-        self.addresses.extend(operands.iter().map(|o| o.address));
-        let padded = first + operands.len().next_multiple_of(GROUP);
-        self.addresses.resize(padded, Address { base: 0, offset: 0 });
-        (first as u32, operands.len() as u8)
+        self.addresses.extend(call.operands.iter().map(|o| o.address));
+        self.addresses.extend(call.workspace.iter().map(|memory| memory.0));
+        let count = self.addresses.len() - first;
+        self.addresses
+            .resize(first + count.next_multiple_of(GROUP), Address { base: 0, offset: 0 });
+        (first as u32, count as u8)
     }
 
     /// Adds the rest of a call, and returns its number.

@@ -292,7 +292,7 @@ impl<'a> Compiler<'a> {
                 let kernel = self.prepare(tape, &call);
                 let draft = &mut self.tapes[usize::from(tape)];
                 let (first, count) = match kernel {
-                    Some(_) => draft.gather(&call.operands),
+                    Some(_) => draft.gather(&call),
                     None => (0, 0),
                 };
                 let call = draft.call(call);
@@ -408,7 +408,8 @@ impl<'a> Compiler<'a> {
     fn prepare(&self, tape: u16, call: &StepCall) -> Option<Arc<dyn PreparedKernel>> {
         let draft = &self.tapes[usize::from(tape)];
         // A prepared kernel holds its arguments, so they are the same in all launches.
-        if draft.is_asynchronous || call.operands.len() > MAX_OPERANDS || call.given.is_some() {
+        let addresses = call.operands.len() + usize::from(call.workspace.is_some());
+        if draft.is_asynchronous || addresses > MAX_OPERANDS || call.given.is_some() {
             return None;
         }
         let device = self.tables.policies.devices().device(&draft.tape.key.device).ok()?;

@@ -71,12 +71,15 @@ pub fn try_launch_prepared(
     op: &str,
     operands: &[&Tensor],
     attrs: &Attrs,
+    workspace: usize,
     threads: usize,
 ) -> Option<Result<(), String>> {
     let specs: Vec<Arc<TensorSpec>> = operands.iter().map(|t| Arc::new(t.spec.clone())).collect();
     let kernel = kernels().get("cpu", op).expect("a kernel");
-    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs, workspace: 0 })?;
-    let addresses: Vec<*mut u8> = operands.iter().map(|t| t.raw().data).collect();
+    let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs, workspace })?;
+    let mut scratch = vec![UNWRITTEN; workspace + 1];
+    let mut addresses: Vec<*mut u8> = operands.iter().map(|t| t.raw().data).collect();
+    addresses.extend((workspace > 0).then(|| scratch.as_mut_ptr().wrapping_add(1)));
     let pool = thread_pool(threads);
     // SAFETY: the tensors own their memory, and only this call uses it now.
     let result = unsafe { prepared.run(&addresses, pool.as_ref()) };
@@ -96,7 +99,7 @@ pub fn run_and_compare_prepared(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
         TensorSpec::new(t.dtype, Layout::strided(t.shape, t.strides, 0).unwrap()).unwrap()
     };
     let specs: Vec<Arc<TensorSpec>> = operands.iter().map(|t| Arc::new(spec(t))).collect();
-    let (_, workspace) = ctx.workspace();
+    let (scratch, workspace) = ctx.workspace();
     let prepared = kernel.prepare(KernelSpec { operands: &specs, attrs: ctx.attrs(), workspace });
     let families =
         ["Arithmetic", "Pointwise functions", "Comparison and logic", "Ternary functions"];
@@ -119,7 +122,8 @@ pub fn run_and_compare_prepared(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
     for (k, bytes) in before.iter().enumerate() {
         memory(k).copy_from_slice(bytes);
     }
-    let addresses: Vec<*mut u8> = operands.iter().map(|t| t.data).collect();
+    let of_workspace = (workspace > 0).then_some(scratch);
+    let addresses: Vec<*mut u8> = operands.iter().map(|t| t.data).chain(of_workspace).collect();
     // SAFETY: operands of the context at their addresses.
     let again = unsafe { prepared.run(&addresses, thread_pool(3).as_ref()) };
     let outcome = |r: &Result<()>| r.as_ref().map_err(|e| format!("{e:#}")).cloned();

@@ -69,6 +69,8 @@ pub struct Launch {
     pub scalars: Vec<(usize, f64)>,
     /// The target of each of its outputs; `None` if the output is not used.
     pub outputs: Vec<Option<Target>>,
+    /// The tensors in whose memory it computes, if the file names some.
+    pub workspaces: Vec<ValueRef>,
     /// The stream of the launch, if the file names one.
     pub stream: Option<StreamRef>,
 }

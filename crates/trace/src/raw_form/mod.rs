@@ -388,6 +388,9 @@ statements! {
         out "out": Map<Name>,
         /// Existing tensors that outputs are written to, by the output's name, in place of `out`.
         into "into": Map<Name>,
+        /// The tensors in whose memory the executable computes, in place of memory of its own: one
+        /// of u8 for each device. Their content is lost.
+        workspace "workspace": Names,
         /// The stream of the launch, of type lazy-job; the run chooses one by default.
         stream "stream": Name,
     }

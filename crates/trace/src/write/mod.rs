@@ -263,7 +263,11 @@ impl Writer<'_> {
             let _ = write!(text, ", \"{field}\": {{ {pairs} }}");
         }
         let given = named_numbers(&executable.scalars, launch.scalars.iter().copied());
-        format!("{text}{given}{} }}", self.on(launch.stream))
+        let workspace = match &launch.workspaces[..] {
+            [] => String::new(),
+            workspaces => format!(", \"workspace\": {}", self.list(workspaces)),
+        };
+        format!("{text}{given}{workspace}{} }}", self.on(launch.stream))
     }
 
     fn list(&self, values: &[ValueRef]) -> String {

@@ -24,6 +24,16 @@ pub(super) enum Owner {
     Outside(Arc<Leaf>),
 }
 
+impl PartialEq for Owner {
+    fn eq(&self, other: &Owner) -> bool {
+        match (self, other) {
+            (Owner::Input(a), Owner::Input(b)) => a == b,
+            (Owner::Outside(a), Owner::Outside(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
 impl Owner {
     /// Returns the owner of a leaf in a call with these inputs.
     fn of(leaf: &Arc<Leaf>, inputs: &[Tensor]) -> Owner {
@@ -136,6 +146,7 @@ impl Gradients {
 }
 
 /// A gradient that a capture depends on.
+#[derive(Clone, PartialEq)]
 pub(super) struct Found {
     value: Value,
     owner: Owner,
@@ -173,6 +184,7 @@ impl Found {
 }
 
 /// A gradient that a capture leaves in a leaf.
+#[derive(PartialEq)]
 pub(super) struct Left {
     pub(super) owner: Owner,
     pub(super) value: Option<Value>,

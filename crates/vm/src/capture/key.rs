@@ -57,6 +57,17 @@ impl Key {
         Key { inputs, attrs: attrs.clone(), stream: stream.clone() }
     }
 
+    /// Returns the key without the sizes of these dimensions of inputs, and without the strides of
+    /// these inputs, which depend on them.
+    pub(super) fn without_sizes(&self, dims: &[(usize, usize)]) -> Key {
+        let mut key = self.clone();
+        for &(input, dim) in dims {
+            key.inputs[input].shape[dim] = usize::MAX;
+            key.inputs[input].strides.clear();
+        }
+        key
+    }
+
     /// Says what first differs from an earlier call's key.
     pub(super) fn difference(&self, before: &Key) -> String {
         if self.inputs.len() != before.inputs.len() {

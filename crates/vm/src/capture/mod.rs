@@ -18,12 +18,16 @@
 //! | `key` | what a capture depends on |
 //! | `draws` | the draws of a function from generators |
 //! | `note` | calls by the names of values |
+//! | `numbers` | the numbers that change with a symbolic size |
 //! | `gradients` | gradients that a function finds and leaves, as state of its captures |
 //! | `layer` | what a session does with each request |
 //! | `session` | a run of a function whose calls are noted or compared |
+//! | `run` | the notes of a run, without the run |
 //! | `segment` | the executable of some notes |
 //! | `replay` | captures as trees of segments and guards, and their replay |
 //! | `resumption` | replays that have left their capture |
+//! | `comparison` | what runs with different sizes have in common |
+//! | `symbolic` | captures for sizes that the function did not run with |
 //! | `balance` | whether replays pay, by counts |
 //! | `verification` | replays beside which the function runs |
 //! | `report` | counts and reasons |
@@ -31,17 +35,21 @@
 
 mod arguments;
 mod balance;
+mod comparison;
 mod draws;
 mod gradients;
 mod key;
 mod layer;
 mod limits;
 mod note;
+mod numbers;
 mod replay;
 mod report;
 mod resumption;
+mod run;
 mod segment;
 mod session;
+mod symbolic;
 mod traced;
 mod verification;
 

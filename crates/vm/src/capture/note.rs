@@ -247,7 +247,7 @@ impl fmt::Display for Action {
 }
 
 /// A tensor that a call returned.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct NoteResult {
     pub(super) value: Value,
     pub(super) spec: TensorSpec,

@@ -12,8 +12,9 @@ use super::draws::Drawn;
 use super::gradients::{Found, Left};
 use super::note::{Note, Place, Value};
 use super::resumption::Resume;
+use super::run::Run;
 use super::segment::{Draft, Segment};
-use super::session::{Prefix, Session};
+use super::session::Prefix;
 
 /// What a function does up to its next guard, or to its end.
 pub(super) struct Node {
@@ -203,42 +204,44 @@ impl Node {
         branches.iter().find(|branch| branch.bytes == bytes)?.node.clone()
     }
 
-    /// Makes the capture of a session, or of its part behind the prefix.
+    /// Makes the capture of a run, or of its part behind a prefix. Compiles those of its segments
+    /// that `known` does not have, by the number of guards before.
     pub(super) fn of(
         machine: &Machine,
-        session: &Session,
-        Before { values: mut before, mut places, drawn }: Before,
-        (results, left): Results,
+        run: &Run,
+        mut known: Vec<Option<Segment>>,
+        Before { values: mut before, drawn, .. }: Before,
     ) -> Result<Node> {
         // From the last segment to the first, as a node holds the one behind it.
-        let begins = std::iter::once(0).chain(session.guards.iter().map(|guard| guard.notes));
-        let ends = session.guards.iter().map(|g| g.notes).chain([session.notes.len()]);
+        let begins = std::iter::once(0).chain(run.guards.iter().map(|guard| guard.notes));
+        let ends = run.guards.iter().map(|g| g.notes).chain([run.notes.len()]);
         let mut parts = Vec::new();
         for (number, (begin, end)) in begins.zip(ends).enumerate() {
-            before.extend(session.gradients.places(number));
-            let found = session.gradients.found(number, &session.inputs, &mut places);
-            parts.push((before.clone(), &session.notes[begin..end], number, found));
-            if let Some(guard) = session.guards.get(number) {
+            let gradients = &run.gradients[number];
+            before.extend(gradients.places.iter().cloned());
+            let found = gradients.conditions.clone();
+            parts.push((before.clone(), &run.notes[begin..end], number, found));
+            if let Some(guard) = run.guards.get(number) {
                 before.retain(|value, _| value.is_given());
                 before.extend(guard.alive.iter().cloned());
             }
         }
-        let left: Arc<[Left]> = left.into();
+        let left = &run.left;
         let mut next: Option<Node> = None;
         for (before, notes, number, found) in parts.into_iter().rev() {
-            let guard = session.guards.get(number);
+            let guard = run.guards.get(number);
             let after: Vec<Value> = match guard {
                 Some(guard) => guard.alive.iter().map(|(value, _)| *value).collect(),
                 None => {
                     let left = left.iter().filter_map(|gradient| gradient.value);
-                    let after: BTreeSet<Value> = results.iter().copied().chain(left).collect();
+                    let after: BTreeSet<Value> = run.results.iter().copied().chain(left).collect();
                     after.into_iter().collect()
                 }
             };
-            let outside = &session.outside;
-            let generators = &session.draws.generators[..];
-            let all = session.draws.counts();
-            let earlier = number.checked_sub(1).and_then(|number| session.guards.get(number));
+            let outside = &run.outside;
+            let generators = &run.generators[..];
+            let all: Vec<usize> = generators.iter().map(|drawn| drawn.states.len()).collect();
+            let earlier = number.checked_sub(1).and_then(|number| run.guards.get(number));
             let draws = [
                 earlier.map_or(&drawn[..], |guard| &guard.draws),
                 guard.map_or(&all[..], |guard| &guard.draws),
@@ -250,18 +253,21 @@ impl Node {
                 before: from,
                 outside,
                 after,
-                gradients: &left,
+                gradients: left,
                 number,
                 generators,
                 draws,
-                arguments: &session.arguments,
+                arguments: &run.arguments,
             };
-            let segment = draft.compile()?;
-            let mut known = before;
+            let segment = match known.get_mut(number).and_then(Option::take) {
+                Some(segment) => Some(segment),
+                None => draft.compile()?,
+            };
+            let mut values = before;
             let then = match (guard, notes.last()) {
                 (Some(guard), Some(read)) => {
-                    known.retain(|value, _| value.is_given());
-                    known.extend(guard.alive.iter().cloned());
+                    values.retain(|value, _| value.is_given());
+                    values.extend(guard.alive.iter().cloned());
                     let branch =
                         Branch { bytes: guard.bytes.clone(), node: next.take().map(Arc::new) };
                     let branches = Mutex::new(vec![branch]);
@@ -269,10 +275,10 @@ impl Node {
                     let gone = || Error::Internal { message: "a guard reads nothing".to_owned() };
                     Then::Read { tensor: *read.first().ok_or_else(gone)?, branches }
                 }
-                _ => Then::Return(results.to_vec(), left.clone()),
+                _ => Then::Return(run.results.clone(), left.clone()),
             };
             let (notes, outside) = (Arc::from(notes), outside.clone());
-            next = Some(Node { notes, found, segment, then, after: known, outside });
+            next = Some(Node { notes, found, segment, then, after: values, outside });
         }
         next.ok_or_else(|| Error::Internal { message: "a capture without notes".to_owned() })
     }
@@ -343,18 +349,18 @@ fn resume(
     Outcome::Resume(Box::new(Resume { prefix, outside, before, guard, gained }))
 }
 
-/// Returns the capture of a run from its start.
+/// Returns the capture of a run from its start. `known` are segments that are compiled already.
 ///
 /// # Errors
 /// A call cannot stand in an executable, with its place.
 pub(super) fn capture(
     machine: &Machine,
-    session: &Session,
+    run: &Run,
+    known: Vec<Option<Segment>>,
     inputs: &[Place],
-    results: Results,
 ) -> Result<Arc<Node>> {
     let before = Before { values: inputs_of(inputs), places: inputs.to_vec(), drawn: Vec::new() };
-    Node::of(machine, session, before, results).map(Arc::new)
+    Node::of(machine, run, known, before).map(Arc::new)
 }
 
 /// Returns where the inputs lie, by name.

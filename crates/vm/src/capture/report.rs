@@ -25,6 +25,8 @@ pub struct TracedReport {
     pub replays: u64,
     /// Calls that ran the function, and captured it.
     pub captures: u64,
+    /// Captures for a symbolic size that were made without running the function.
+    pub derived: u64,
     /// Calls that were launches up to a read with a new value, and ran the function from there on.
     pub resumptions: u64,
     /// Calls that ran the function without capturing it.
@@ -67,6 +69,9 @@ impl fmt::Display for TracedReport {
             "{replays} replayed, {captures} captured, {resumptions} resumed, {plain} run plainly"
         )?;
         write!(f, "{entries} captures with {bytes} bytes of private memory, {evictions} given up")?;
+        if self.derived > 0 {
+            write!(f, "\n{} captures derived for other sizes", self.derived)?;
+        }
         if self.verified > 0 {
             write!(f, "\n{} verified", self.verified)?;
         }

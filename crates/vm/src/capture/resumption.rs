@@ -9,6 +9,7 @@ use crate::handle::machine::Machine;
 
 use super::note::Place;
 use super::replay::{Before, Branch, Node, Results, Then};
+use super::run::Run;
 use super::session::{Prefix, Refusal, Session};
 
 /// A replay that has left its capture.
@@ -53,7 +54,7 @@ impl Addition {
     pub(super) fn add(
         self,
         machine: &Machine,
-        session: &Session,
+        session: &mut Session,
         results: std::result::Result<Results, Refusal>,
     ) -> Result<bool> {
         let Some((node, bytes)) = self.guard else { return Ok(false) };
@@ -67,7 +68,10 @@ impl Addition {
             return Ok(false);
         }
         let made = match results {
-            Ok(results) => Node::of(machine, session, self.before, results),
+            Ok(results) => {
+                let run = Run::of(session, &self.before.places, results);
+                Node::of(machine, &run, Vec::new(), self.before)
+            }
             // The tensors that it has made by now exist at its next call.
             Err(refusal) if refusal.may_pass => return Err(refusal.error()),
             Err(refusal) => Err(refusal.error()),

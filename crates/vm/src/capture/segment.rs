@@ -44,6 +44,7 @@ pub(super) struct Segment {
 }
 
 /// A number of a draw of an earlier segment.
+#[derive(Clone)]
 struct EarlierDraw {
     generator: Generator,
     /// The number of the draw among the generator's.
@@ -356,6 +357,12 @@ impl Emitter<'_> {
             Action::Read { .. } => Vec::new(),
         };
         for (result, tensor) in note.results.iter().zip(made) {
+            let made = self.recorder.spec(&tensor)?;
+            if *made != result.spec {
+                // The notes are of another size.
+                let message = format!("{} gives {made}, not {}", note.action, result.spec);
+                return Err(Error::Invalid { what: "traced function", message });
+            }
             self.known.insert(result.value, tensor);
         }
         Ok(())
@@ -363,6 +370,18 @@ impl Emitter<'_> {
 }
 
 impl Segment {
+    /// Returns the segment with the executable of the same calls with other sizes.
+    pub(super) fn resized(&self, executable: Executable) -> Segment {
+        Segment {
+            executable,
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            replaced: self.replaced.clone(),
+            earlier: self.earlier.clone(),
+            gain: self.gain,
+        }
+    }
+
     /// Returns the inputs that the segment writes.
     pub(super) fn written_inputs(&self) -> impl Iterator<Item = Value> + '_ {
         let written = self.inputs.iter().filter(|(formal, _)| self.executable.writes(*formal));

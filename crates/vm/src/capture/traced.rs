@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -18,13 +19,16 @@ use crate::handle::request::{self, Rank};
 
 use super::arguments::Arguments;
 use super::balance::Balance;
+use super::comparison::Sample;
 use super::key::Key;
 use super::limits::CaptureLimits;
 use super::note::Place;
 use super::replay::{Done, Node, Outcome, capture};
 use super::report::TracedReport;
 use super::resumption::Resume;
+use super::run::Run;
 use super::session::{Refusal, Session};
+use super::symbolic::Templates;
 use super::verification::Verified;
 
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
@@ -48,6 +52,8 @@ pub struct Traced {
     is_strict: bool,
     /// The function runs beside each replay of this number; never for 0.
     verify_every: u64,
+    /// The symbolic sizes with which it makes the same calls, as the program says.
+    sizes: Option<RangeInclusive<usize>>,
     state: Mutex<State>,
 }
 
@@ -66,6 +72,7 @@ struct State {
     limits: CaptureLimits,
     /// The entries, the one used last at the end.
     entries: Vec<Entry>,
+    templates: Templates,
     report: TracedReport,
     /// How much more often calls were captured than replayed, of late.
     storm: u32,
@@ -132,6 +139,7 @@ impl Machine {
             function: Box::new(function),
             is_strict: false,
             verify_every: 0,
+            sizes: None,
             state: Mutex::default(),
         }
     }
@@ -154,6 +162,7 @@ pub struct TracedCall<'a> {
     inputs: SmallVec<[&'a Tensor; 4]>,
     attrs: Attrs,
     scalars: BTreeMap<Cow<'static, str>, f64>,
+    dims: SmallVec<[(usize, usize); 2]>,
     origin: Origin,
 }
 
@@ -221,6 +230,30 @@ impl Traced {
         self
     }
 
+    /// States the symbolic sizes ([`TracedCall::dim`]) with which the function makes the same
+    /// calls. Without it a capture for a size that lies outside of those that the function ran
+    /// with is made by running it.
+    ///
+    /// The function must not branch on a size in the range: replays would go the way that they
+    /// know. [`Traced::verify_replays`] finds it if it does.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].softmax(0)?])).sizes(1..=512);
+    /// for size in 1..=64 {
+    ///     let x = Tensor::ones(size, DType::F32, &machine)?;
+    ///     f.call(&[&x]).dim(0, 0).run()?; // runs for 1, 2 and 3
+    /// }
+    /// assert_eq!((f.report().captures, f.report().derived), (3, 61));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sizes(mut self, sizes: RangeInclusive<usize>) -> Traced {
+        self.sizes = Some(sizes);
+        self
+    }
+
     /// Begins a call.
     ///
     /// ```
@@ -234,8 +267,8 @@ impl Traced {
     #[track_caller]
     pub fn call<'a>(&'a self, inputs: &[&'a Tensor]) -> TracedCall<'a> {
         let (inputs, origin) = (inputs.iter().copied().collect(), origin::caller());
-        let (attrs, scalars) = (Attrs::new(), BTreeMap::new());
-        TracedCall { traced: self, inputs, attrs, scalars, origin }
+        let (attrs, scalars, dims) = (Attrs::new(), BTreeMap::new(), SmallVec::new());
+        TracedCall { traced: self, inputs, attrs, scalars, dims, origin }
     }
 
     /// Returns what became of the calls so far.
@@ -273,10 +306,10 @@ impl Traced {
         let mut state = self.lock();
         state.storm = 0;
         state.report.switched_off = None;
-        let entries = std::mem::take(&mut state.entries);
+        let ended = (std::mem::take(&mut state.entries), std::mem::take(&mut state.templates));
         drop(state);
         // Outside the lock, as executables end.
-        drop(entries);
+        drop(ended);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -312,11 +345,12 @@ impl Traced {
                 self.lock().report.plain += 1;
                 return plainly();
             }
-            Found::Nothing => return self.capture(key, inputs, &lie, arguments, origin),
+            Found::Nothing => SmallVec::new(),
         };
-        let mut captures = captures.into_iter();
         let enter = |node: Arc<Node>| Some((node.enter(inputs, &lie)?, node));
-        let Some((entry, node)) = captures.find_map(enter) else {
+        let known = captures.into_iter().find_map(enter);
+        let known = known.or_else(|| self.derive(&key, inputs, &lie, arguments).and_then(enter));
+        let Some((entry, node)) = known else {
             return self.capture(key, inputs, &lie, arguments, origin);
         };
         let outcome = match self.is_verified_now() {
@@ -363,6 +397,39 @@ impl Traced {
     /// That of the function.
     pub(super) fn call_function(&self, inputs: &[Tensor], attrs: &Attrs) -> Result<Vec<Tensor>> {
         (self.function)(inputs, attrs)
+    }
+
+    /// Makes a capture for a symbolic size by the runs with others, if they have a template.
+    fn derive(
+        &self,
+        key: &Key,
+        inputs: &[Tensor],
+        lie: &[Place],
+        arguments: &Arguments,
+    ) -> Option<Arc<Node>> {
+        let (size, key_of_all) = arguments.size(inputs, key)?;
+        let templates = self.lock().templates.of(&key_of_all, size, self.sizes.as_ref());
+        templates.into_iter().find_map(|template| {
+            let made = template.capture(&self.machine, size, inputs, lie);
+            let mut state = self.lock();
+            let (node, ended) = match made {
+                Ok(Some(node)) => {
+                    state.report.derived += 1;
+                    let (key, made, balance) = (key.clone(), node.clone(), Balance::default());
+                    let entry = Entry { key, node: Some(made), may_pass: false, balance };
+                    (Some(node), state.insert(entry))
+                }
+                Ok(None) => (None, Vec::new()),
+                Err(error) => {
+                    let reason = state.templates.refuse(&template, size, &error);
+                    reason.into_iter().for_each(|reason| state.report.count(reason));
+                    (None, Vec::new())
+                }
+            };
+            drop(state);
+            drop(ended);
+            node
+        })
     }
 
     /// Returns whether capturing is switched off, and counts the call if it is.
@@ -427,8 +494,10 @@ impl Traced {
         let results = results?;
         let node = match session {
             Some(mut session) => session.results(&results).map(|names| {
-                let make = || capture(&self.machine, &session, lie, names);
-                with_origin(origin, make).map_err(|error| (error.at(origin), false))
+                let run = Run::of(&mut session, lie, names);
+                let make = || capture(&self.machine, &run, Vec::new(), lie);
+                let made = with_origin(origin, make).map_err(|error| (error.at(origin), false))?;
+                Ok((made, run))
             }),
             None => Err(Refusal::nested(origin)),
         };
@@ -436,10 +505,14 @@ impl Traced {
             let may_pass = refusal.may_pass;
             Err((refusal.error().at(origin), may_pass))
         });
-        let (node, error, may_pass) = match node {
-            Ok(node) => (Some(node), None, false),
-            Err((error, may_pass)) => (None, Some(error), may_pass),
+        let (node, run, error, may_pass) = match node {
+            Ok((node, run)) => (Some(node), Some(run), None, false),
+            Err((error, may_pass)) => (None, None, Some(error), may_pass),
         };
+        let sample = run.and_then(|run| {
+            let (size, key) = arguments.size(inputs, &key)?;
+            Some((key, Sample { size, inputs: lie.to_vec(), run, node: node.clone()? }))
+        });
         let ended = {
             let mut state = self.lock();
             match &error {
@@ -451,6 +524,11 @@ impl Traced {
                     state.report.plain += 1;
                     state.report.count(format!("not captured: {error}"));
                 }
+            }
+            if let Some((key, sample)) = sample {
+                let most = state.limits.entries;
+                let reason = state.templates.add(key, sample, most);
+                reason.into_iter().for_each(|reason| state.report.count(reason));
             }
             state.insert(Entry { key, node, may_pass, balance: Balance::default() })
         };
@@ -485,7 +563,7 @@ impl Traced {
             return Err(Error::Invalid { what: "traced function", message }.at(origin));
         }
         let names = session.results(&results);
-        let add = || addition.add(&self.machine, &session, names);
+        let add = || addition.add(&self.machine, &mut session, names);
         let added = with_origin(origin, add).map_err(|e| e.at(origin));
         let mut state = self.lock();
         state.report.resumptions += 1;
@@ -627,6 +705,32 @@ impl<'a> TracedCall<'a> {
         self
     }
 
+    /// Marks the size of dimension `dim` of an input as symbolic: it changes from call to call, and
+    /// captures for new sizes are made from those of others, without running the function.
+    ///
+    /// All marked sizes of a call follow from the first one. Runs with three sizes have to make the
+    /// same calls, on lengths, strides, offsets and integer arguments that are linear functions of
+    /// the size. Then sizes between the smallest and the largest of a run, and those of
+    /// [`Traced::sizes`], run the function no more. Where runs differ, each size has a capture of
+    /// its own, and [`Traced::report`] names the call.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].matmul(&inputs[1])?.relu()?]));
+    /// for size in [1, 9, 4, 5, 6, 7, 8] {
+    ///     let x = Tensor::ones((2, size), DType::F32, &machine)?;
+    ///     let y = f.call(&[&x, &x.t()?]).dim(0, 1).dim(1, 0).run()?;
+    ///     assert_eq!(y[0].to_vec::<f32>()?, [size as f32; 4]);
+    /// }
+    /// assert_eq!((f.report().captures, f.report().derived), (3, 4));
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn dim(mut self, input: usize, dim: usize) -> TracedCall<'a> {
+        self.dims.push((input, dim));
+        self
+    }
+
     /// Sets a named argument.
     ///
     /// ```
@@ -685,7 +789,17 @@ impl<'a> TracedCall<'a> {
     /// function is strict, and cannot be captured.
     pub fn run(self) -> Result<Vec<Tensor>> {
         let inputs: Vec<Tensor> = self.inputs.iter().map(|tensor| (*tensor).clone()).collect();
-        let arguments = Arguments::new(self.attrs, self.scalars);
+        for &(input, dim) in &self.dims {
+            let rank = inputs.get(input).map(|tensor| tensor.spec().layout.rank());
+            if rank.is_none_or(|rank| dim >= rank) {
+                let message = match rank {
+                    Some(rank) => format!("dimension {dim} of input {input}, which has {rank}"),
+                    None => format!("a dimension of input {input} of {}", inputs.len()),
+                };
+                return Err(Error::Invalid { what: "symbolic size", message }.at(&self.origin));
+            }
+        }
+        let arguments = Arguments::new(self.attrs, self.scalars, self.dims);
         self.traced.run(&inputs, &arguments, &self.origin)
     }
 }

@@ -102,7 +102,7 @@ fn accepts_one(list: &InstructionList, policies: &PolicyTable, ops: &OpRegistry)
 /// Checks that each call of a list is one that its op accepts, with the operands, accesses and
 /// workspace that the op's schema gives. `numbers` are those of a launch; without them, stand-ins
 /// are checked.
-fn check_signatures(
+pub(super) fn check_signatures(
     list: &InstructionList,
     ops: &OpRegistry,
     numbers: Option<&[ScalarValue]>,

@@ -20,7 +20,7 @@ const MAX_TENSORS: usize = 2;
 
 /// An output whose tensors are kept.
 pub(super) struct KeptOutput {
-    output: usize,
+    pub(super) output: usize,
     formal: usize,
     /// Tensors of earlier launches, the oldest first.
     tensors: SmallVec<[Tensor; MAX_TENSORS]>,

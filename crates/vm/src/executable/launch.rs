@@ -412,7 +412,10 @@ impl<'a> LaunchBuilder<'a> {
         let again = inner.written_again(&given, &replaced).map_err(at)?;
         let mut all: SmallVec<[Option<&Tensor>; 8]> = given.iter().copied().collect();
         again.iter().for_each(|one| all[one.formal] = Some(&one.tensor));
-        let lent = inner.workspaces(&workspaces).map_err(at)?;
+        let described = workspaces.iter();
+        let described = described.map(|t| Ok((machine.owns(t)?, t.spec(), t.device())));
+        let described: SmallVec<[_; 1]> = described.collect::<Result<_>>().map_err(at)?;
+        let lent = inner.workspaces(&described).map_err(at)?;
         let launched = inner.launch(&all, &scalars, lent.as_deref(), stream, section, &origin);
         again.iter().for_each(WrittenAgain::hold);
         let (run, outputs) = launched.map_err(at)?;

@@ -48,6 +48,7 @@ mod offline;
 mod recorded;
 mod recorded_call;
 mod recorder;
+mod resized;
 pub(crate) mod scalars;
 mod show;
 mod within;
@@ -277,7 +278,8 @@ impl Executable {
     pub fn graphs(&self) -> Vec<GraphStatus> {
         let instances = self.0.instances.lock().unwrap_or_else(PoisonError::into_inner);
         let status = |(number, plan)| {
-            GraphStatus::of(plan, number, instances.all.iter().map(|one| &*one.graphs))
+            let all = instances.all.iter().chain(&instances.lent);
+            GraphStatus::of(plan, number, all.map(|one| &*one.graphs))
         };
         self.0.program.graphs.iter().enumerate().map(status).collect()
     }

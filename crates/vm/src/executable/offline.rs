@@ -41,8 +41,8 @@ use super::{Executable, ExecutableInner};
 /// # let x = builder.allocate_offline(&mut sink, computes, &spec, &Origin::Unknown)?;
 /// let key = StreamKey::new(cpu, StreamType::LAZY_JOB_LAUNCHER, 0);
 /// let stream = builder.stream(&key)?;
-/// let launch =
-///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
+/// let (list, origin) = (ListId(0), &Origin::Unknown);
+/// let launch = OfflineLaunch { stream, list, section: None, workspaces: &[], origin };
 /// let mut launches = OfflineLaunches::new(executable);
 /// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], &[], launch)?;
 /// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
@@ -56,6 +56,8 @@ pub struct OfflineLaunch<'a> {
     pub list: ListId,
     /// The section that the launch belongs to.
     pub section: Option<SectionId>,
+    /// The tensors in whose memory it computes; none if it has memory of its own.
+    pub workspaces: &'a [TensorRef],
     /// The origin of the launch.
     pub origin: &'a Origin,
 }
@@ -89,8 +91,8 @@ pub struct OfflineLaunch<'a> {
 /// # let x = builder.allocate_offline(&mut sink, computes, &spec, &Origin::Unknown)?;
 /// let key = StreamKey::new(cpu, StreamType::LAZY_JOB_LAUNCHER, 0);
 /// let stream = builder.stream(&key)?;
-/// let launch =
-///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
+/// let (list, origin) = (ListId(0), &Origin::Unknown);
+/// let launch = OfflineLaunch { stream, list, section: None, workspaces: &[], origin };
 /// let mut launches = OfflineLaunches::new(executable);
 /// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], &[], launch)?;
 /// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
@@ -167,8 +169,8 @@ impl OfflineLaunches {
     /// # let x = builder.allocate_offline(&mut sink, computes, &spec, &Origin::Unknown)?;
     /// let key = StreamKey::new(cpu, StreamType::LAZY_JOB_LAUNCHER, 0);
     /// let stream = builder.stream(&key)?;
-    /// let launch =
-    ///     OfflineLaunch { stream, list: ListId(0), section: None, origin: &Origin::Unknown };
+    /// let (list, origin) = (ListId(0), &Origin::Unknown);
+    /// let launch = OfflineLaunch { stream, list, section: None, workspaces: &[], origin };
     /// let mut launches = OfflineLaunches::new(executable);
     /// let made = launches.launch(&mut builder, &mut sink, &[("x", x)], &[], &[], launch)?;
     /// assert_eq!(builder.spec(made[0])?.to_string(), "f32[2]");
@@ -215,14 +217,35 @@ impl OfflineLaunches {
             given.map_or(declared.value, |(_, value)| *value).into()
         });
         let scalars = scalars.map(Arc::new);
+        let scalars = scalars.as_ref();
+        if let Some(lent) = inner.lent_offline(builder, launch.workspaces, &given)? {
+            let made = inner.launch_offline(builder, sink, &given, &lent, scalars, launch)?;
+            return Ok(made.0);
+        }
         let (outputs, memory) =
-            inner.launch_offline(builder, sink, &given, &self.memory, scalars.as_ref(), launch)?;
+            inner.launch_offline(builder, sink, &given, &self.memory, scalars, launch)?;
         self.memory = memory;
         Ok(outputs)
     }
 }
 
 impl ExecutableInner {
+    /// Returns the workspaces of a launch in the order of the devices with private memory; none if
+    /// it names none.
+    fn lent_offline(
+        &self,
+        builder: &Builder,
+        given: &[TensorRef],
+        formals: &[Option<TensorRef>],
+    ) -> Result<Option<SmallVec<[TensorRef; 1]>>> {
+        let described = given.iter().map(|&t| Ok((t, builder.spec(t)?, builder.device(t)?)));
+        let lent = self.workspaces(&described.collect::<Result<SmallVec<[_; 1]>>>()?)?;
+        if let Some(lent) = &lent {
+            self.check_workspaces(builder, lent, formals)?;
+        }
+        Ok(lent)
+    }
+
     /// Emits a launch with these tensors for the formals and `attrs` for the scalars. The private
     /// memory is `memory`, or new if that is empty. Returns the outputs and the private memory.
     pub(super) fn launch_offline(
@@ -234,7 +257,7 @@ impl ExecutableInner {
         attrs: Option<&Arc<Attrs>>,
         launch: OfflineLaunch<'_>,
     ) -> Result<(Vec<TensorRef>, SmallVec<[TensorRef; 1]>)> {
-        let OfflineLaunch { stream, list, section, origin } = launch;
+        let OfflineLaunch { stream, list, section, origin, .. } = launch;
         let formals = &self.program.formals;
         let specs = self.memory_specs()?;
         let mut operands: SmallVec<[LaunchOperand<'_>; 8]> = SmallVec::new();

@@ -281,7 +281,7 @@ impl<'a> RecordedLaunch<'a> {
         let section = recorder.sections.last().copied();
         let scalars = recorder.scalars_within(inner, &scalars);
         let Recorder { builder, sink, .. } = recorder;
-        let launch = OfflineLaunch { stream, list, section, origin: &origin };
+        let launch = OfflineLaunch { stream, list, section, workspaces: &[], origin: &origin };
         let scalars = scalars.as_ref();
         let (outputs, memory) =
             inner.launch_offline(builder, sink, &given, &[], scalars, launch)?;

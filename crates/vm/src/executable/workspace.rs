@@ -5,9 +5,7 @@ use smallvec::SmallVec;
 use millstream_instructions::passes::{Effort, arena_plans};
 use millstream_instructions::planner::GRANULARITY;
 use millstream_instructions::{Body, Builder, TensorRef};
-use millstream_types::{Access, DType, DeviceId, Error, Result};
-
-use crate::handle::Tensor;
+use millstream_types::{Access, DType, DeviceId, Error, Result, TensorSpec};
 
 use super::{Executable, ExecutableInner};
 
@@ -85,12 +83,15 @@ impl Executable {
 }
 
 impl ExecutableInner {
-    /// Returns the caller's tensors in the order of the devices with private memory; none if the
-    /// caller gave none.
+    /// Returns the caller's tensors, given with their specs and devices, in the order of the
+    /// devices with private memory; none if the caller gave none.
     ///
     /// # Errors
     /// A tensor is no memory that a launch can use, or a device has none.
-    pub(super) fn workspaces(&self, given: &[&Tensor]) -> Result<Option<SmallVec<[TensorRef; 1]>>> {
+    pub(super) fn workspaces(
+        &self,
+        given: &[(TensorRef, &TensorSpec, &DeviceId)],
+    ) -> Result<Option<SmallVec<[TensorRef; 1]>>> {
         if given.is_empty() {
             return Ok(None);
         }
@@ -101,10 +102,9 @@ impl ExecutableInner {
             let needs: Vec<String> = needs.collect();
             if needs.is_empty() { "none".to_owned() } else { needs.join(", ") }
         };
-        for (k, tensor) in given.iter().enumerate() {
-            let (spec, device) = (tensor.spec(), tensor.device());
-            let same = |other: &&Tensor| other.device() == device;
-            if !memory.iter().any(|(of, _)| of == device) || given[..k].iter().any(same) {
+        for (k, &(_, spec, device)) in given.iter().enumerate() {
+            let is_twice = given[..k].iter().any(|(.., other)| *other == device);
+            if !memory.iter().any(|(of, _)| of == device) || is_twice {
                 let message = format!(
                     "expected one tensor for each device with private memory, {}, got {spec} on \
                      {device}",
@@ -121,19 +121,17 @@ impl ExecutableInner {
             }
         }
         let of = |(device, bytes): &(DeviceId, u64)| {
-            let tensor =
-                given.iter().find(|tensor| tensor.device() == device).ok_or_else(|| {
-                    refused(format!(
-                        "expected one for each device, {}, got none on {device}",
-                        needs()
-                    ))
-                })?;
-            let size = tensor.spec().numel() as u64;
+            let here = given.iter().find(|(.., of)| *of == device);
+            let &(tensor, spec, _) = here.ok_or_else(|| {
+                let needs = needs();
+                refused(format!("expected one for each device, {needs}, got none on {device}"))
+            })?;
+            let size = spec.numel() as u64;
             if size < *bytes {
                 let message = format!("expected at least {bytes} bytes on {device}, got {size}");
                 return Err(refused(message));
             }
-            self.machine.owns(tensor)
+            Ok(tensor)
         };
         memory.iter().map(of).collect::<Result<_>>().map(Some)
     }

@@ -87,21 +87,27 @@ impl Rebuilt {
     /// Returns the list with a place for each storage and workspace; none if too many live at once.
     pub(super) fn placed(self, effort: Effort) -> Option<InstructionList> {
         let Rebuilt { mut list, owners, .. } = self;
-        let offsets = placement::offsets(&owners, list.streams.len(), effort)?;
-        let mut generations = vec![0; list.arenas.len()];
-        for (owner, offset) in owners.iter().zip(offsets).filter(|(o, _)| o.bytes > 0) {
-            generations[owner.arena.index()] += 1;
-            let generation = generations[owner.arena.index()];
-            let new = Placement { arena: owner.arena, offset, size: owner.bytes, generation };
-            let body = &mut list.instructions[owner.instruction].body;
-            if let Body::AllocateTensor { placement, .. } = body {
-                **placement = new;
-            } else if let Body::OpCall { workspace, .. } = body {
-                *workspace = Some(Box::new(new));
-            }
-        }
+        place(&mut list, &owners, effort)?;
         Some(list)
     }
+}
+
+/// Gives each owner in a list a place; returns none if too many live at once.
+pub(super) fn place(list: &mut InstructionList, owners: &[Owner], effort: Effort) -> Option<()> {
+    let offsets = placement::offsets(owners, list.streams.len(), effort)?;
+    let mut generations = vec![0; list.arenas.len()];
+    for (owner, offset) in owners.iter().zip(offsets).filter(|(o, _)| o.bytes > 0) {
+        generations[owner.arena.index()] += 1;
+        let generation = generations[owner.arena.index()];
+        let new = Placement { arena: owner.arena, offset, size: owner.bytes, generation };
+        let body = &mut list.instructions[owner.instruction].body;
+        if let Body::AllocateTensor { placement, .. } = body {
+            **placement = new;
+        } else if let Body::OpCall { workspace, .. } = body {
+            *workspace = Some(Box::new(new));
+        }
+    }
+    Some(())
 }
 
 /// Emits a plan.
