@@ -54,6 +54,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("linalg_lu", "`Tensor::linalg_lu_factor_ex`"),
     ("linalg_polar", "its factors are rarely needed"),
     ("triangular_solve", "`Tensor::linalg_solve_triangular`"),
+    ("multi_tensor", "`Machine::call`, and `optimisers`"),
     ("adam_step_", "`optimisers`"),
     ("adamw_step_", "`optimisers`"),
     ("sgd_step_", "`optimisers`"),
