@@ -55,6 +55,8 @@ const WITHOUT: &[(&str, &str)] = &[
     ("linalg_polar", "its factors are rarely needed"),
     ("triangular_solve", "`Tensor::linalg_solve_triangular`"),
     ("multi_tensor", "`Machine::call`, and `optimisers`"),
+    ("unscale_", "`optimisers::GradScaler`"),
+    ("_amp_update_scale_", "`optimisers::GradScaler`"),
     ("adam_step_", "`optimisers`"),
     ("adamw_step_", "`optimisers`"),
     ("sgd_step_", "`optimisers`"),

@@ -64,8 +64,9 @@ impl Layer for Gradients {
                 unnoted(machine, "a launch", &operands())?;
                 next.submit(request)
             }
-            // They change no element, or none that depends on a tensor with a gradient.
-            Verb::Size { .. }
+            // They change no element, or are noted call by call, or none that depends on a tensor with a gradient.
+            Verb::Composite(_)
+            | Verb::Size { .. }
             | Verb::Batch { .. }
             | Verb::Push { .. }
             | Verb::Empty { .. }

@@ -16,8 +16,10 @@
 //! | `backward` | the way from results to gradients |
 //! | `checkpoint` | regions that are computed again instead of kept |
 //! | `derivatives` | the table: for each op what is kept, and the formulas |
+//! | `autocast` | scopes in which calls run in 16-bit floats |
 //! | `optimisers` | SGD, Adam and AdamW as functions |
 
+pub(crate) mod autocast;
 mod backward;
 mod checkpoint;
 mod derivatives;
@@ -28,4 +30,5 @@ mod notes;
 pub mod optimisers;
 mod tape;
 
+pub use autocast::autocast;
 pub use tape::{Tape, no_grad};

@@ -1,5 +1,5 @@
-//! Lowers the optimizers' steps over lists of tensors, `_fused_adamw_` and its like, to a step for
-//! each parameter.
+//! Lowers the optimizers' steps over lists of tensors, `_fused_adamw_` and its like: to a step for
+//! each parameter, and these to one call for all.
 
 use millstream_ops::composite;
 
@@ -35,6 +35,7 @@ pub(super) fn optimizer(
         Some((_, Arg::List(list))) => list.len(),
         _ => 0,
     };
+    let (from, mut ends) = (import.position(), Vec::new());
     for number in 0..count {
         let mut operands = Vec::new();
         for list in *lists {
@@ -49,7 +50,9 @@ pub(super) fn optimizer(
             }
         }
         import.call(op, &inputs, attrs)?;
+        ends.push(import.position());
     }
+    import.merge_sets(from, &ends);
     Ok(Some(Vec::new()))
 }
 

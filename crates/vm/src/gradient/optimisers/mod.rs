@@ -15,10 +15,12 @@
 //! | module | holds |
 //! |---|---|
 //! | `rate` | learning rates |
+//! | `scaler` | the scale of losses in 16-bit floats |
 //! | `sets` | the calls of a step |
 //! | `state` | what an optimiser keeps between steps |
 
 mod rate;
+mod scaler;
 mod sets;
 mod state;
 
@@ -32,6 +34,7 @@ use crate::handle::Tensor;
 use super::tape::no_grad;
 
 pub use rate::Rate;
+pub use scaler::{GradScaler, Scaling};
 pub use state::State;
 
 use state::number;

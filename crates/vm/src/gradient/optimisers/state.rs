@@ -35,7 +35,7 @@ pub struct State {
 }
 
 /// Makes a tensor of state, outside of captures and recordings: they only use it.
-fn outside(make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+pub(super) fn outside(make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
     request::outside(|| no_grad(make))
 }
 
