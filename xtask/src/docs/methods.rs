@@ -57,6 +57,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("multi_tensor", "`Machine::call`, and `optimisers`"),
     ("unscale_", "`optimisers::GradScaler`"),
     ("_amp_update_scale_", "`optimisers::GradScaler`"),
+    ("found_inf", "`LaunchBuilder::check_overflow`"),
     ("adam_step_", "`optimisers`"),
     ("adamw_step_", "`optimisers`"),
     ("sgd_step_", "`optimisers`"),

@@ -161,7 +161,8 @@ impl FusedPlan {
         let specs = inputs.iter().map(spec).collect::<Result<Vec<_>>>()?;
         let results = program.infer(&specs)?;
         let last = results.last().context("a program has a step")?;
-        let fits = last.dtype == out.dtype && last.shape() == out.shape;
+        let is_new = program.makes_result();
+        let fits = (last.dtype == out.dtype || !is_new) && last.shape() == out.shape;
         ensure!(fits && !overlaps_itself(out), "{out:?}: schema and kernel disagree");
         for x in inputs {
             ensure!(broadcasts(x.shape, out.shape), "{x:?} to {out:?}: schema and kernel disagree");

