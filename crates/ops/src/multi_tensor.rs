@@ -133,7 +133,10 @@ impl Sets {
         }
         let makes_result = self.program.makes_result();
         if makes_result != written.is_empty() {
-            return refuse(PROGRAM, "expected steps that change tensors, or a last one with a result");
+            return refuse(
+                PROGRAM,
+                "expected steps that change tensors, or a last one with a result",
+            );
         }
         for (name, place) in [(UNLESS, self.unless), (FOUND, self.found)] {
             let Some(x) = place.map(|place| &tensors[place]) else { continue };

@@ -8,8 +8,8 @@ use crate::schema::Op;
 use crate::{
     arith, attention, batch_norm, closure, collective, compare, complex, concat, conv, copy,
     counting, create, dropout, embedding, extremum, fft, fused, grid, index, linalg, linear, loss,
-    masked_select, matmul, multi_tensor, nll, norm, pointwise, pooling, random, rearrange, reduce, scan,
-    segments, softmax, sort, special, ternary, views,
+    masked_select, matmul, multi_tensor, nll, norm, pointwise, pooling, random, rearrange, reduce,
+    scan, segments, softmax, sort, special, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.

@@ -7,7 +7,11 @@ fn tensor(dtype: DType, shape: &[usize]) -> TensorSpec {
     TensorSpec::contiguous(dtype, shape).unwrap()
 }
 
-fn infer(program: &str, numbers: &[(&'static str, i64)], inputs: &[TensorSpec]) -> Result<Signature, Error> {
+fn infer(
+    program: &str,
+    numbers: &[(&'static str, i64)],
+    inputs: &[TensorSpec],
+) -> Result<Signature, Error> {
     let ops = standard();
     let mut attrs = Attrs::new().with("program", program);
     numbers.iter().for_each(|(name, value)| attrs.set(*name, *value));
@@ -59,7 +63,10 @@ fn wrong_calls_are_refused() {
     refused("neg(%0)", &[("columns", 1), ("sets", 2), ("unless", 1)], "a program in place");
     let inputs = [tensor(DType::F32, &[4]), tensor(DType::F32, &[2])];
     let error = infer("mul_(%0|other=2.0);neg_(%1)", &[("columns", 2)], &inputs).unwrap_err();
-    assert!(error.to_string().contains("set 0: ") && error.to_string().contains("shape"), "{error}");
+    assert!(
+        error.to_string().contains("set 0: ") && error.to_string().contains("shape"),
+        "{error}"
+    );
     let whole = [tensor(DType::I32, &[4])];
     let error = infer("fmod_(%0|other=2)", &[("columns", 1)], &whole).unwrap_err().to_string();
     assert!(error.contains("dividing integers"), "{error}");

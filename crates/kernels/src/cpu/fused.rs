@@ -181,8 +181,7 @@ impl FusedPlan {
             };
             let sources: SmallVec<[Source; OPERANDS]> = step.operands.iter().map(source).collect();
             let to = if singles[k] { &mut steps } else { &mut others };
-            let plan =
-                StepPlan::new(step, &tensors, &results[k], &sources, places[k], &traversal)?;
+            let plan = StepPlan::new(step, &tensors, &results[k], &sources, places[k], &traversal)?;
             to.push(plan);
         }
         let once = steps.len();

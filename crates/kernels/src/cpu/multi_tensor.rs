@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn written_operands_share_no_memory() {
         let check = |all: &[(usize, usize, bool)]| check_apart(all.iter().copied());
-        check(&[(0, 8, true), (8, 8, false), (8, 8, false), (12, 4, false), (16, 4, true)]).unwrap();
+        check(&[(0, 8, true), (8, 8, false), (8, 8, false), (12, 4, false), (16, 4, true)])
+            .unwrap();
         check(&[(0, 8, true), (4, 0, true)]).unwrap();
         for wrong in [
             [(0, 8, true), (4, 8, false), (99, 4, true)],

@@ -244,10 +244,7 @@ impl Parts {
         if guards.found {
             // The difference of an infinity, or of NaN, with itself is not 0.
             let found = place(Operand::Found);
-            writeln!(
-                each,
-                "        if (carry(input0) - carry(input0) != 0) {found} = 1.0f;"
-            )?;
+            writeln!(each, "        if (carry(input0) - carry(input0) != 0) {found} = 1.0f;")?;
         }
         once += &once_calls;
         each += &each_calls;

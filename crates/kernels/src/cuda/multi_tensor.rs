@@ -84,10 +84,8 @@ fn multi_tensor(ctx: &KernelCtx<'_>) -> Result<()> {
     }
     let range = |(x, &written): (&RawTensor<'_>, &bool)| (x.data.addr(), byte_count(x), written);
     check_apart(operands.iter().zip(&written).map(range))?;
-    let guards = Guards {
-        unless: sets.unless.map(|k| operands[k].dtype),
-        found: sets.found.is_some(),
-    };
+    let guards =
+        Guards { unless: sets.unless.map(|k| operands[k].dtype), found: sets.found.is_some() };
     let guarding = [sets.unless, sets.found].into_iter().flatten();
     let guarding: Vec<RawTensor<'_>> = guarding.map(|k| operands[k]).collect();
     let mut forms: Vec<(Form, Vec<Vec<RawTensor<'_>>>)> = Vec::new();
@@ -266,11 +264,9 @@ impl MultiKernel {
         let column = written.unwrap_or(used);
         let store = match written {
             Some(_) => String::new(),
-            None => format!(
-                "            DATA({e}, {})[at] = result{};\n",
-                own(used),
-                results.len() - 1
-            ),
+            None => {
+                format!("            DATA({e}, {})[at] = result{};\n", own(used), results.len() - 1)
+            }
         };
         let body = format!(
             r#"{functions}extern "C" __global__ void KERNEL(const MultiArgs args) {{

@@ -21,8 +21,11 @@ const PROGRAMS: &[(&str, &[DType], &[DType])] = &[
         &[F32, F32, F32, F32],
         &[F64, F64],
     ),
-    ("add(%1,%0|alpha=0.5);mul_(%2|other=0.9);add_(%2,#0);addcmul_(%0,%2,%3|value=-1)",
-        &[BF16, BF16, BF16], &[F64]),
+    (
+        "add(%1,%0|alpha=0.5);mul_(%2|other=0.9);add_(%2,#0);addcmul_(%0,%2,%3|value=-1)",
+        &[BF16, BF16, BF16],
+        &[F64],
+    ),
     ("cast(%0|dtype=f32);mul(#0,%1);copy_(%0,#1)", &[F16], &[F32]),
     ("mul_(%0|other=0.9);add_(%1|other=2)", &[F32, I32], &[]),
     ("gt(%0|other=0);where(#0,%1,%0);masked_fill_(%1,#0|value=3);copy_(%0,#1)", &[F32, I32], &[]),
@@ -50,7 +53,8 @@ fn tensors(dtypes: &[DType], shared: &[DType], layout: usize) -> Vec<Tensor> {
         }
     }
     // Numbers that a step may have: samples have infinities.
-    let number = |(k, dtype): (usize, &DType)| Tensor::floats(*dtype, &[], &[3.0 - 2.75 * k as f64]);
+    let number =
+        |(k, dtype): (usize, &DType)| Tensor::floats(*dtype, &[], &[3.0 - 2.75 * k as f64]);
     all.extend(shared.iter().enumerate().map(number));
     all
 }
@@ -92,7 +96,10 @@ fn sets_have_the_bits_of_single_calls() {
                 let attrs = attrs(text, columns, SHAPES.len());
                 let got = call_on("multi_tensor", &all, &attrs, threads).unwrap();
                 for (k, (got, wanted)) in given.iter().zip(&expected).enumerate() {
-                    assert!(got.bytes() == wanted.bytes(), "{text}, tensor {k}: {got:?}, {wanted:?}");
+                    assert!(
+                        got.bytes() == wanted.bytes(),
+                        "{text}, tensor {k}: {got:?}, {wanted:?}"
+                    );
                 }
                 for (got, wanted) in got.iter().zip(&made) {
                     let Some(wanted) = wanted else { continue };

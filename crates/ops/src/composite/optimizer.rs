@@ -239,7 +239,8 @@ fn found_inf(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let mut greatest = Vec::new();
     for &x in given.tensors() {
         if calls.dtype(x).is_float() && calls.spec(x).numel() > 0 {
-            let norm = calls.one("linalg_vector_norm", &[x], Attrs::new().with("ord", f64::INFINITY))?;
+            let norm =
+                calls.one("linalg_vector_norm", &[x], Attrs::new().with("ord", f64::INFINITY))?;
             greatest.push(calls.cast(norm, DType::F64)?);
         }
     }

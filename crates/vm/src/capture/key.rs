@@ -97,7 +97,11 @@ impl Key {
         }
         if self.autocast != before.autocast {
             let name = |scope: Option<DType>| scope.map_or("none", DType::name);
-            return format!("autocast {} instead of {}", name(self.autocast), name(before.autocast));
+            return format!(
+                "autocast {} instead of {}",
+                name(self.autocast),
+                name(before.autocast)
+            );
         }
         if self.stream == before.stream {
             return "other gradients at its start".to_owned();

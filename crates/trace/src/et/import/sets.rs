@@ -91,9 +91,8 @@ impl Import<'_> {
             at = end;
         }
         let first = &forms[0];
-        let alike = |form: &Form| {
-            form.steps == first.steps && form.inputs.len() == first.inputs.len()
-        };
+        let alike =
+            |form: &Form| form.steps == first.steps && form.inputs.len() == first.inputs.len();
         if first.steps.is_empty() || !forms.iter().all(alike) {
             return None;
         }
@@ -116,8 +115,7 @@ impl Import<'_> {
         let program = Program::new(first.steps.iter().map(step).collect::<Option<Vec<_>>>()?);
         let program = program.ok()?;
         let own = forms.iter().flat_map(|form| order[..columns].iter().map(|&k| form.inputs[k]));
-        let inputs: Vec<ValueRef> =
-            own.chain(shared.iter().map(|&k| first.inputs[k])).collect();
+        let inputs: Vec<ValueRef> = own.chain(shared.iter().map(|&k| first.inputs[k])).collect();
         let attrs = Attrs::new()
             .with(PROGRAM, program.to_string().as_str())
             .with(COLUMNS, columns as i64)

@@ -28,10 +28,8 @@ pub(super) fn optimizer(
     given: &NodeArgs<'_>,
 ) -> Lowered<Option<Made>> {
     if name == UNSCALE {
-        let mut operands = vec![
-            given.tensor(import, "found_inf")?,
-            given.tensor(import, "inv_scale")?,
-        ];
+        let mut operands =
+            vec![given.tensor(import, "found_inf")?, given.tensor(import, "inv_scale")?];
         let count = if let Some((_, Arg::List(list))) = given.get("self") { list.len() } else { 0 };
         for number in 0..count {
             operands.extend(operand(import, given, "self", number)?);

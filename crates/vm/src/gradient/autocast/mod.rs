@@ -185,7 +185,9 @@ fn target(call: &OpCall<'_>) -> Result<Option<DType>> {
         None => None,
         Some(Class::Lower) => Some(dtype),
         Some(Class::Full) => Some(DType::F32),
-        Some(Class::FullByDefault) => Some(DType::F32).filter(|_| call.attrs.get("dtype").is_none()),
+        Some(Class::FullByDefault) => {
+            Some(DType::F32).filter(|_| call.attrs.get("dtype").is_none())
+        }
         Some(Class::Widest) => {
             let mut floats = call.inputs.iter().map(|x| x.dtype()).filter(|d| is_eligible(*d));
             let first = floats.next();
@@ -230,7 +232,9 @@ fn cast(
     })?;
     if keeps {
         SCOPES.with(|all| {
-            if let Some(scope) = all.borrow_mut().last_mut().filter(|scope| scope.begun_in == recordings()) {
+            if let Some(scope) =
+                all.borrow_mut().last_mut().filter(|scope| scope.begun_in == recordings())
+            {
                 scope.casts.push((x.clone(), made.clone()));
             }
         });
