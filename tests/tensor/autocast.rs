@@ -259,7 +259,7 @@ fn checkpoints_run_again_in_their_scope() {
         let region = |given: &[Tensor]| Ok(vec![given[0].matmul(&given[0])?.tanh()?]);
         let y = autocast(BF16, || match in_checkpoint {
             true => tape.checkpoint(&[&w], region),
-            false => region(&[w.clone()]),
+            false => region(std::slice::from_ref(&w)),
         });
         tape.backward(&y.unwrap()[0].sum(..).unwrap()).unwrap();
         w.grad().unwrap().to_vec::<f32>().unwrap()

@@ -18,6 +18,8 @@
 //! Programs of [`multi_tensor`](crate::multi_tensor) have steps in place, too, such as
 //! `mul_(%0,%1)` or `copy_(%0,#2)`. They change the value of their first operand, so later steps
 //! read the new one; their results have no names of their own.
+//!
+//! Long because the rules of programs, their text and their schema are one contract.
 
 use std::fmt;
 

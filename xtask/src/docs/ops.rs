@@ -234,24 +234,17 @@ fn example(
 /// Collectives and programs have no reference cases; each schema is evaluated for one call.
 fn without_cases(op: &dyn Op) -> Result<Use> {
     let inputs = vec![TensorSpec::contiguous(DType::F32, &[2])?; op.inputs().len()];
-    let mut attrs = Attrs::new();
+    let given = match op.name() {
+        FUSED => json!({ PROGRAM: "neg(%0)" }),
+        MULTI_TENSOR => json!({ PROGRAM: "neg_(%0)", COLUMNS: 1 }),
+        _ => json!({}),
+    };
+    let mut attrs = attrs(&given)?;
     for name in ["root", "to", "from"] {
         if op.attrs().iter().any(|a| a.name == name) {
             attrs.set(name, 0);
         }
     }
-    let given = match op.name() {
-        FUSED => {
-            attrs.set(PROGRAM, "neg(%0)");
-            json!({ PROGRAM: "neg(%0)" })
-        }
-        MULTI_TENSOR => {
-            attrs.set(PROGRAM, "neg_(%0)");
-            attrs.set(COLUMNS, 1);
-            json!({ PROGRAM: "neg_(%0)", COLUMNS: 1 })
-        }
-        _ => json!({}),
-    };
     let mut used = Use { example: example(op, &inputs, &attrs, &given), ..Use::default() };
     add_call(op, &inputs, &attrs, &mut used)?;
     Ok(used)

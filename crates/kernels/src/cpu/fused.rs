@@ -4,6 +4,8 @@
 //! Each step is the bound call of its op, on rows as in the op's own kernel. Results of steps are
 //! stored in registers, buffers in the steps' dtypes, so they are rounded as tensors are. A step
 //! without dimensions, in a program over tensors, is computed once for each block of elements.
+//!
+//! Long because a plan and the places of its values belong together.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -168,7 +170,7 @@ impl FusedPlan {
             ensure!(broadcasts(x.shape, out.shape), "{x:?} to {out:?}: schema and kernel disagree");
         }
         let traversal = traversal(inputs, out);
-        let is_single = |k: usize| out.shape.len() > 0 && results[k].layout.rank() == 0;
+        let is_single = |k: usize| !out.shape.is_empty() && results[k].layout.rank() == 0;
         let singles: Vec<bool> = (0..results.len()).map(is_single).collect();
         let (places, registers) = registers(program, &singles);
         let (mut steps, mut others) = (Vec::with_capacity(results.len()), Vec::new());

@@ -1,4 +1,4 @@
-//! The kernel of `multi_tensor`: the plans of `fused`, one for each set, whose blocks threads share.
+//! The kernel of `multi_tensor`: a plan of `fused` for each set, whose blocks threads share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use millstream_ep::cuda::NativeStream;
 use millstream_ops::multi_tensor::{MULTI_TENSOR, Sets};
-use millstream_types::{DType, Layout, TensorSpec};
+use millstream_types::{Attrs, DType, Layout, TensorSpec};
 
 use super::args::{ArgsHeader, KernelArgs, MemoryRange};
 use super::fused::{FusedKernel, Guards, Operand, Parts};
@@ -308,26 +308,30 @@ impl MultiKernel {
 /// with new results.
 pub(super) fn sources() -> Vec<(String, CString)> {
     use DType::{BF16, F32, F64};
-    use millstream_types::Attrs;
-    let programs: [(&str, usize, &[(DType, &[usize])], Guards); 3] = [
+    /// A program, the number of tensors of a set, and the dtypes of the program's inputs, with
+    /// whether they have dimensions.
+    type Sample = (&'static str, i64, &'static [(DType, bool)], Guards);
+    let programs: [Sample; 3] = [
         (
             "mul(%2|other=-0.5);expm1(#0);mul_(%0|other=0.9);addcmul_(%0,%1,#1)",
             2,
-            &[(F32, &[9]), (F32, &[9]), (F64, &[])],
+            &[(F32, true), (F32, true), (F64, false)],
             Guards { unless: Some(F32), found: false },
         ),
         (
             "cast(%0|dtype=f32);mul(#0,%1);copy_(%0,#1)",
             1,
-            &[(BF16, &[9]), (F32, &[])],
+            &[(BF16, true), (F32, false)],
             Guards { unless: None, found: true },
         ),
-        ("tanh(%0);add(#0,%1|alpha=2)", 2, &[(F32, &[9]), (BF16, &[9])], Guards::default()),
+        ("tanh(%0);add(#0,%1|alpha=2)", 2, &[(F32, true), (BF16, true)], Guards::default()),
     ];
-    let source = |&(text, columns, given, guards): &(&str, usize, &[(DType, &[usize])], Guards)| {
-        let attrs = Attrs::new().with("program", text).with("columns", columns as i64);
+    let source = |&(text, columns, given, guards): &Sample| {
+        let attrs = Attrs::new().with("program", text).with("columns", columns);
         let sets = Sets::of(&attrs, given.len())?;
-        let spec = |&(dtype, shape): &(DType, &[usize])| TensorSpec::contiguous(dtype, shape);
+        let spec = |&(dtype, has_dims): &(DType, bool)| {
+            TensorSpec::contiguous(dtype, if has_dims { &[9] } else { &[] })
+        };
         let inputs = given.iter().map(spec).collect::<Result<Vec<_>, _>>()?;
         let kernel = MultiKernel::new(&sets, &inputs, guards, FEW)?;
         anyhow::Ok((kernel.name.clone(), kernel.source()?))

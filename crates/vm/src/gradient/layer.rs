@@ -64,7 +64,8 @@ impl Layer for Gradients {
                 unnoted(machine, "a launch", &operands())?;
                 next.submit(request)
             }
-            // They change no element, or are noted call by call, or none that depends on a tensor with a gradient.
+            // They change no element, or none that depends on a tensor with a gradient, or are made
+            // of calls that are noted.
             Verb::Composite(_)
             | Verb::Size { .. }
             | Verb::Batch { .. }

@@ -47,7 +47,7 @@ pub(crate) struct Request<'a> {
 pub(crate) enum Verb<'a> {
     /// A call of an op.
     Op(OpCall<'a>),
-    /// A call of a composite op, or of a method like it, whose calls follow as requests of their own.
+    /// A call of a composite op, or of a method like it. Its calls are requests of their own.
     Composite(OpCall<'a>),
     /// A call of an op whose results' sizes are not waited for.
     Bounded {
