@@ -21,12 +21,12 @@ table! {
         sgd).optional_from(2);
     op("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
         adagrad).optional_from(4);
-    op("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are multiplied \
-        by a factor, in place", UNSCALE, &[], unscale).of_list(2);
+    op("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are \
+        multiplied by a factor, in place", UNSCALE, &[], unscale).of_list(2);
     op("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 without \
         dimensions", &[arg("tensors", "any shapes and dtypes")], &[], found_inf).of_list(1);
-    op("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an element was \
-        not finite, and increased after some steps without", UPDATE, UPDATE_ATTRS, update_scale);
+    op("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an element \
+        was not finite, and increased after some steps without", UPDATE, UPDATE_ATTRS, update_scale);
 }
 
 const WEIGHTS: ArgDoc = arg("weights", "the parameter, any shape");
