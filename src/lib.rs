@@ -71,7 +71,7 @@ pub use millstream_vm::{
     Machine, MachineConfig, NEW, Number, OnComplete, OneDim, Operand, Operator, Place, Prepared,
     Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder, RunContext, Schedule, Section,
     Seed, ShutdownReport, Simulation, Stream, StreamOptions, Tape, Tensor, TensorHandle, Traced,
-    TracedCall, TracedReport, Var, Workspace, no_grad, optimisers, options, with_origin,
+    TracedCall, TracedReport, Var, Workspace, autocast, no_grad, optimisers, options, with_origin,
     with_stream,
 };
 

@@ -89,7 +89,7 @@ const RUST: &str = "docs/rust.md";
 
 #[test]
 fn the_page_on_rust_shows_the_output_of_its_program() {
-    let programs = ["tensors", "mlp", "custom_op", "futures", "errors"];
+    let programs = ["tensors", "mlp", "autocast", "custom_op", "futures", "errors"];
     let programs = programs.map(|name| read(&format!("examples/{name}.rs")));
     for block in blocks(RUST, "rust") {
         assert!(programs.iter().any(|program| program.contains(&block)), "not found:\n{block}");

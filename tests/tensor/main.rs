@@ -1,5 +1,6 @@
 //! The typed front of tensors, one topic per file.
 
+mod autocast;
 mod bounded;
 mod captured;
 mod composites;

@@ -471,5 +471,24 @@ case("_embedding_bag_dense_backward", lambda g, n, bag, size, most, num_weights,
      A._embedding_bag_dense_backward(g, n, bag, size, most, num_weights, False, mode, None), r(2, 3),
      rows, bags, sizes, i(0, 2, 0, 4, 4, 2).reshape(2, 3), num_weights=5, mode=2, gradient=False)
 
+# The scale of losses
+number = lambda value, dtype=torch.float32: torch.tensor(value, dtype=dtype)
+INF = float("inf")
+for wrong in (2.0, INF, -INF, float("nan")):
+    case("unscale_", lambda found, factor, *all: A._amp_foreach_non_finite_check_and_unscale_(
+        list(all), found, factor) or found, number(0.0), number(0.25), torch.tensor([1.0, 3.0]),
+         torch.tensor([[wrong]]), gradient=False)
+for wrong, steps, scale in ((0.0, 1, 8.0), (0.0, 2, 8.0), (1.0, 2, 8.0), (0.0, 2, 3e38)):
+    case("_amp_update_scale_",
+         lambda scale, steps, found, scale_growth_factor, scale_backoff_factor, growth_interval:
+         A._amp_update_scale_(scale, steps, found, scale_growth_factor, scale_backoff_factor,
+                              growth_interval), number(scale), number(steps, torch.int32),
+         number(wrong), scale_growth_factor=2.0, scale_backoff_factor=0.25, growth_interval=3,
+         gradient=False)
+for wrong in (2.0, INF, float("nan")):
+    case("found_inf", lambda *all: number(float(any(not torch.isfinite(x).all() for x in all))),
+         torch.tensor([1.0, 3.0]), torch.tensor([[wrong]]).double(), torch.ones(0), i(1, 2),
+         gradient=False)
+
 lines = ",\n".join(json.dumps(case) for case in found)
 FILE.write_text(f"[\n{lines}\n]\n")

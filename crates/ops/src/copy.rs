@@ -108,7 +108,7 @@ fn converted(op: &str, call: CallSpec<'_>, dtype: DType) -> Result<Signature> {
     Ok(Signature::reads(1, TensorSpec::new(dtype, layout)?))
 }
 
-const COPY_: Def = Def {
+pub(crate) const COPY_: Def = Def {
     name: "copy_",
     summary: "sets x to the elements of src, converted as by cast; src is read in full \
               before x is written",

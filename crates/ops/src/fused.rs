@@ -14,6 +14,12 @@
 //! the bits of its steps called one by one. A step is a call of an elementwise op, or of `cast`,
 //! that returns a new tensor and cannot fail: dividing integers may, and is refused. Every input
 //! and every result but the last is used.
+//!
+//! Programs of [`multi_tensor`](crate::multi_tensor) have steps in place, too, such as
+//! `mul_(%0,%1)` or `copy_(%0,#2)`. They change the value of their first operand, so later steps
+//! read the new one; their results have no names of their own.
+//!
+//! Long because the rules of programs, their text and their schema are one contract.
 
 use std::fmt;
 
@@ -46,6 +52,9 @@ pub(crate) const OPS: &[Def] = &[Def {
     arity: Arity::Many(1),
     rule: |call| {
         let program = Program::of(call.attrs)?;
+        if let Some(step) = program.steps.iter().find(|step| step.is_in_place()) {
+            return refuse(PROGRAM, format!("{step}: expected an op that returns a new tensor"));
+        }
         let mut results = program.infer(call.inputs)?;
         match results.pop() {
             Some(last) => Ok(Signature::reads(call.inputs.len(), last)),
@@ -66,6 +75,16 @@ const STEPS: &[&[Def]] = &[
     ternary::OPS,
     ternary::CHOICES,
     &[copy::CAST],
+];
+
+/// The tables of the ops whose calls may be steps in place.
+const STEPS_IN_PLACE: &[&[Def]] = &[
+    arith::IN_PLACE,
+    pointwise::IN_PLACE,
+    compare::LOGIC_IN_PLACE,
+    ternary::IN_PLACE,
+    ternary::CHOICES,
+    &[copy::COPY_],
 ];
 
 /// The ops that fail on a divisor of zero if their result is not a float.
@@ -113,10 +132,15 @@ impl Program {
         let mut used = vec![false; steps.len()];
         let mut inputs: SmallVec<[bool; MAX_INPUTS]> = SmallVec::new();
         for (k, step) in steps.iter().enumerate() {
+            used[k] = step.is_in_place();
             for &operand in &step.operands {
                 match operand {
                     Value::Step(of) if of >= k => {
                         let message = format!("step {k}: expected an earlier result, got #{of}");
+                        return refuse(PROGRAM, message);
+                    }
+                    Value::Step(of) if steps[of].is_in_place() => {
+                        let message = format!("step {k}: #{of} changes a value; name that value");
                         return refuse(PROGRAM, message);
                     }
                     Value::Step(of) => used[of] = true,
@@ -179,7 +203,23 @@ impl Program {
         operands.map(number).max().unwrap_or(0)
     }
 
-    /// Returns the results of all steps.
+    /// Returns the inputs that steps in place change, without repetition, in order.
+    pub fn written(&self) -> SmallVec<[usize; MAX_INPUTS]> {
+        let targets = self.steps.iter().filter_map(Step::target);
+        let mut written: SmallVec<[usize; MAX_INPUTS]> = targets
+            .filter_map(|target| if let Value::Input(k) = target { Some(k) } else { None })
+            .collect();
+        written.sort_unstable();
+        written.dedup();
+        written
+    }
+
+    /// Returns whether the last step makes a new tensor: the result of the program.
+    pub fn makes_result(&self) -> bool {
+        self.steps.last().is_some_and(|step| !step.is_in_place())
+    }
+
+    /// Returns the results of all steps; that of a step in place is the value that it changes.
     ///
     /// # Errors
     /// The number of inputs is another, or a call may not be a step ([`step_result`]).
@@ -192,7 +232,11 @@ impl Program {
         let mut results: Vec<TensorSpec> = Vec::with_capacity(self.steps.len());
         for (k, step) in self.steps.iter().enumerate() {
             let operands = step.operand_specs(inputs, &results);
-            let result = step_result(&step.op, CallSpec { inputs: &operands, attrs: &step.attrs });
+            let call = CallSpec { inputs: &operands, attrs: &step.attrs };
+            let result = match step.is_in_place() {
+                true => step_in_place(&step.op, call),
+                false => step_result(&step.op, call),
+            };
             results.push(result.map_err(|e| Error::Invalid {
                 what: PROGRAM,
                 message: format!("step {k}: {e}"),
@@ -203,6 +247,33 @@ impl Program {
 }
 
 impl Step {
+    /// Returns whether the step changes the value of its first operand.
+    pub fn is_in_place(&self) -> bool {
+        in_place(&self.op).is_some()
+    }
+
+    /// Returns the value that the step changes in place.
+    pub fn target(&self) -> Option<Value> {
+        self.operands.first().copied().filter(|_| self.is_in_place())
+    }
+
+    /// Returns the step as one that returns what it would write: without the `_` of its op, and a
+    /// conversion in place of a copy to a tensor of this dtype.
+    #[must_use]
+    pub fn out_of_place(&self, dtype: DType) -> Step {
+        match self.op.as_str() {
+            "copy_" => Step {
+                op: copy::CAST.name.to_owned(),
+                operands: self.operands[1..].to_vec(),
+                attrs: Attrs::new().with("dtype", dtype),
+            },
+            op => {
+                let end = op.len() - usize::from(self.is_in_place());
+                Step { op: op[..end].to_owned(), ..self.clone() }
+            }
+        }
+    }
+
     /// Returns the operands' specs, from those of the program's inputs and earlier results.
     ///
     /// # Panics
@@ -216,6 +287,39 @@ impl Step {
     }
 }
 
+/// Returns the op in place of this name, if its calls may be steps.
+fn in_place(op: &str) -> Option<&'static Def> {
+    if !op.ends_with('_') {
+        return None;
+    }
+    let mut all = STEPS_IN_PLACE.iter().copied().flatten();
+    all.find(|def| def.name == op)
+}
+
+/// Refuses dtypes that steps do not compute.
+fn check_dtype(op: &str, dtype: DType) -> Result<()> {
+    match dtype.is_complex() || dtype.is_wide_unsigned() {
+        true => refuse("step", format!("{op}: expected real numbers with arithmetic, got {dtype}")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the value that a step in place leaves: of the dtype and layout of its first operand.
+///
+/// # Errors
+/// The schema refuses the call, or it may fail on data.
+fn step_in_place(op: &str, call: CallSpec<'_>) -> Result<TensorSpec> {
+    let (Some(def), Some(target)) = (in_place(op), call.inputs.first()) else {
+        return refuse("step", format!("{op}: expected an elementwise op in place"));
+    };
+    call.inputs.iter().try_for_each(|x| check_dtype(op, x.dtype))?;
+    def.check(call)?;
+    if DIVISIONS.contains(&op.trim_end_matches('_')) && !target.dtype.is_float() {
+        return refuse("step", format!("{op}: expected floats, as dividing integers may fail"));
+    }
+    Ok(target.clone())
+}
+
 /// Returns the result of a call that may be a step of a program.
 ///
 /// # Errors
@@ -226,17 +330,13 @@ pub fn step_result(op: &str, call: CallSpec<'_>) -> Result<TensorSpec> {
         let message = format!("{op}: expected an elementwise op that returns a new tensor");
         return refuse("step", message);
     };
-    let numbers = |dtype: DType| match dtype.is_complex() || dtype.is_wide_unsigned() {
-        true => refuse("step", format!("{op}: expected real numbers with arithmetic, got {dtype}")),
-        false => Ok(()),
-    };
-    call.inputs.iter().try_for_each(|x| numbers(x.dtype))?;
+    call.inputs.iter().try_for_each(|x| check_dtype(op, x.dtype))?;
     let mut signature = def.check(call)?;
     let result = match (signature.outputs.pop(), signature.outputs.is_empty()) {
         (Some(OutputSpec::Fresh(result)), true) => result,
         _ => return refuse("step", format!("{op}: expected a call with one new result")),
     };
-    numbers(result.dtype)?;
+    check_dtype(op, result.dtype)?;
     if DIVISIONS.contains(&op) && !result.dtype.is_float() {
         let message = format!("{op}: expected floats, as dividing {} may fail", result.dtype);
         return refuse("step", message);

@@ -38,6 +38,7 @@
 //! | [`compare`] | comparisons, logic and bitwise ops |
 //! | [`ternary`] | elementwise functions of several tensors: selection, clamping, fused products |
 //! | [`fused`] | programs of elementwise calls as one call |
+//! | [`multi_tensor`] | such programs in place, over lists of tensors |
 //! | [`closure`] | functions of the program as calls |
 //! | [`reduce`] | sums, products, means, variances, norms |
 //! | [`extremum`] | maxima and minima, and their indices |
@@ -100,6 +101,7 @@ pub mod linear;
 pub mod loss;
 pub mod masked_select;
 pub mod matmul;
+pub mod multi_tensor;
 pub mod nll;
 pub mod norm;
 mod other_names;

@@ -8,8 +8,8 @@ use crate::schema::Op;
 use crate::{
     arith, attention, batch_norm, closure, collective, compare, complex, concat, conv, copy,
     counting, create, dropout, embedding, extremum, fft, fused, grid, index, linalg, linear, loss,
-    masked_select, matmul, nll, norm, pointwise, pooling, random, rearrange, reduce, scan,
-    segments, softmax, sort, special, ternary, views,
+    masked_select, matmul, multi_tensor, nll, norm, pointwise, pooling, random, rearrange, reduce,
+    scan, segments, softmax, sort, special, ternary, views,
 };
 
 /// The title of a family and the tables of its ops.
@@ -30,7 +30,7 @@ const FAMILIES: &[Family] = &[
     ("Special functions", &[special::OPS, special::PARTS]),
     ("Comparison and logic", &[compare::OPS, compare::LOGIC, compare::LOGIC_IN_PLACE]),
     ("Ternary functions", &[ternary::OPS, ternary::CHOICES, ternary::IN_PLACE]),
-    ("Fused elementwise programs", &[fused::OPS]),
+    ("Fused elementwise programs", &[fused::OPS, multi_tensor::OPS]),
     ("Reductions", &[reduce::OPS, extremum::OPS, scan::OPS, scan::EXTREMA]),
     ("Matrix products", &[matmul::OPS, linear::OPS]),
     ("Fourier transforms", &[fft::OPS]),

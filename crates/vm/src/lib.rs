@@ -38,7 +38,7 @@ pub use executable::{
     Executable, FoldedCalls, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
     RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, Workspace, accepts,
 };
-pub use gradient::{Tape, no_grad, optimisers};
+pub use gradient::{Tape, autocast, no_grad, optimisers};
 pub use handle::batch::Batch;
 pub use handle::generator::{Generator, GeneratorState};
 pub use handle::machine::{CallBuilder, Machine, MachineConfig, Profiling, RangeGuard};

@@ -11,6 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use millstream_ops::fused::{FUSED, PROGRAM};
+use millstream_ops::multi_tensor::{COLUMNS, MULTI_TENSOR};
 use millstream_ops::{ArgDoc, CallSpec, Op, OutputSpec, Presence, composite};
 use millstream_types::{Access, AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
@@ -230,22 +231,20 @@ fn example(
     Some((rank, format!("| example | |\n|---|---|\n| `{text} }}` | {says} |")))
 }
 
-/// Collectives and `fused` have no reference cases; each schema is evaluated for one call.
+/// Collectives and programs have no reference cases; each schema is evaluated for one call.
 fn without_cases(op: &dyn Op) -> Result<Use> {
     let inputs = vec![TensorSpec::contiguous(DType::F32, &[2])?; op.inputs().len()];
-    let mut attrs = Attrs::new();
+    let given = match op.name() {
+        FUSED => json!({ PROGRAM: "neg(%0)" }),
+        MULTI_TENSOR => json!({ PROGRAM: "neg_(%0)", COLUMNS: 1 }),
+        _ => json!({}),
+    };
+    let mut attrs = attrs(&given)?;
     for name in ["root", "to", "from"] {
         if op.attrs().iter().any(|a| a.name == name) {
             attrs.set(name, 0);
         }
     }
-    if op.name() == FUSED {
-        attrs.set(PROGRAM, "neg(%0)");
-    }
-    let given = match op.name() {
-        FUSED => json!({ PROGRAM: "neg(%0)" }),
-        _ => json!({}),
-    };
     let mut used = Use { example: example(op, &inputs, &attrs, &given), ..Use::default() };
     add_call(op, &inputs, &attrs, &mut used)?;
     Ok(used)

@@ -7,6 +7,7 @@ mod faults;
 mod functions;
 mod graph_failures;
 mod graphs;
+mod multi_tensor;
 mod nccl;
 mod peer_waits;
 mod peers;

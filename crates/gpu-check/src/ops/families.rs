@@ -160,6 +160,15 @@ const NUMBERS: &[Case] = &[
 
 /// Cases of floating-point dtypes.
 const FLOATS: &[Case] = &[
+    (
+        "multi_tensor",
+        &[(Any, &[33, 7]), (Any, &[33, 7]), (Any, &[5]), (Any, &[5]), (Any, &[])],
+        &[
+            ("program", Str("mul(%2|other=0.5);mul_(%0|other=0.9);addcmul_(%0,%1,#0)")),
+            ("columns", Int(2)),
+            ("sets", Int(2)),
+        ],
+    ),
     ("uniform", &[(Whole(5, 9), &[])], &[("shape", Ints(&[3, 5])), ("dtype", Str("f64"))]),
     ("uniform_", &[(Any, &[3, 341])], &[("from", Float(-2.0)), ("to", Float(7.0))]),
     ("normal", &[], &[("shape", Ints(&[3, 341])), ("mean", Float(9.0)), ("std", Float(2.0))]),

@@ -2,7 +2,10 @@
 //! operands that fit into the first-level cache.
 //!
 //! Each step is the bound call of its op, on rows as in the op's own kernel. Results of steps are
-//! stored in registers, buffers in the steps' dtypes, so they are rounded as tensors are.
+//! stored in registers, buffers in the steps' dtypes, so they are rounded as tensors are. A step
+//! without dimensions, in a program over tensors, is computed once for each block of elements.
+//!
+//! Long because a plan and the places of its values belong together.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -31,10 +34,10 @@ const PIECE: usize = 512;
 const FEW: usize = 8;
 
 /// The operands of the traversal: the inputs, and the output at [`LAST`].
-const ALL: usize = MAX_INPUTS + 1;
+pub(super) const ALL: usize = MAX_INPUTS + 1;
 
 /// The place of the output in the traversal.
-const LAST: usize = MAX_INPUTS;
+pub(super) const LAST: usize = MAX_INPUTS;
 
 /// Room for a piece of any dtype.
 type Register = MaybeUninit<[u64; PIECE]>;
@@ -104,6 +107,14 @@ enum Place {
     Register(usize),
 }
 
+/// A value that a step reads.
+#[derive(Clone, Copy)]
+struct Source {
+    place: Place,
+    /// Whether it is one element for all elements of the output.
+    is_single: bool,
+}
+
 /// A step on pieces.
 struct StepPlan {
     call: StepCall,
@@ -124,8 +135,11 @@ enum StepCall {
 }
 
 /// A program on operands with known layouts.
-struct FusedPlan {
+pub(super) struct FusedPlan {
+    /// The steps without dimensions, and then the others.
     steps: Vec<StepPlan>,
+    /// The number of steps without dimensions.
+    once: usize,
     traversal: Traversal<ALL>,
     registers: usize,
     /// The inputs, the bytes of the output, and its position.
@@ -136,35 +150,58 @@ struct FusedPlan {
 impl FusedPlan {
     fn new(program: &Program, operands: &[RawTensor<'_>]) -> Result<FusedPlan> {
         let Some((out, inputs)) = operands.split_last() else { bail!("no operands") };
+        FusedPlan::of(program, inputs, out)
+    }
+
+    /// Returns the plan of a program on inputs, to an output; one that changes inputs in place has
+    /// the first of these as output.
+    pub(super) fn of(
+        program: &Program,
+        inputs: &[RawTensor<'_>],
+        out: &RawTensor<'_>,
+    ) -> Result<FusedPlan> {
         let specs = inputs.iter().map(spec).collect::<Result<Vec<_>>>()?;
         let results = program.infer(&specs)?;
         let last = results.last().context("a program has a step")?;
-        let fits = last.dtype == out.dtype && last.shape() == out.shape;
+        let is_new = program.makes_result();
+        let fits = (last.dtype == out.dtype || !is_new) && last.shape() == out.shape;
         ensure!(fits && !overlaps_itself(out), "{out:?}: schema and kernel disagree");
         for x in inputs {
             ensure!(broadcasts(x.shape, out.shape), "{x:?} to {out:?}: schema and kernel disagree");
         }
         let traversal = traversal(inputs, out);
-        let (places, registers) = registers(program);
-        let mut steps = Vec::with_capacity(results.len());
+        let is_single = |k: usize| !out.shape.is_empty() && results[k].layout.rank() == 0;
+        let singles: Vec<bool> = (0..results.len()).map(is_single).collect();
+        let (places, registers) = registers(program, &singles);
+        let (mut steps, mut others) = (Vec::with_capacity(results.len()), Vec::new());
         for (k, step) in program.steps().iter().enumerate() {
+            let step = &step.out_of_place(results[k].dtype);
             let tensors = step.operand_specs(&specs, &results[..k]);
-            let sources = step.operands.iter().map(|operand| match *operand {
-                Value::Input(input) => Place::Operand(input),
-                Value::Step(step) => places[step],
-            });
-            let sources: SmallVec<[Place; OPERANDS]> = sources.collect();
-            steps.push(StepPlan::new(
-                step,
-                &tensors,
-                &results[k],
-                &sources,
-                places[k],
-                &traversal,
-            )?);
+            let source = |operand: &Value| match *operand {
+                Value::Input(input) => Source { place: Place::Operand(input), is_single: false },
+                Value::Step(step) => Source { place: places[step], is_single: singles[step] },
+            };
+            let sources: SmallVec<[Source; OPERANDS]> = step.operands.iter().map(source).collect();
+            let to = if singles[k] { &mut steps } else { &mut others };
+            let plan = StepPlan::new(step, &tensors, &results[k], &sources, places[k], &traversal)?;
+            to.push(plan);
         }
+        let once = steps.len();
+        steps.append(&mut others);
         let extents = inputs.iter().map(|x| Extent::of(x, out)).collect();
-        Ok(FusedPlan { steps, traversal, registers, extents, bytes: byte_count(out) })
+        let bytes = byte_count(out);
+        Ok(FusedPlan { steps, once, traversal, registers, extents, bytes })
+    }
+
+    /// Returns the traversal of the output, whose steps are those of the inputs, and then of the
+    /// output at [`LAST`].
+    pub(super) fn traversal(&self) -> &Traversal<ALL> {
+        &self.traversal
+    }
+
+    /// Returns the number of blocks of elements.
+    pub(super) fn blocks(&self) -> usize {
+        self.traversal.count().div_ceil(BLOCK)
     }
 
     /// Returns whether an input overlaps the output without being the output.
@@ -185,44 +222,61 @@ impl FusedPlan {
         for (to, &from) in data.iter_mut().zip(&addresses[..inputs]) {
             *to = Address(from);
         }
-        Threads::for_each(threads, self.traversal.count().div_ceil(BLOCK), |block| {
-            let mut few = [Register::uninit(); FEW];
-            let mut many = Vec::new();
-            let registers = if self.registers <= FEW {
-                &mut few[..]
-            } else {
-                many.resize(self.registers, Register::uninit());
-                &mut many[..]
-            };
-            self.traversal.rows(block * BLOCK, (block + 1) * BLOCK, |row| {
-                let data = std::array::from_fn(|k| data[k].0.wrapping_add(row.offsets[k]));
-                // SAFETY: a row of the operands; blocks cover disjoint elements of the output.
-                unsafe { self.run_row(data, row.length, registers) };
-            });
-        });
+        // SAFETY: guaranteed by the caller; blocks cover disjoint elements of the output.
+        Threads::for_each(threads, self.blocks(), |block| unsafe { self.run_block(&data, block) });
     }
 
+    /// Computes a block of elements.
+    ///
     /// # Safety
-    /// At `data` begin rows of `count` elements of the operands, as in [`FusedPlan::run`].
-    unsafe fn run_row(&self, data: [*mut u8; ALL], count: usize, registers: &mut [Register]) {
-        let registers = registers.as_mut_ptr();
-        for at in (0..count).step_by(PIECE) {
-            let n = PIECE.min(count - at);
-            for step in &self.steps {
-                let locate = |k: usize| match step.places[k] {
-                    Place::Operand(operand) => data[operand].wrapping_add(at * step.steps[k]),
-                    Place::Register(register) => registers.wrapping_add(register).cast(),
-                };
-                let mut pieces = [locate(OUT); OPERANDS];
-                for (k, piece) in pieces.iter_mut().enumerate().take(step.inputs) {
-                    *piece = locate(k);
-                }
-                // SAFETY: `n` elements of each operand from number `at` on, and registers, which
-                // have room for `PIECE` elements; those that a step reads were written, and a step
-                // writes none that it reads.
-                unsafe { step.run(&pieces, n) };
+    /// As for [`FusedPlan::run`]: at `data` begin the inputs, and the output at [`LAST`]. Nothing
+    /// else computes this block.
+    pub(super) unsafe fn run_block(&self, data: &[Address; ALL], block: usize) {
+        let mut few = [Register::uninit(); FEW];
+        let mut many = Vec::new();
+        let registers = if self.registers <= FEW {
+            &mut few[..]
+        } else {
+            many.resize(self.registers, Register::uninit());
+            &mut many[..]
+        };
+        let (once, each) = self.steps.split_at(self.once);
+        // SAFETY: operands of one element, and registers.
+        unsafe { run_steps(once, data.map(|x| x.0), 0, 1, registers.as_mut_ptr()) };
+        self.traversal.rows(block * BLOCK, (block + 1) * BLOCK, |row| {
+            let data = std::array::from_fn(|k| data[k].0.wrapping_add(row.offsets[k]));
+            for at in (0..row.length).step_by(PIECE) {
+                let n = PIECE.min(row.length - at);
+                // SAFETY: `n` elements of a row of the operands, from number `at` on.
+                unsafe { run_steps(each, data, at, n, registers.as_mut_ptr()) };
             }
+        });
+    }
+}
+
+/// Runs steps on `n` elements from number `at` on.
+///
+/// # Safety
+/// At `data` begin rows of the operands, as in [`FusedPlan::run`], with so many elements. Registers
+/// have room for [`PIECE`] elements; those that a step reads were written.
+unsafe fn run_steps(
+    steps: &[StepPlan],
+    data: [*mut u8; ALL],
+    at: usize,
+    n: usize,
+    registers: *mut Register,
+) {
+    for step in steps {
+        let locate = |k: usize| match step.places[k] {
+            Place::Operand(operand) => data[operand].wrapping_add(at * step.steps[k]),
+            Place::Register(register) => registers.wrapping_add(register).cast(),
+        };
+        let mut pieces = [locate(OUT); OPERANDS];
+        for (k, piece) in pieces.iter_mut().enumerate().take(step.inputs) {
+            *piece = locate(k);
         }
+        // SAFETY: guaranteed by the caller; a step writes nothing that it reads, but in place.
+        unsafe { step.run(&pieces, n) };
     }
 }
 
@@ -231,7 +285,7 @@ impl StepPlan {
         step: &Step,
         tensors: &[TensorSpec],
         result: &TensorSpec,
-        sources: &[Place],
+        sources: &[Source],
         to: Place,
         traversal: &Traversal<ALL>,
     ) -> Result<StepPlan> {
@@ -242,10 +296,11 @@ impl StepPlan {
         let mut dtypes = [result.dtype; OPERANDS];
         ensure!(inputs <= function::MAX_INPUTS, "{step}: {inputs} tensors");
         for k in 0..inputs {
-            (places[k], dtypes[k]) = (sources[k], tensors[k].dtype);
+            (places[k], dtypes[k]) = (sources[k].place, tensors[k].dtype);
         }
         let steps = std::array::from_fn(|k| match places[k] {
             Place::Operand(operand) => traversal.steps()[operand],
+            Place::Register(_) if k < inputs && sources[k].is_single => 0,
             Place::Register(_) => dtypes[k].size(),
         });
         let call = if step.op == "cast" {
@@ -281,8 +336,9 @@ impl StepPlan {
 }
 
 /// Returns the place of each step's result, and the number of registers. A register is used again
-/// after the last step that reads it.
-fn registers(program: &Program) -> (Vec<Place>, usize) {
+/// after the last step that reads it, but that of a single element, which is computed first. The
+/// result of a step in place is where its value is.
+fn registers(program: &Program, singles: &[bool]) -> (Vec<Place>, usize) {
     let steps = program.steps();
     let mut last_use = vec![0; steps.len()];
     for (k, step) in steps.iter().enumerate() {
@@ -295,12 +351,24 @@ fn registers(program: &Program) -> (Vec<Place>, usize) {
     // The step until which each register is in use.
     let mut until: Vec<usize> = Vec::new();
     let mut places = Vec::with_capacity(steps.len());
-    for (k, &last) in last_use.iter().enumerate() {
-        if k + 1 == steps.len() {
-            places.push(Place::Operand(LAST));
-            break;
+    for (k, step) in steps.iter().enumerate() {
+        match step.target() {
+            Some(Value::Input(input)) => {
+                places.push(Place::Operand(input));
+                continue;
+            }
+            Some(Value::Step(of)) => {
+                places.push(places[of]);
+                continue;
+            }
+            None if k + 1 == steps.len() => {
+                places.push(Place::Operand(LAST));
+                break;
+            }
+            None => {}
         }
-        let free = until.iter().position(|&until| until < k);
+        let last = if singles[k] { usize::MAX } else { last_use[k] };
+        let free = until.iter().position(|&until| until < k && !singles[k]);
         let register = free.unwrap_or(until.len());
         match until.get_mut(register) {
             Some(until) => *until = last,
@@ -343,7 +411,10 @@ mod tests {
 
     #[test]
     fn registers_are_used_again() {
-        let program = |text: &str| registers(&Program::parse(text).unwrap());
+        let program = |text: &str| {
+            let program = Program::parse(text).unwrap();
+            registers(&program, &vec![false; program.steps().len()])
+        };
         let (places, count) = program("neg(%0);neg(#0);neg(#1);add(#2,%0)");
         let expected = [0, 1, 0].map(Place::Register);
         assert_eq!((&places[..3], count), (&expected[..], 2));
@@ -352,5 +423,8 @@ mod tests {
         let expected = [0, 1, 2, 1].map(Place::Register);
         assert_eq!((&places[..4], count), (&expected[..], 3));
         assert_eq!(program("neg(%0)"), (vec![Place::Operand(LAST)], 0));
+        let (places, count) = program("neg(%1);mul_(#0,%1);add_(%0,#0);neg(%0);mul_(%0,#3)");
+        let (own, first) = (Place::Operand(0), Place::Register(0));
+        assert_eq!((places, count), (vec![first, first, own, first, own], 1));
     }
 }

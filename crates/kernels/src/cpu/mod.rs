@@ -21,7 +21,7 @@
 //! | `arith`, `pointwise`, `compare`, `ternary` | elementwise ops |
 //! | `complex`, `complex_functions` | elementwise ops on complex numbers |
 //! | `special_functions` | Bessel and gamma functions, orthogonal polynomials |
-//! | `fused` | programs of elementwise calls |
+//! | `fused`, `multi_tensor` | programs of elementwise calls, and on lists of tensors |
 //! | `closure` | the refusal of functions that a run does not have |
 //! | `create`, `copy`, `transpose` | creation, copies, conversions; copies in tiles |
 //! | `copy_primitives` | the copies and fills of ops that do nothing else |
@@ -44,6 +44,7 @@
 use std::sync::Arc;
 
 use millstream_ops::fused::FUSED;
+use millstream_ops::multi_tensor::MULTI_TENSOR;
 
 use crate::context::KernelCtx;
 use crate::data_movement;
@@ -53,6 +54,7 @@ use elementwise::{Bind, ElementwiseOp};
 use elementwise_kernel::ElementwiseKernel;
 use fused::FusedKernel;
 use host_kernel::HostKernel;
+use multi_tensor::MultiTensorKernel;
 
 mod arith;
 mod attention;
@@ -98,6 +100,7 @@ mod loss;
 mod masked_select;
 mod matmul;
 pub(crate) mod memory;
+pub(crate) mod multi_tensor;
 mod nll;
 mod norm;
 mod number;
@@ -278,5 +281,6 @@ pub fn register(kernels: &mut KernelRegistry) {
     }
     copy::register(kernels);
     kernels.register(KIND, FUSED, Arc::new(FusedKernel));
+    kernels.register(KIND, MULTI_TENSOR, Arc::new(MultiTensorKernel));
     collective::register(kernels);
 }

@@ -1,5 +1,6 @@
 //! The kernel of `fused`: a program of elementwise calls in one source. Each thread computes all
-//! steps of its elements, and rounds the result of each step to the step's dtype.
+//! steps of its elements, and rounds the result of each step to the step's dtype. Steps without
+//! dimensions, in a program over tensors, are computed once by each thread.
 
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -38,7 +39,7 @@ fn fused(ctx: &KernelCtx<'_>) -> Result<()> {
         anyhow::Ok(TensorSpec::new(x.dtype, Layout::strided(x.shape, x.strides, 0)?)?)
     };
     let specs = given.iter().map(spec).collect::<Result<Vec<_>>>()?;
-    let kernel = FusedKernel::new(&Program::of(ctx.attrs())?, &specs)?;
+    let kernel = FusedKernel::new(&Program::of(ctx.attrs())?, &specs, Guards::default())?;
     let overlap = OverlapCopies::new(native, out);
     let mut inputs = Vec::with_capacity(given.len());
     for x in given {
@@ -49,8 +50,17 @@ fn fused(ctx: &KernelCtx<'_>) -> Result<()> {
     unsafe { kernel.launch(native, &inputs, out) }
 }
 
+/// The numbers that decide whether a program in place runs, and that it sets.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Guards {
+    /// The dtype of an element that keeps all tensors as they are if it is not 0.
+    pub(super) unless: Option<DType>,
+    /// Whether an f32 is set to 1 if an element of the first input is not finite.
+    pub(super) found: bool,
+}
+
 /// The source of a program for inputs of given dtypes and shapes.
-struct FusedKernel {
+pub(super) struct FusedKernel {
     name: String,
     body: String,
     /// The numbers that the source reads from its arguments.
@@ -58,36 +68,47 @@ struct FusedKernel {
 }
 
 impl FusedKernel {
+    /// Returns the kernel of a program, whose operands are its inputs, its result if it has one,
+    /// and the elements of the guards.
+    ///
     /// # Errors
     /// The program does not fit these inputs: schema and kernel disagree.
-    fn new(program: &Program, inputs: &[TensorSpec]) -> Result<FusedKernel> {
+    pub(super) fn new(
+        program: &Program,
+        inputs: &[TensorSpec],
+        guards: Guards,
+    ) -> Result<FusedKernel> {
         let results = program.infer(inputs)?;
-        let mut source = StepSources::default();
-        for (k, step) in program.steps().iter().enumerate() {
-            let operands = step.operand_specs(inputs, &results[..k]);
-            source.add(k, step, &operands, results[k].dtype)?;
-        }
-        let mut loads = String::new();
-        for (k, x) in inputs.iter().enumerate() {
-            writeln!(
-                loads,
-                "        {e} input{k} = DATA(const {e}, {k})\
-                 [offset(args, {k}, position, 0, args.rank)];",
-                e = element(x.dtype)
-            )?;
-        }
-        let (out, last) = (inputs.len(), results.len() - 1);
-        let dtype = results.last().context("a program has a step")?.dtype;
-        let StepSources { functions, calls, words } = source;
+        let is_fresh = program.makes_result();
+        let next = inputs.len() + usize::from(is_fresh);
+        let parts = Parts::new(program, inputs, &results, guards, |k| match k {
+            Operand::Input(k) => format!(
+                "DATA({}, {k})[offset(args, {k}, position, 0, args.rank)]",
+                element(inputs[k].dtype)
+            ),
+            Operand::Unless(dtype) => format!("DATA({}, {next})[0]", element(dtype)),
+            Operand::Found => {
+                format!("DATA(float, {})[0]", next + usize::from(guards.unless.is_some()))
+            }
+        })?;
+        let store = match results.last().filter(|_| is_fresh) {
+            Some(last) => format!(
+                "        DATA({}, {k})[offset(args, {k}, position, 0, args.rank)] = result{};\n",
+                element(last.dtype),
+                results.len() - 1,
+                k = inputs.len(),
+            ),
+            None => String::new(),
+        };
+        let Parts { functions, once, each, words } = parts;
         let body = format!(
             r#"{functions}extern "C" __global__ void KERNEL(const StridedArgs args) {{
-    for (u64 index = THREAD; index < args.count; index += THREADS) {{
-        Coordinates position = coordinates(args, index, 0, args.rank);
-{loads}{calls}        DATA({e}, {out})[offset(args, {out}, position, 0, args.rank)] = result{last};
-    }}
+    Coordinates position = coordinates(args, 0, 0, args.rank);
+{once}    for (u64 index = THREAD; index < args.count; index += THREADS) {{
+        position = coordinates(args, index, 0, args.rank);
+{each}{store}    }}
 }}
-"#,
-            e = element(dtype)
+"#
         );
         // The name stands for the source.
         let name = format!("ms_fused_{}", &blake3::hash(body.as_bytes()).to_hex()[..16]);
@@ -115,19 +136,37 @@ impl FusedKernel {
         inputs: &[RawTensor<'_>],
         out: RawTensor<'_>,
     ) -> Result<()> {
+        let all: Vec<RawTensor<'_>> = inputs.iter().copied().chain([out]).collect();
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_over(native, &all, out) }
+    }
+
+    /// Launches as [`FusedKernel::launch`] does, over the elements of `out`, with all operands in
+    /// order.
+    ///
+    /// # Errors
+    /// As for [`FusedKernel::launch`].
+    ///
+    /// # Safety
+    /// As for [`FusedKernel::launch`]; operands that are written share no memory with others.
+    pub(super) unsafe fn launch_over(
+        &self,
+        native: &NativeStream,
+        all: &[RawTensor<'_>],
+        out: RawTensor<'_>,
+    ) -> Result<()> {
         let rank = out.shape.len();
-        let mut operands: Vec<StridedOperand<'_>> =
-            inputs.iter().map(|&x| StridedOperand::broadcast(x, out.shape)).collect();
-        operands.push(StridedOperand::new(out));
+        let operands: Vec<StridedOperand<'_>> =
+            all.iter().map(|&x| StridedOperand::broadcast(x, out.shape)).collect();
         let args = match StridedArgs::new(out.shape, rank, &operands) {
             Err(error) if error.is::<Unsupported>() && rank > MAX_RANK => {
                 for index in 0..out.shape[0] {
-                    let mut inputs = inputs.to_vec();
-                    for x in inputs.iter_mut().filter(|x| x.shape.len() == rank) {
+                    let mut all = all.to_vec();
+                    for x in all.iter_mut().filter(|x| x.shape.len() == rank) {
                         *x = elementwise::slice(x, index);
                     }
                     // SAFETY: the caller's promise, of parts of the same tensors.
-                    unsafe { self.launch(native, &inputs, elementwise::slice(&out, index)) }?;
+                    unsafe { self.launch_over(native, &all, elementwise::slice(&out, index)) }?;
                 }
                 return Ok(());
             }
@@ -139,17 +178,99 @@ impl FusedKernel {
     }
 }
 
+/// An operand in a source.
+#[derive(Clone, Copy)]
+pub(super) enum Operand {
+    Input(usize),
+    Unless(DType),
+    Found,
+}
+
+/// The parts of a source that depend on the program.
+pub(super) struct Parts {
+    /// A function for each step, with the type that it computes in.
+    pub(super) functions: String,
+    /// The code before the loop over elements.
+    pub(super) once: String,
+    /// The code for an element: loads, calls of the functions, stores of changed inputs.
+    pub(super) each: String,
+    /// The numbers that the source reads from its arguments.
+    pub(super) words: Vec<i64>,
+}
+
+impl Parts {
+    /// Returns the parts for inputs of these specs. `place` returns the place of an operand's
+    /// element in the code.
+    ///
+    /// # Errors
+    /// The program does not fit these inputs: schema and kernel disagree.
+    pub(super) fn new(
+        program: &Program,
+        inputs: &[TensorSpec],
+        results: &[TensorSpec],
+        guards: Guards,
+        place: impl Fn(Operand) -> String,
+    ) -> Result<Parts> {
+        let written = program.written();
+        let lead = match written.first() {
+            Some(&k) => Some(&inputs[k]),
+            None => results.last(),
+        };
+        let lead = lead.context("a program has a step")?.layout.rank();
+        let is_single = |spec: &TensorSpec| lead > 0 && spec.layout.rank() == 0;
+        let mut source = StepSources::default();
+        for (k, step) in program.steps().iter().enumerate() {
+            let of_step = step.out_of_place(results[k].dtype);
+            let operands = of_step.operand_specs(inputs, &results[..k]);
+            source.is_once = is_single(&results[k]);
+            source.add(k, &of_step, &operands, results[k].dtype)?;
+            let target = match step.target() {
+                Some(Value::Input(input)) => format!("input{input}"),
+                Some(Value::Step(of)) => format!("result{of}"),
+                None => continue,
+            };
+            writeln!(source.calls(), "        {target} = result{k};")?;
+        }
+        let StepSources { functions, calls: [once_calls, each_calls], words, .. } = source;
+        let (mut once, mut each) = (String::new(), String::new());
+        if let Some(dtype) = guards.unless {
+            writeln!(once, "        if (carry({}) != 0) return;", place(Operand::Unless(dtype)))?;
+        }
+        for (k, x) in inputs.iter().enumerate() {
+            let to = if is_single(x) { &mut once } else { &mut each };
+            let (e, from) = (element(x.dtype), place(Operand::Input(k)));
+            writeln!(to, "        {e} input{k} = {from};")?;
+        }
+        if guards.found {
+            // The difference of an infinity, or of NaN, with itself is not 0.
+            let found = place(Operand::Found);
+            writeln!(each, "        if (carry(input0) - carry(input0) != 0) {found} = 1.0f;")?;
+        }
+        once += &once_calls;
+        each += &each_calls;
+        for &k in &written {
+            writeln!(each, "        {} = input{k};", place(Operand::Input(k)))?;
+        }
+        Ok(Parts { functions, once, each, words })
+    }
+}
+
 /// The parts of a source that depend on the steps.
 #[derive(Default)]
 struct StepSources {
-    /// A function for each step, with the type that it computes in.
     functions: String,
-    /// The calls of these functions.
-    calls: String,
+    /// The calls of these functions, before the loop over elements and in it.
+    calls: [String; 2],
+    /// Whether the step is computed before the loop.
+    is_once: bool,
     words: Vec<i64>,
 }
 
 impl StepSources {
+    fn calls(&mut self) -> &mut String {
+        &mut self.calls[usize::from(!self.is_once)]
+    }
+
     fn add(&mut self, k: usize, step: &Step, operands: &[TensorSpec], out: DType) -> Result<()> {
         let value = |at: usize| match step.operands.get(at) {
             Some(Value::Input(input)) => Ok(format!("input{input}")),
@@ -158,7 +279,7 @@ impl StepSources {
         };
         let e = element(out);
         if step.op == "cast" && operands[0].dtype == out {
-            writeln!(self.calls, "        {e} result{k} = {};", value(0)?)?;
+            writeln!(self.calls(), "        {e} result{k} = {};", value(0)?)?;
             return Ok(());
         }
         let function = elementwise::function(&step.op)?;
@@ -183,8 +304,8 @@ impl StepSources {
              }}\n",
             t = element(computed)
         )?;
-        writeln!(self.calls, "        {e} result{k};\n        {{")?;
-        writeln!(self.calls, "            typedef step{k}::T T;")?;
+        writeln!(self.calls(), "        {e} result{k};\n        {{")?;
+        writeln!(self.calls(), "            typedef step{k}::T T;")?;
         let mut next = 0;
         let mut given = Vec::new();
         for input in &inputs {
@@ -207,8 +328,8 @@ impl StepSources {
         }
         given.resize(6, "(T)0".to_owned());
         let given = given.join(", ");
-        writeln!(self.calls, "            result{k} = Cast<{e}>::of(step{k}::apply({given}));")?;
-        writeln!(self.calls, "        }}")?;
+        writeln!(self.calls(), "            result{k} = Cast<{e}>::of(step{k}::apply({given}));")?;
+        writeln!(self.calls(), "        }}")?;
         Ok(())
     }
 
@@ -228,7 +349,7 @@ impl StepSources {
             }
         };
         let name = format!("number{k}_{at}");
-        writeln!(self.calls, "            T {name}; number({word}, {name});")?;
+        writeln!(self.calls(), "            T {name}; number({word}, {name});")?;
         Ok(name)
     }
 }
@@ -250,7 +371,7 @@ pub(super) fn sources() -> Vec<(String, CString)> {
     let source = |(text, dtypes): &(&str, &[DType])| {
         let spec = |dtype: &DType| TensorSpec::contiguous(*dtype, &[2, 3]);
         let inputs = dtypes.iter().map(spec).collect::<Result<Vec<_>, _>>()?;
-        let kernel = FusedKernel::new(&Program::parse(text)?, &inputs)?;
+        let kernel = FusedKernel::new(&Program::parse(text)?, &inputs, Guards::default())?;
         anyhow::Ok((kernel.name.clone(), kernel.source()?))
     };
     programs.iter().filter_map(|program| source(program).ok()).collect()
@@ -269,7 +390,7 @@ mod tests {
     fn numbers_are_arguments_and_do_not_change_the_source() {
         let kernel = |text: &str| {
             let x = TensorSpec::contiguous(DType::F32, &[4]).unwrap();
-            FusedKernel::new(&Program::parse(text).unwrap(), &[x]).unwrap()
+            FusedKernel::new(&Program::parse(text).unwrap(), &[x], Guards::default()).unwrap()
         };
         let (one, other) = (kernel("add(%0|other=1.5)"), kernel("add(%0|other=2.5)"));
         assert_eq!(one.name, other.name);

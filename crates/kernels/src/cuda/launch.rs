@@ -39,6 +39,19 @@ fn compiled(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<CStrin
     }
 }
 
+/// Returns the number of blocks that keep the device busy: threads of them process several items.
+pub(super) fn most_blocks(native: &NativeStream) -> u64 {
+    BLOCKS_PER_MULTIPROCESSOR * native.properties().multiprocessors.max(1) as u64
+}
+
+/// Returns whether kernels take arguments of 32,764 bytes: since CUDA 12.1, on Volta and later.
+/// All take 4,096.
+pub(super) fn passes_long_arguments(native: &NativeStream) -> bool {
+    let (driver, (major, _)) = (native.properties().driver, native.properties().capability);
+    let compiles = || compiler(driver).is_ok_and(|c| c.version() >= Some((12, 1)));
+    driver >= 12010 && major >= 7 && compiles()
+}
+
 /// Launches the elementwise kernel `name` of `source`. Each thread processes some elements.
 ///
 /// # Errors
@@ -71,8 +84,7 @@ pub(super) unsafe fn launch_items<A: KernelArgs>(
     count: u64,
     args: A,
 ) -> Result<()> {
-    let most = BLOCKS_PER_MULTIPROCESSOR * native.properties().multiprocessors.max(1) as u64;
-    let blocks = count.div_ceil(THREADS).min(most) as u32;
+    let blocks = count.div_ceil(THREADS).min(most_blocks(native)) as u32;
     // SAFETY: the caller's promise.
     unsafe { launch_blocks(native, name, source, blocks, args) }
 }

@@ -15,6 +15,7 @@
 //! | `row_reduction` | kernels over the rows of a tensor: argument block, assignment of threads |
 //! | `overlap` | copies of operands that overlap the written tensor |
 //! | `elementwise`, `fused` | elementwise ops; programs of them |
+//! | `multi_tensor` | such programs over lists of tensors |
 //! | `copy`, `create` | copies and casts; tensors from numbers |
 //! | `reduce`, `softmax`, `norm` | reductions, softmax, normalisation |
 //! | `gemm`, `matmul` | matrix products by cuBLAS |
@@ -47,6 +48,7 @@ mod launch;
 mod loss;
 mod masked_select;
 mod matmul;
+mod multi_tensor;
 mod nll;
 mod norm;
 mod on_host;
@@ -139,6 +141,7 @@ pub fn register(kernels: &mut KernelRegistry) {
     create::register(kernels);
     elementwise::register(kernels);
     fused::register(kernels);
+    multi_tensor::register(kernels);
     reduce::register(kernels);
     softmax::register(kernels);
     norm::register(kernels);
@@ -162,6 +165,7 @@ pub fn sources() -> Vec<(String, CString)> {
         loss::sources(),
         masked_select::sources(),
         matmul::sources(),
+        multi_tensor::sources(),
         nll::sources(),
         norm::sources(),
         pooling::sources(),

@@ -212,7 +212,5 @@ fn blocks_for(native: &NativeStream, count: u64) -> u32 {
 /// Limits the number of blocks to the number that keeps the device busy. Kernels loop over their
 /// work with a stride of the grid's size, so any number of blocks is correct.
 fn grid(native: &NativeStream, blocks: u64) -> u32 {
-    blocks
-        .min(launch::BLOCKS_PER_MULTIPROCESSOR * native.properties().multiprocessors.max(1) as u64)
-        as u32
+    blocks.min(launch::most_blocks(native)) as u32
 }

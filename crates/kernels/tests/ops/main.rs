@@ -9,6 +9,7 @@ mod in_place;
 mod index;
 mod masked_select;
 mod matmul;
+mod multi_tensor;
 mod networks;
 mod prepared;
 mod properties;

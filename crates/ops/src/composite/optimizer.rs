@@ -4,6 +4,8 @@
 use millstream_types::{Attrs, DType, Result};
 
 use crate::def::arg;
+use crate::fused::PROGRAM;
+use crate::multi_tensor::{COLUMNS, FOUND, MULTI_TENSOR, SETS};
 use crate::schema::ArgDoc;
 
 use super::{Calls, Composite, Given, Symbol, op, table};
@@ -19,6 +21,12 @@ table! {
         sgd).optional_from(2);
     op("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
         adagrad).optional_from(4);
+    op("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are \
+        multiplied by a factor, in place", UNSCALE, &[], unscale).of_list(2);
+    op("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 without \
+        dimensions", &[arg("tensors", "any shapes and dtypes")], &[], found_inf).of_list(1);
+    op("_amp_update_scale_", "the scale of losses after a step, in place: reduced if an element \
+        was not finite, and increased after some steps without", UPDATE, UPDATE_ATTRS, update_scale);
 }
 
 const WEIGHTS: ArgDoc = arg("weights", "the parameter, any shape");
@@ -60,6 +68,20 @@ const SGD_ATTRS: &[ArgDoc] = &[
 const ADAGRAD: &[ArgDoc] = &[WEIGHTS, GRAD, arg("sum", "the sum of squares"), STEP, RATE];
 const ADAGRAD_ATTRS: &[ArgDoc] =
     &[RATE_NUMBER, arg("lr_decay", "the decay of the rate").number().or("0"), DECAY, EPS, MAXIMIZE];
+
+const FOUND_INF: ArgDoc = arg("found_inf", "an f32 without dimensions");
+const UNSCALE: &[ArgDoc] =
+    &[FOUND_INF, arg("inv_scale", "the factor, without dimensions"), arg("tensors", "gradients")];
+const UPDATE: &[ArgDoc] = &[
+    arg("scale", "an f32 without dimensions"),
+    arg("growth_tracker", "an i32 without dimensions: the number of steps since the last change"),
+    FOUND_INF,
+];
+const UPDATE_ATTRS: &[ArgDoc] = &[
+    arg("scale_growth_factor", "the factor of an increase").float().or("2.0"),
+    arg("scale_backoff_factor", "the factor of a reduction").float().or("0.5"),
+    arg("growth_interval", "the number of steps before an increase").int().or("2000"),
+];
 
 /// Returns the rate of learning, a tensor of f64 without dimensions.
 fn rate(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
@@ -185,4 +207,67 @@ fn adagrad(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
     let share = calls.apply("div", &[gradient, root])?;
     let change = calls.apply("mul", &[share, rate])?;
     calls.apply("sub_", &[weights, change])
+}
+
+/// One call for each dtype. 16-bit floats are multiplied in f32, whose factor they may not hold.
+fn unscale(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let (found, factor) = (given.tensor("found_inf")?, given.tensor("inv_scale")?);
+    let tensors = &given.tensors()[2..];
+    let mut dtypes: Vec<DType> = Vec::new();
+    for &tensor in tensors {
+        if !dtypes.contains(&calls.dtype(tensor)) {
+            dtypes.push(calls.dtype(tensor));
+        }
+    }
+    for dtype in dtypes {
+        let program = match dtype {
+            DType::F16 | DType::BF16 => "cast(%0|dtype=f32);mul(#0,%1);copy_(%0,#1)",
+            _ => "mul_(%0,%1)",
+        };
+        let of_dtype = tensors.iter().copied().filter(|&x| calls.dtype(x) == dtype);
+        let mut operands: Vec<Symbol> = of_dtype.collect();
+        let attrs = Attrs::new().with(PROGRAM, program).with(COLUMNS, 1);
+        let attrs = attrs.with(SETS, operands.len() as i64).with(FOUND, 2);
+        operands.extend([factor, found]);
+        calls.call(MULTI_TENSOR, &operands, attrs)?;
+    }
+    Ok(found)
+}
+
+/// By the greatest magnitude of each tensor, which NaN and infinities pass on.
+fn found_inf(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let mut greatest = Vec::new();
+    for &x in given.tensors() {
+        if calls.dtype(x).is_float() && calls.spec(x).numel() > 0 {
+            let norm =
+                calls.one("linalg_vector_norm", &[x], Attrs::new().with("ord", f64::INFINITY))?;
+            greatest.push(calls.cast(norm, DType::F64)?);
+        }
+    }
+    if greatest.is_empty() {
+        return calls.number(0.0, DType::F32);
+    }
+    let all = calls.one("stack", &greatest, Attrs::new().with("dim", 0))?;
+    let difference = calls.apply("sub", &[all, all])?;
+    let is_wrong = calls.by("ne", difference, 0)?;
+    let any = calls.apply("any", &[is_wrong])?;
+    calls.cast(any, DType::F32)
+}
+
+/// One call, whose set is the scale and the number of steps.
+fn update_scale(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {
+    let (growth, backoff) =
+        (given.number("scale_growth_factor", 2.0)?, given.number("scale_backoff_factor", 0.5)?);
+    let interval = given.int("growth_interval")?.unwrap_or(2000);
+    // Factors are f64. A scale that is not finite stays as it was.
+    let program = format!(
+        "ne(%2|other=0);cast(%0|dtype=f64);mul(#1|other={backoff:?});add(%1|other=1);\
+         eq(#3|other={interval});mul(#1|other={growth:?});cast(#5|dtype=f32);sub(#6,#6);\
+         eq(#7|other=0);logical_and(#4,#8);where(#9,#5,#1);where(#0,#2,#10);logical_or(#0,#4);\
+         masked_fill(#3,#12|value=0);copy_(%0,#11);copy_(%1,#13)"
+    );
+    let operands =
+        [given.tensor("scale")?, given.tensor("growth_tracker")?, given.tensor("found_inf")?];
+    let attrs = Attrs::new().with(PROGRAM, program.as_str()).with(COLUMNS, 2);
+    calls.one(MULTI_TENSOR, &operands, attrs)
 }

@@ -400,8 +400,8 @@ pub fn check_coverage(files: &[&str]) {
     // Collectives have no counterpart among the values of PyTorch.
     let mut collectives = families().pop().unwrap().1.into_iter().map(|op| op.name());
     ops.extend(collectives.by_ref().map(str::to_owned));
-    // `fused` is compared with the ops of its steps.
-    ops.push("fused".to_owned());
+    // These are compared with the ops of their steps.
+    ops.extend(["fused", "multi_tensor"].map(str::to_owned));
     // `closure` runs a function of the program.
     ops.push("closure".to_owned());
     // `hash_tensor` is compared with its definition.

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, DType, DeviceId, StreamKey};
 
+use crate::gradient::autocast::current;
+
 use super::note::Place;
 
 /// An input, or a gradient that the function finds, as a capture depends on it.
@@ -47,6 +49,8 @@ pub(super) struct Key {
     attrs: Attrs,
     /// The stream of calls that name none.
     stream: StreamKey,
+    /// The dtype of the scope of autocast around the call.
+    autocast: Option<DType>,
 }
 
 impl Key {
@@ -54,7 +58,7 @@ impl Key {
     pub(super) fn new(inputs: &[Place], attrs: &Attrs, stream: &StreamKey) -> Key {
         let of = |k: usize| InputKey::new(&inputs[k], &inputs[..k]);
         let inputs = (0..inputs.len()).map(of).collect();
-        Key { inputs, attrs: attrs.clone(), stream: stream.clone() }
+        Key { inputs, attrs: attrs.clone(), stream: stream.clone(), autocast: current() }
     }
 
     /// Returns the key without the sizes of these dimensions of inputs, and without the strides of
@@ -101,6 +105,14 @@ impl Key {
             text.push_str(" instead of ");
             print_attrs(&before.attrs, ", ", &mut text);
             return text;
+        }
+        if self.autocast != before.autocast {
+            let name = |scope: Option<DType>| scope.map_or("none", DType::name);
+            return format!(
+                "autocast {} instead of {}",
+                name(self.autocast),
+                name(before.autocast)
+            );
         }
         if self.stream == before.stream {
             return "other gradients at its start".to_owned();

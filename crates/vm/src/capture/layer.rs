@@ -188,7 +188,7 @@ impl Layer for Tracing {
                 next.submit(request)
             }
             // Their calls are noted.
-            Verb::Copy { .. } | Verb::CopyInto { .. } => next.submit(request),
+            Verb::Composite(_) | Verb::Copy { .. } | Verb::CopyInto { .. } => next.submit(request),
         }
     }
 

@@ -12,7 +12,7 @@ use millstream_replay::instance::{Instance, Instances};
 use millstream_replay::overlap::{Extent, conflict};
 use millstream_runtime::emission::router::Router;
 use millstream_runtime::emission::{Emission, MadeTensor};
-use millstream_runtime::scope::origin;
+use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;
 use millstream_runtime::tapes::run::{Base, Playing, Run};
@@ -21,6 +21,7 @@ use millstream_types::{
     Access, DType, Error, Origin, Point, Result, ScalarId, ScalarValue, TensorSpec,
 };
 
+use crate::gradient::no_grad;
 use crate::handle::leaf::Leaf;
 use crate::handle::request::{self, RawOperand, Request, Verb};
 use crate::handle::{Completion, Section, Stream, Tensor};
@@ -29,7 +30,7 @@ use super::gradients::LaunchedLeaf;
 use super::kept::{KeptOutput, WrittenAgain};
 use super::launched::Launched;
 use super::offline::moved;
-use super::{Executable, ExecutableInner, workspace};
+use super::{Executable, ExecutableInner, overflow, workspace};
 
 /// How many launches an instance keeps to be used again.
 const MAX_RUNS: usize = 64;
@@ -64,6 +65,7 @@ pub struct LaunchBuilder<'a> {
     workspaces: SmallVec<[&'a Tensor; 1]>,
     /// The leaves of which the launch sets the gradients, with the numbers of the outputs.
     replaced: SmallVec<[(usize, Arc<Leaf>); 4]>,
+    checks_overflow: bool,
     /// The first mistake.
     mistake: Option<Error>,
 }
@@ -126,6 +128,7 @@ impl Executable {
             scalars: SmallVec::new(),
             workspaces: SmallVec::new(),
             replaced: SmallVec::new(),
+            checks_overflow: false,
             mistake: None,
         }
     }
@@ -280,6 +283,29 @@ impl<'a> LaunchBuilder<'a> {
         self
     }
 
+    /// Has the machine look, behind the launch, whether a float that it has written is infinite or
+    /// NaN: an element of an output, or of a tensor that it changes. [`Launched::overflowed`] says
+    /// so, without a wait.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("log", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// let x = Tensor::from_slice(&[0.0f32, 2.0], 2, &machine)?;
+    /// let launched = f.launch().input("x", &x).check_overflow().run()?; // logarithms
+    /// assert_eq!(launched.overflowed()?.item::<f32>()?, 1.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    pub fn check_overflow(mut self) -> LaunchBuilder<'a> {
+        self.checks_overflow = true;
+        self
+    }
+
     /// Sets the origin: the place that errors and lists name. The default is the calling line, or
     /// the scope of [`with_origin`](crate::with_origin).
     ///
@@ -361,7 +387,22 @@ impl<'a> LaunchBuilder<'a> {
     /// used up; this thread has a [tape](crate::Tape), and a tensor depends on one with a gradient.
     pub fn run(self) -> Result<Launched> {
         self.pass_layers()?;
-        self.make()
+        if !self.checks_overflow {
+            return self.make();
+        }
+        let formals = self.executable.0.program.formals.iter().zip(&self.given);
+        let changed = formals.filter(|(formal, _)| formal.access.is_some_and(Access::writes));
+        let mut written: Vec<Tensor> = changed.filter_map(|(_, given)| given.cloned()).collect();
+        let (section, origin) = (self.section, self.origin.clone());
+        let mut launched = self.make()?;
+        for output in &launched.outputs {
+            if !written.iter().any(|tensor| tensor.is_same(output)) {
+                written.push(output.clone());
+            }
+        }
+        let check = || no_grad(|| overflow::check(&written, section));
+        launched.overflow = with_origin(&origin, check)?;
+        Ok(launched)
     }
 
     /// Lets the layers of this thread note the launch, or refuse it.
@@ -422,7 +463,7 @@ impl<'a> LaunchBuilder<'a> {
         inner.keep(&given, &outputs);
         inner.gradients.iter().for_each(|leaf| leaf.leave(&outputs));
         let completion = Completion::of_launch(machine.clone(), run.clone());
-        Ok(Launched { run, completion, outputs })
+        Ok(Launched { run, completion, outputs, overflow: None })
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Launched {
     pub(super) run: Arc<Run>,
     pub(super) completion: Completion,
     pub(super) outputs: Vec<Tensor>,
+    /// Whether it overflowed, if that was asked.
+    pub(super) overflow: Option<Tensor>,
 }
 
 impl Launched {
@@ -64,6 +66,36 @@ impl Launched {
             name: name.to_owned(),
             help: did_you_mean(name, outputs.iter().map(|o| o.name.as_str())),
         }))
+    }
+
+    /// Returns a number, of f32 without dimensions: 1 if a float that the launch has written is
+    /// infinite or NaN, else 0. It may not be computed yet. [`Optimisers`](crate::optimisers) take
+    /// it as `unless`, so the host need not read it.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, TensorSpec};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let f = machine.record(|r| {
+    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
+    /// #     let y = r.call("relu", &[x]).run()?;
+    /// #     r.output("y", &y[0])
+    /// # })?.compile()?;
+    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
+    /// let launched = f.launch().input("x", &x).check_overflow().run()?;
+    /// assert_eq!(launched.overflowed()?.item::<f32>()?, 0.0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The launch was made without [`LaunchBuilder::check_overflow`](crate::LaunchBuilder).
+    #[track_caller]
+    pub fn overflowed(&self) -> Result<&Tensor> {
+        let missing = || Error::Invalid {
+            what: "launch",
+            message: "nothing looked for infinities; launch with `check_overflow()`".to_owned(),
+        };
+        at_caller(self.overflow.as_ref().ok_or_else(missing))
     }
 
     /// Returns the tensors of all outputs, in the order in which they were recorded.

@@ -108,9 +108,11 @@ impl Layer for Recording {
             // Tensors of the list have no elements, which refuses these.
             Verb::Read { .. } | Verb::Access { .. } | Verb::Release { .. } => next.submit(request),
             // Made of requests that are recorded, or refused.
-            Verb::Batch { .. } | Verb::Size { .. } | Verb::Copy { .. } | Verb::CopyInto { .. } => {
-                next.submit(request)
-            }
+            Verb::Composite(_)
+            | Verb::Batch { .. }
+            | Verb::Size { .. }
+            | Verb::Copy { .. }
+            | Verb::CopyInto { .. } => next.submit(request),
             // A hold of the program that does not reach into the list.
             Verb::EndSection { .. } => next.submit(request),
             // Made outside of the list, and bound where it is used.

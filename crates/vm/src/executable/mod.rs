@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `recorder` | lists recorded on formals |
 //! | `recorded_call`, `within` | the calls of such lists, and launches within them |
+//! | `overflow` | whether a launch has written floats that are not finite |
 //! | `offline` | launches on a builder alone, for `within` and for dry runs |
 //! | `recorded` | recorded lists: passes and compilation |
 //! | `cached` | lists that were compiled before |
@@ -45,6 +46,7 @@ mod launch;
 mod launched;
 mod layer;
 mod offline;
+mod overflow;
 mod recorded;
 mod recorded_call;
 mod recorder;

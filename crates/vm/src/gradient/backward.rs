@@ -9,6 +9,7 @@ use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{Attrs, Error, Layout, Origin, Result};
 
 use crate::handle::Tensor;
+use crate::handle::request::{self, Rank};
 
 use super::buckets::Buckets;
 use super::derivatives::{Derivative, Formulas, complex, conj};
@@ -151,6 +152,8 @@ impl Tape {
     }
 
     fn run(&self, pass: &Pass<'_>) -> Result<Vec<Option<Tensor>>> {
+        // Gradients have the dtypes of the values that they belong to.
+        let _plain = request::suspend(&[Rank::Autocast]);
         match pass.is_noted {
             true => with_grad(|| self.go_back(pass)),
             false => no_grad(|| self.go_back(pass)),

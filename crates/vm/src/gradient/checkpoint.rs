@@ -8,6 +8,7 @@ use millstream_types::Result;
 
 use crate::handle::Tensor;
 
+use super::autocast;
 use super::node::{Node, Region, Source};
 use super::notes::Effects;
 use super::tape::{Tape, no_grad, with_grad};
@@ -37,7 +38,10 @@ impl Tape {
         region: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync + 'static,
     ) -> Result<Vec<Tensor>> {
         let origin = origin::caller();
-        let region: Region = Arc::new(region);
+        // A scope around it holds for both runs.
+        let scope = autocast::current();
+        let region: Region =
+            Arc::new(move |given: &[Tensor]| autocast::within(scope, || region(given)));
         let given: Vec<Tensor> = inputs.iter().map(|&tensor| tensor.clone()).collect();
         let results = no_grad(|| region(&given))?;
         let mut notes = self.notes.borrow_mut();

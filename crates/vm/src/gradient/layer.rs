@@ -64,8 +64,10 @@ impl Layer for Gradients {
                 unnoted(machine, "a launch", &operands())?;
                 next.submit(request)
             }
-            // They change no element, or none that depends on a tensor with a gradient.
-            Verb::Size { .. }
+            // They change no element, or none that depends on a tensor with a gradient, or are made
+            // of calls that are noted.
+            Verb::Composite(_)
+            | Verb::Size { .. }
             | Verb::Batch { .. }
             | Verb::Push { .. }
             | Verb::Empty { .. }

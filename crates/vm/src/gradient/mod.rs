@@ -17,8 +17,10 @@
 //! | `buckets` | gradients of global leaves, reduced together |
 //! | `checkpoint` | regions that are computed again instead of kept |
 //! | `derivatives` | the table: for each op what is kept, and the formulas |
+//! | `autocast` | scopes in which calls run in 16-bit floats |
 //! | `optimisers` | SGD, Adam and AdamW as functions |
 
+pub(crate) mod autocast;
 mod backward;
 mod buckets;
 mod checkpoint;
@@ -30,4 +32,5 @@ mod notes;
 pub mod optimisers;
 mod tape;
 
+pub use autocast::autocast;
 pub use tape::{Tape, no_grad};

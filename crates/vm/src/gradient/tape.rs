@@ -175,6 +175,12 @@ fn innermost(machine: &Machine) -> Option<SharedNotes> {
     })
 }
 
+/// Returns whether the thread's innermost tape would note a call of this tensor.
+pub(super) fn is_noted(tensor: &Tensor) -> bool {
+    let notes = || innermost(tensor.machine());
+    !is_paused() && notes().is_some_and(|notes| notes.borrow_mut().value(tensor).is_some())
+}
+
 /// A call that a tape notes.
 pub(super) struct TapedCall {
     notes: SharedNotes,

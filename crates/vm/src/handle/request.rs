@@ -1,5 +1,5 @@
-//! What programs ask of a machine, and the layers that stand before the machine: the tape of
-//! gradients, a recording, a trace.
+//! What programs ask of a machine, and the layers that stand before the machine: a scope of
+//! autocast, the tape of gradients, a recording, a trace.
 //!
 //! Long because it lists all verbs, and what layers see of each.
 //!
@@ -47,6 +47,8 @@ pub(crate) struct Request<'a> {
 pub(crate) enum Verb<'a> {
     /// A call of an op.
     Op(OpCall<'a>),
+    /// A call of a composite op, or of a method like it. Its calls are requests of their own.
+    Composite(OpCall<'a>),
     /// A call of an op whose results' sizes are not waited for.
     Bounded {
         call: OpCall<'a>,
@@ -310,6 +312,8 @@ impl<T> Answer for Sole<T> {
 /// The layers, the uppermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {
+    /// A scope casts operands.
+    Autocast,
     /// The tape notes what its results depend on.
     Gradient,
     /// A recording replaces calls.
@@ -318,7 +322,7 @@ pub(crate) enum Rank {
     Trace,
 }
 
-const RANKS: usize = 3;
+const RANKS: usize = 4;
 
 impl Rank {
     const fn bit(self) -> u8 {
@@ -452,16 +456,20 @@ fn submit_by<T: Answer>(
     T::of(reply, kept).ok_or_else(|| mistake("a layer replies with another kind of answer"))
 }
 
-/// Submits a request to the layer of one rank alone, and then to the machine.
+/// The layers that see a call on whole global tensors; those below see the calls on a rank's parts.
+pub(crate) const ABOVE_PARTS: &[Rank] = &[Rank::Autocast, Rank::Gradient];
+
+/// Submits a request to the layers of some ranks alone, and then to the machine.
 ///
 /// # Errors
 /// As [`submit`].
 pub(crate) fn submit_to<'a, T: Answer>(
-    rank: Rank,
+    ranks: &[Rank],
     request: Request<'a>,
     machine: impl FnOnce(&Request<'_>) -> Result<T>,
 ) -> Result<T> {
-    submit_by(MODES.with(Cell::get) & rank.bit(), request, machine)
+    let bits = ranks.iter().fold(0, |bits, rank| bits | rank.bit());
+    submit_by(MODES.with(Cell::get) & bits, request, machine)
 }
 
 fn mistake(message: &str) -> Error {

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use millstream_instructions::Priority;
 use millstream_ops::args::ABSENT;
-use millstream_runtime::scope::origin;
+use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
 use crate::handle::global;
 use crate::handle::machine::CallBuilder;
 pub(super) use crate::handle::machine::Inputs;
-use crate::handle::request::{self, OpCall};
+use crate::handle::request::{self, OpCall, Request, Verb};
 use crate::handle::{Stream, Tensor, check_devices, has_current, stream_of};
 use crate::lowering;
 
@@ -116,6 +116,24 @@ pub(super) fn first_of<const N: usize>(
     results.truncate(N);
     results.try_into().map_err(|results: Vec<Tensor>| Error::Internal {
         message: format!("{op} has {} results, not {N}", results.len()),
+    })
+}
+
+/// Makes the calls of a method that layers know by a name, as they know composites.
+#[track_caller]
+pub(super) fn function(
+    name: &str,
+    inputs: &[&Tensor],
+    calls: impl FnOnce(&[&Tensor]) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let Some(&first) = inputs.first().filter(|_| request::is_any()) else { return calls(inputs) };
+    let (origin, machine) = (origin::caller(), first.machine());
+    let stream = stream_of(first).map_err(|e| e.at(&origin))?;
+    let (attrs, priority) = (&Attrs::new(), Priority::default());
+    let call = OpCall { machine, name, inputs, out: None, attrs, stream: &stream, priority };
+    request::submit(Request::new(Verb::Composite(call), &origin), |request| match request.verb {
+        Verb::Composite(call) => with_origin(&origin, || calls(call.inputs)),
+        _ => with_origin(&origin, || calls(inputs)),
     })
 }
 

@@ -171,12 +171,15 @@ impl Tensor {
     /// The shapes do not fit, or the memory is used up.
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        let weight = weight.t()?;
-        match bias {
-            Some(bias) if self.rank() == 2 => bias.addmm(self, &weight),
-            Some(bias) => self.matmul(&weight)?.add(bias),
-            None => self.matmul(&weight),
-        }
+        let inputs: call::Inputs<'_> = [self, weight].into_iter().chain(bias).collect();
+        call::function("linear", &inputs, |inputs| {
+            let (x, weight) = (inputs[0], inputs[1].t()?);
+            match inputs.get(2) {
+                Some(bias) if x.rank() == 2 => bias.addmm(x, &weight),
+                Some(bias) => x.matmul(&weight)?.add(*bias),
+                None => x.matmul(&weight),
+            }
+        })
     }
 
     /// Returns the cross entropy of scores `[n,c,..]` and class numbers `[n,..]`: the negative

@@ -14,6 +14,7 @@ mod known;
 mod lazy;
 mod names;
 mod precision;
+mod sets;
 mod single;
 
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! Lowers ops over lists of tensors to one op for each tensor.
+//! Lowers ops over lists of tensors: to one op for each tensor, and where these are elementwise, to
+//! one call for all.
 
 use super::{Made, one};
 use crate::et::args::NodeArgs;
@@ -61,7 +62,7 @@ pub(super) fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>)
     };
     let name = format!("aten::{op}.{overload}");
     let signature = Signature { name, params, writes: given.signature.writes };
-    let mut made = Vec::new();
+    let (mut made, from, mut ends) = (Vec::new(), import.position(), Vec::new());
     for k in 0..count {
         let of_one = |arg: &Arg| match arg {
             Arg::List(list) => list[k].clone(),
@@ -70,7 +71,9 @@ pub(super) fn foreach(import: &mut Import<'_>, name: &str, given: &NodeArgs<'_>)
         let one_of: Vec<Arg> = given.args.iter().map(of_one).collect();
         let given = NodeArgs { signature: &signature, args: one_of.into() };
         made.extend(one(import, &op, &given, &[])?);
+        ends.push(import.position());
     }
+    import.merge_sets(from, &ends);
     // Variants in place return nothing.
     Ok(if in_place.is_empty() { made } else { Vec::new() })
 }

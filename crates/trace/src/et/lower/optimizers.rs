@@ -1,7 +1,8 @@
-//! Lowers the optimizers' steps over lists of tensors, `_fused_adamw_` and its like, to a step for
-//! each parameter.
+//! Lowers the optimizers' steps over lists of tensors, `_fused_adamw_` and its like: to a step for
+//! each parameter, and these to one call for all.
 
 use millstream_ops::composite;
+use millstream_types::Attrs;
 
 use super::{Made, optional};
 use crate::et::args::NodeArgs;
@@ -15,6 +16,8 @@ const OPTIMIZERS: &[(&str, &str, &[&str])] = &[
     ("_fused_sgd_", "sgd_step_", &["self", "grads", "momentum_buffer_list", "lr"]),
     ("_fused_adagrad_", "adagrad_step_", &["self", "grads", "state_sums", "state_steps", "lr"]),
 ];
+/// What divides gradients by the scale of the loss.
+const UNSCALE: &str = "_amp_foreach_non_finite_check_and_unscale_";
 const ADAM: &[&str] =
     &["self", "grads", "exp_avgs", "exp_avg_sqs", "state_steps", "max_exp_avg_sqs", "lr"];
 
@@ -24,6 +27,16 @@ pub(super) fn optimizer(
     name: &str,
     given: &NodeArgs<'_>,
 ) -> Lowered<Option<Made>> {
+    if name == UNSCALE {
+        let mut operands =
+            vec![given.tensor(import, "found_inf")?, given.tensor(import, "inv_scale")?];
+        let count = if let Some((_, Arg::List(list))) = given.get("self") { list.len() } else { 0 };
+        for number in 0..count {
+            operands.extend(operand(import, given, "self", number)?);
+        }
+        import.call("unscale_", &operands, Attrs::new())?;
+        return Ok(Some(Vec::new()));
+    }
     let found = OPTIMIZERS.iter().find(|(theirs, ..)| *theirs == name);
     let Some((_, op, lists)) = found else { return Ok(None) };
     for absent in ["grad_scale", "found_inf"] {
@@ -35,6 +48,7 @@ pub(super) fn optimizer(
         Some((_, Arg::List(list))) => list.len(),
         _ => 0,
     };
+    let (from, mut ends) = (import.position(), Vec::new());
     for number in 0..count {
         let mut operands = Vec::new();
         for list in *lists {
@@ -49,7 +63,9 @@ pub(super) fn optimizer(
             }
         }
         import.call(op, &inputs, attrs)?;
+        ends.push(import.position());
     }
+    import.merge_sets(from, &ends);
     Ok(Some(Vec::new()))
 }
 

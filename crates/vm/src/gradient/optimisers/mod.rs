@@ -9,23 +9,32 @@
 //! a call would, as with PyTorch's `capturable`. The first step makes the same calls as each later
 //! one: its state is zeros.
 //!
+//! The parameters of a device are stepped by one call of `multi_tensor`, whose program is the
+//! formula.
+//!
 //! | module | holds |
 //! |---|---|
 //! | `rate` | learning rates |
+//! | `scaler` | the scale of losses in 16-bit floats |
+//! | `sets` | the calls of a step |
 //! | `state` | what an optimiser keeps between steps |
 
 mod rate;
+mod scaler;
+mod sets;
 mod state;
+
+use std::fmt::Write as _;
 
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::Result;
 
 use crate::handle::Tensor;
-use crate::tensor::options;
 
 use super::tape::no_grad;
 
 pub use rate::Rate;
+pub use scaler::{GradScaler, Scaling};
 pub use state::State;
 
 use state::number;
@@ -54,6 +63,8 @@ pub struct Sgd {
     pub weight_decay: f64,
     /// Whether the step looks ahead along the direction (Nesterov).
     pub nesterov: bool,
+    /// A number beside the parameters: if it is not 0, the step changes nothing.
+    pub unless: Option<Tensor>,
 }
 
 impl Default for Sgd {
@@ -64,6 +75,7 @@ impl Default for Sgd {
             dampening: 0.0,
             weight_decay: 0.0,
             nesterov: false,
+            unless: None,
         }
     }
 }
@@ -90,16 +102,15 @@ pub struct Adam {
     pub eps: f64,
     /// The decay of the parameters.
     pub weight_decay: f64,
+    /// A number beside the parameters: if it is not 0, the step changes nothing.
+    pub unless: Option<Tensor>,
 }
 
 impl Default for Adam {
     fn default() -> Adam {
-        Adam { lr: Rate::from(1e-3), betas: (0.9, 0.999), eps: 1e-8, weight_decay: 0.0 }
+        let (betas, eps) = ((0.9, 0.999), 1e-8);
+        Adam { lr: Rate::from(1e-3), betas, eps, weight_decay: 0.0, unless: None }
     }
-}
-
-fn scaled(alpha: f64) -> options::Add {
-    options::Add::default().alpha(alpha)
 }
 
 /// Makes a step without a gradient, whose calls come from the place of the caller.
@@ -128,32 +139,47 @@ fn step(work: impl FnOnce() -> Result<()>) -> Result<()> {
 #[track_caller]
 pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<()> {
     state.reserve(parameters.len());
-    step(|| {
-        for (k, &parameter) in parameters.iter().enumerate() {
-            let Some(mut step) = parameter.grad() else { continue };
-            if settings.weight_decay != 0.0 {
-                step = step.add_with(parameter, scaled(settings.weight_decay))?;
-            }
-            if settings.momentum != 0.0 {
-                let direction = state.first(k, || parameter.zeros_like())?;
-                direction.mul_(settings.momentum)?;
-                if settings.dampening == 0.0 {
-                    direction.add_(&step)?;
-                } else {
-                    // The first use of a gradient is not dampened.
-                    let factor = state.second(k, || number(1.0, parameter))?;
-                    direction.addcmul_(&step, &factor)?;
-                    factor.fill_(1.0 - settings.dampening)?;
-                }
-                step = match settings.nesterov {
-                    true => step.add_with(&direction, scaled(settings.momentum))?,
-                    false => direction,
-                };
-            }
-            let backwards = options::Addcmul::default().value(-1);
-            parameter.addcmul_with_(&step, &settings.lr.tensor(parameter)?, backwards)?;
+    let Sgd { lr, momentum, dampening, weight_decay, nesterov, unless } = settings;
+    let (has_direction, is_dampened) = (*momentum != 0.0, *momentum != 0.0 && *dampening != 0.0);
+    // A set is a parameter, its gradient, direction, and the factor of the gradient's next use.
+    let mut program = Steps::default();
+    let mut gradient = "%1".to_owned();
+    if *weight_decay != 0.0 {
+        gradient = program.value(format_args!("add({gradient},%0|alpha={weight_decay:?})"));
+    }
+    let rate = 2 + usize::from(has_direction) + usize::from(is_dampened);
+    if has_direction {
+        program.step(format_args!("mul_(%2|other={momentum:?})"));
+        match is_dampened {
+            true => program.step(format_args!("addcmul_(%2,{gradient},%3)")),
+            false => program.step(format_args!("add_(%2,{gradient})")),
         }
-        Ok(())
+        gradient = match nesterov {
+            true => program.value(format_args!("add({gradient},%2|alpha={momentum:?})")),
+            false => "%2".to_owned(),
+        };
+    }
+    program.step(format_args!("addcmul_(%0,{gradient},%{rate}|value=-1)"));
+    step(|| {
+        let (mut sets, mut factors) = (Vec::new(), Vec::new());
+        for (k, &parameter) in parameters.iter().enumerate() {
+            let Some(gradient) = sets::gradient(parameter)? else { continue };
+            let mut set = vec![parameter.clone(), gradient];
+            if has_direction {
+                set.push(state.first(k, || parameter.zeros_like())?);
+            }
+            if is_dampened {
+                // The first use of a gradient is not dampened.
+                let factor = state.second(k, || number(1.0, parameter))?;
+                factors.push(vec![factor.clone()]);
+                set.push(factor);
+            }
+            sets.push(set);
+        }
+        let rate = |parameter: &Tensor| Ok(vec![lr.tensor(parameter)?]);
+        sets::run(&program.text, &[0, 2], &sets, rate, unless.as_ref())?;
+        let later = format!("mul_(%0|other=0.0);add_(%0|other={:?})", 1.0 - dampening);
+        sets::run(&later, &[0], &factors, |_| Ok(Vec::new()), unless.as_ref())
     })
 }
 
@@ -207,56 +233,69 @@ fn adaptive(
     is_decoupled: bool,
 ) -> Result<()> {
     state.reserve(parameters.len());
-    let Adam { lr, betas: (beta1, beta2), eps, weight_decay } = settings;
+    let Adam { lr, betas: (beta1, beta2), eps, weight_decay, unless } = settings;
+    // A set is a parameter, its gradient, and the means of gradients and of their squares. All
+    // share the number of steps t and the rate.
+    let mut program = Steps::default();
+    let mut gradient = "%1".to_owned();
+    if *weight_decay != 0.0 && is_decoupled {
+        let decay = program.value(format_args!("mul(%5|other={:?})", -weight_decay));
+        let kept = program.value(format_args!("add({decay}|other=1)"));
+        program.step(format_args!("mul_(%0,{kept})"));
+    } else if *weight_decay != 0.0 {
+        gradient = program.value(format_args!("add({gradient},%0|alpha={weight_decay:?})"));
+    }
+    // βᵗ - 1, without the cancellation of a difference.
+    let mut less_one = |beta: &f64| {
+        let power = program.value(format_args!("mul(%4|other={:?})", beta.ln()));
+        program.value(format_args!("expm1({power})"))
+    };
+    let (first, second) = (less_one(beta1), less_one(beta2));
+    let step_size = program.value(format_args!("div(%5,{first})"));
+    let root = program.value(format_args!("neg({second})"));
+    let root = program.value(format_args!("sqrt({root})"));
+    program.step(format_args!("lerp_(%2,{gradient}|weight={:?})", 1.0 - beta1));
+    program.step(format_args!("mul_(%3|other={beta2:?})"));
+    program.step(format_args!("addcmul_(%3,{gradient},{gradient}|value={:?})", 1.0 - beta2));
+    let denominator = program.value(format_args!("sqrt(%3)"));
+    program.step(format_args!("div_({denominator},{root})"));
+    program.step(format_args!("add_({denominator}|other={eps:?})"));
+    let change = program.value(format_args!("mul(%2,{step_size})"));
+    program.step(format_args!("addcdiv_(%0,{change},{denominator})"));
     step(|| {
-        state.count_step(parameters)?;
-        let mut of_devices: Vec<Factors> = Vec::new();
+        state.count_step(parameters, unless.as_ref())?;
+        let mut sets = Vec::new();
         for (k, &parameter) in parameters.iter().enumerate() {
-            let Some(mut gradient) = parameter.grad() else { continue };
-            let known = of_devices.iter().position(|f| f.step.device() == parameter.device());
-            let known = match known {
-                Some(known) => known,
-                None => {
-                    of_devices.push(Factors::new(state.steps(parameter)?, settings, parameter)?);
-                    of_devices.len() - 1
-                }
-            };
-            let factors = &of_devices[known];
-            if *weight_decay != 0.0 && is_decoupled {
-                parameter.mul_(&lr.tensor(parameter)?.mul(-weight_decay)?.add(1)?)?;
-            } else if *weight_decay != 0.0 {
-                gradient = gradient.add_with(parameter, scaled(*weight_decay))?;
-            }
+            let Some(gradient) = sets::gradient(parameter)? else { continue };
             let mean = state.first(k, || parameter.zeros_like())?;
             let square = state.second(k, || parameter.zeros_like())?;
-            mean.lerp_(&gradient, 1.0 - beta1)?;
-            let squares = options::Addcmul::default().value(1.0 - beta2);
-            square.mul_(*beta2)?.addcmul_with_(&gradient, &gradient, squares)?;
-            let denominator = square.sqrt()?;
-            denominator.div_(&factors.root)?.add_(*eps)?;
-            parameter.addcdiv_(&mean.mul(&factors.step)?, &denominator)?;
+            sets.push(vec![parameter.clone(), gradient, mean, square]);
         }
-        Ok(())
+        let shared =
+            |parameter: &Tensor| Ok(vec![state.steps(parameter)?.clone(), lr.tensor(parameter)?]);
+        sets::run(&program.text, &[0, 2, 3], &sets, shared, unless.as_ref())
     })
 }
 
-/// The factors of a step of Adam, as tensors of one element, from the number of steps t.
-struct Factors {
-    /// -lr / (1 - β₁ᵗ).
-    step: Tensor,
-    /// The square root of 1 - β₂ᵗ.
-    root: Tensor,
+/// The text of a program, as it grows.
+#[derive(Default)]
+struct Steps {
+    text: String,
+    count: usize,
 }
 
-impl Factors {
-    fn new(steps: &Tensor, settings: &Adam, parameter: &Tensor) -> Result<Factors> {
-        let (beta1, beta2) = settings.betas;
-        // βᵗ - 1, without the cancellation of a difference.
-        let less_one = |beta: f64| {
-            let power = steps.mul(beta.ln())?;
-            power.expm1_().cloned()
-        };
-        let step = settings.lr.tensor(parameter)?.div(&less_one(beta1)?)?;
-        Ok(Factors { step, root: less_one(beta2)?.neg()?.sqrt()? })
+impl Steps {
+    /// Adds a step in place.
+    fn step(&mut self, text: std::fmt::Arguments<'_>) {
+        let separator = if self.count == 0 { "" } else { ";" };
+        self.count += 1;
+        // Writing to a text does not fail.
+        let _ = write!(self.text, "{separator}{text}");
+    }
+
+    /// Adds a step, and returns the name of its result.
+    fn value(&mut self, text: std::fmt::Arguments<'_>) -> String {
+        self.step(text);
+        format!("#{}", self.count - 1)
     }
 }

@@ -35,7 +35,7 @@ pub struct State {
 }
 
 /// Makes a tensor of state, outside of captures and recordings: they only use it.
-fn outside(make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+pub(super) fn outside(make: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
     request::outside(|| no_grad(make))
 }
 
@@ -181,10 +181,17 @@ impl State {
         Ok(())
     }
 
-    /// Counts a step.
-    pub(super) fn count_step(&mut self, parameters: &[&Tensor]) -> Result<()> {
+    /// Counts a step, unless a number is 1.
+    pub(super) fn count_step(
+        &mut self,
+        parameters: &[&Tensor],
+        unless: Option<&Tensor>,
+    ) -> Result<()> {
         self.begin_counts(parameters)?;
-        self.steps.iter().try_for_each(|steps| steps.add_(1).map(drop))
+        self.steps.iter().try_for_each(|steps| {
+            steps.add_(1)?;
+            unless.map_or(Ok(()), |unless| steps.sub_(unless).map(drop))
+        })
     }
 
     /// Returns the step count beside a parameter.

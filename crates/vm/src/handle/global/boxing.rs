@@ -10,7 +10,7 @@ use millstream_types::{
 };
 
 use crate::handle::machine::Machine;
-use crate::handle::request::{self, Rank, Request, Verb};
+use crate::handle::request::{self, ABOVE_PARTS, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
@@ -148,8 +148,8 @@ pub(crate) fn redistributed(
     origin: &Origin,
 ) -> Result<Tensor> {
     let copy = Request::new(Verb::Copy { of: tensor }, origin);
-    request::submit_to(Rank::Gradient, copy, |_| {
-        let _own = request::suspend(&[Rank::Gradient]);
+    request::submit_to(ABOVE_PARTS, copy, |_| {
+        let _own = request::suspend(ABOVE_PARTS);
         redistribute(tensor, to, stream, origin)
     })
 }

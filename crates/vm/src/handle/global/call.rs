@@ -8,7 +8,7 @@ use millstream_ops::boxing::Plan;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding, TensorSpec};
 
 use crate::handle::machine::{CallBuilder, Inputs, Machine, RangeGuard};
-use crate::handle::request::{self, OpCall, Rank, Request, Results, Verb};
+use crate::handle::request::{self, ABOVE_PARTS, OpCall, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
@@ -30,8 +30,8 @@ pub(crate) fn is_any(tensors: &[&Tensor]) -> bool {
 #[cold]
 pub(crate) fn make(call: OpCall<'_>, is_within: bool, origin: &Origin) -> Result<Results> {
     let request = Request { verb: Verb::Op(call), is_within, origin };
-    request::submit_to(Rank::Gradient, request, |_| {
-        let _own = request::suspend(&[Rank::Gradient]);
+    request::submit_to(ABOVE_PARTS, request, |_| {
+        let _own = request::suspend(ABOVE_PARTS);
         if is_within {
             let message = "a critical section takes no global tensors; use `to_local()?`";
             let op = call.name.to_owned();

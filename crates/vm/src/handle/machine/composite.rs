@@ -7,7 +7,7 @@ use millstream_types::{Attrs, DType, Element, Error, Result, Sharding, TensorSpe
 use smallvec::SmallVec;
 
 use crate::handle::global;
-use crate::handle::request::Results;
+use crate::handle::request::{self, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
@@ -28,8 +28,24 @@ impl CallBuilder<'_> {
             return self.machine.op(self.name).map(|_| Results::new()).map_err(at);
         };
         self.machine.own_stream(stream).map_err(at)?;
+        let verb = Verb::Composite(self.described(stream));
+        let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
+        request::submit(call, |call| match call.verb {
+            Verb::Composite(call) => self.expand_on(op, call.inputs, stream),
+            _ => self.expand_on(op, &self.inputs, stream),
+        })
+    }
+
+    /// Makes the calls on these operands.
+    fn expand_on(
+        &self,
+        op: &composite::Composite,
+        inputs: &[&Tensor],
+        stream: &Stream,
+    ) -> Result<Results> {
+        let at = |e: Error| e.without_place().clone().at(&self.origin);
         let owned = |tensors: &[&Tensor]| tensors.iter().map(|&tensor| tensor.clone()).collect();
-        let inputs: Vec<Tensor> = owned(&self.inputs);
+        let inputs: Vec<Tensor> = owned(inputs);
         let out: Option<Vec<Tensor>> = self.out.as_deref().map(owned);
         let mut calling = Calling { call: self, stream };
         let made = calling.composite(op, &inputs, &self.attrs, out.as_deref());
