@@ -256,6 +256,17 @@ impl Sharding {
         self.sbp.iter().all(|sbp| *sbp == Sbp::Broadcast)
     }
 
+    /// Returns whether the ranks along an axis have tensors that are reduced.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert!(Sharding::new(&Mesh::new([0, 1])?, [sbp::P])?.is_partial());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn is_partial(&self) -> bool {
+        self.sbp.iter().any(|sbp| sbp.reduction().is_some())
+    }
+
     /// Returns whether a tensor of this dtype and shape can be held so.
     ///
     /// ```

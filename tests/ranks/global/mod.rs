@@ -384,3 +384,103 @@ fn mistakes_are_refused() {
         Ok(())
     });
 }
+
+/// A transformer layer, split by heads and by hidden units: two reductions forward, two backward.
+#[test]
+fn a_transformer_layer_reduces_four_times() {
+    fn layer(
+        machine: &Machine,
+        mesh: Option<&Mesh>,
+        check: &dyn Fn(&[&str], &str),
+    ) -> Result<Vec<Tensor>> {
+        let random = Generator::new(9);
+        let made = |shape: &[i64], sbp: Sbp| -> Result<Tensor> {
+            let made = match mesh {
+                None => Tensor::normal(0.0, 0.3, shape.to_vec(), &random, machine)?,
+                Some(mesh) => {
+                    let sharding = Sharding::new(mesh, [sbp])?;
+                    Tensor::normal(0.0, 0.3, shape.to_vec(), &random, (machine, &sharding))?
+                }
+            };
+            made.with_grad()
+        };
+        let whole = |x: Tensor| if mesh.is_some() { x.redistribute([B]) } else { Ok(x) };
+        // Two sequences of 3 words, 4 heads of 2 numbers.
+        let x = made(&[2, 3, 8], B)?;
+        let projections = [made(&[8, 8], S(0))?, made(&[8, 8], S(0))?, made(&[8, 8], S(0))?];
+        let out = made(&[8, 8], S(1))?;
+        let (up, down) = (made(&[16, 8], S(0))?, made(&[8, 16], S(1))?);
+        let bias = made(&[16], S(0))?;
+        let tape = machine.tape();
+        let normal = |x: &Tensor| x.layer_norm([8], options::LayerNorm::default());
+        // Where ranks take parts of the work, the gradient is summed.
+        let input = whole(normal(&x)?)?;
+        let heads = |w: &Tensor| input.linear(w, None)?.reshape((2, 3, 4, 2))?.transpose(1, 2);
+        let [q, k, v] = [heads(&projections[0])?, heads(&projections[1])?, heads(&projections[2])?];
+        let scores = (q.matmul(&k.transpose(-1, -2)?)? * 0.5)?.softmax(-1)?;
+        let mixed = scores.matmul(&v)?.transpose(1, 2)?.reshape((2, 3, 8))?;
+        let y = (&x + &whole(mixed.linear(&out, None)?)?)?;
+        check(&["AllReduce"], "attention");
+        let hidden = whole(normal(&y)?)?.linear(&up, Some(&bias))?.gelu()?;
+        let z = (&y + &whole(hidden.linear(&down, None)?)?)?;
+        check(&["AllReduce"], "hidden units");
+        let loss = (&z * &z)?.sum(..)?;
+        tape.backward(&loss)?;
+        check(&["AllReduce", "AllReduce"], "backward");
+        let parameters = [&x, &out, &up, &down, &bias].into_iter().chain(&projections);
+        let mut made = vec![loss.detach()?];
+        made.extend(parameters.filter_map(Tensor::grad));
+        Ok(made)
+    }
+    let one = Machine::new(MachineConfig::default()).unwrap();
+    let expected = elements(&layer(&one, None, &|_, _| {}).unwrap()).unwrap();
+    let mesh = Mesh::new([0, 1]).unwrap();
+    let results = on_ranks(2, |rank| {
+        let check = |expected: &[&str], what: &str| assert_eq!(rank.calls(), expected, "{what}");
+        elements(&layer(&rank.machine, Some(&mesh), &check)?)
+    });
+    for result in results {
+        assert_near(&result, &expected, "a layer of two ranks");
+    }
+}
+
+/// DTensor's defects, by the numbers of PyTorch's issues.
+#[test]
+fn cases_of_other_implementations() {
+    let mesh = Mesh::new([[0, 1], [2, 3]]).unwrap();
+    let data: Vec<f32> = (0..60).map(|k| k as f32).collect();
+    on_ranks(4, |rank| {
+        let machine = &rank.machine;
+        let made = |shape: &[i64], sbp: [Sbp; 2]| {
+            let numel: i64 = shape.iter().product();
+            let data = &data[..numel as usize];
+            Tensor::from_slice_global(data, shape.to_vec(), machine, &mesh, sbp)
+        };
+        // 179502: a view of a dimension that is split, and does not divide into the new ones.
+        let x = made(&[6, 5], [S(0), B])?;
+        let view = x.reshape((3, 2, 5))?;
+        assert_eq!(view.full_tensor()?.to_vec::<f32>()?, data[..30]);
+        // 166598: a contraction of dimensions that the axes split in unequal orders.
+        let (a, b) = (made(&[4, 8], [S(1), S(1)])?, made(&[8, 4], [B, S(0)])?);
+        let product = a.matmul(&b)?.full_tensor()?.to_vec::<f32>()?;
+        let element =
+            |r: usize, c: usize| -> f32 { (0..8).map(|k| data[r * 8 + k] * data[k * 4 + c]).sum() };
+        let all: Vec<f32> = (0..16).map(|k| element(k / 4, k % 4)).collect();
+        assert_eq!(product, all);
+        // 143372 and 144109: uneven parts, also empty ones, viewed and gathered.
+        let x = made(&[5, 3], [S(0), S(0)])?;
+        assert_eq!(x.reshape(15)?.full_tensor()?.to_vec::<f32>()?, data[..15]);
+        let x = made(&[3, 2], [S(0), S(0)])?;
+        assert_eq!(x.redistribute([S(1), B])?.full_tensor()?.to_vec::<f32>()?, data[..6]);
+        // 118836: strides are those of the whole tensor, and the parts' are in their order.
+        let x = made(&[4, 6], [B, S(1)])?.t()?;
+        assert_eq!(x.spec().layout.strides(), [1, 6]);
+        assert_eq!(x.to_local()?.spec().layout.strides(), [1, 3]);
+        assert_eq!(x.redistribute([B, B])?.spec().layout.strides(), [4, 1]);
+        // 168255: lists of tensors are calls like others.
+        let x = made(&[4, 2], [S(0), B])?;
+        let joined = Tensor::cat(&[&x, &x], 1)?;
+        assert_eq!((joined.sbp().unwrap(), joined.shape()), (&[S(0), B][..], &[4, 4][..]));
+        Ok(())
+    });
+}

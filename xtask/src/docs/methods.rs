@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use millstream_ops::random::{OFFSET, SEED};
+use millstream_ops::random::{FIRST, OFFSET, SEED, WHOLE};
 use millstream_ops::{ArgDoc, Kind, Op, Presence, composite};
 
 use super::examples::Examples;
@@ -496,8 +496,9 @@ fn parts<'a>(op: &'a dyn Op, first_alone: bool, uses: &Uses) -> Result<Parts<'a>
         write!(parts.body, "given.push({name});")?;
     }
     for attr in op.attrs() {
-        let is_seed = has_seed && (attr.name == SEED || attr.name == OFFSET);
-        if is_hidden(attr) || is_seed || matches!(attr.presence, Presence::InsteadOf(_)) {
+        // A part is that of a tensor which several ranks draw.
+        let of_draw = has_seed && [SEED, OFFSET, WHOLE, FIRST].contains(&attr.name);
+        if is_hidden(attr) || of_draw || matches!(attr.presence, Presence::InsteadOf(_)) {
             continue;
         }
         let is_required = attr.presence == Presence::Required;

@@ -173,6 +173,8 @@ const FLOATS: &[Case] = &[
     ("uniform_", &[(Any, &[3, 341])], &[("from", Float(-2.0)), ("to", Float(7.0))]),
     ("normal", &[], &[("shape", Ints(&[3, 341])), ("mean", Float(9.0)), ("std", Float(2.0))]),
     ("normal_", &[(Any, &[7, 3, 41]), (Whole(5, 9), &[])], &[("seed", Int(-1))]),
+    // Parts of larger tensors.
+    ("uniform_", &[(Any, &[3, 341])], &[("whole", Ints(&[5, 500])), ("first", Ints(&[2, 100]))]),
     ("exponential", &[], &[("shape", Ints(&[1030])), ("lambd", Float(3.0))]),
     ("exponential_", &[(Any, &[3, 41])], &[("offset", Int(1 << 40))]),
     ("bernoulli", &[(Share, &[3, 341])], &[("seed", Int(3))]),

@@ -3,7 +3,8 @@ struct RandomWords { unsigned at[4]; };
 // The seed or the offset: a constant, and whether operand k is added to it.
 #define NUMBER(k, integer) \
     ((u64)args.integers[integer] + (args.integers[(integer) + 1] ? (u64)DATA(const i64, k)[0] : 0))
-// The number of element `index` in the whole tensor, which operand k numbers if the call draws a part.
+// The number of element `index` in the whole tensor, which operand k numbers if the call draws a
+// part.
 #define ELEMENT_NUMBER(k, integer) \
     (args.integers[(integer) + 1] \
          ? (u64)args.integers[integer] + offset(args, k, position, 0, args.rank) \

@@ -2,9 +2,9 @@
 // Operands: the result; x, whose elements are the probabilities of `bernoulli`, or the result;
 // elements of the seed and of the offset, or the result; for a part, what numbers its elements.
 // Integers: the seed and the offset, each as a constant and whether an element is added; the number
-// of a part's first element, and whether this is a part; the distribution; the bits of the precision
-// of a uniform number; the least integer; their number.
-// Scalars: the bounds, or mean and standard deviation, or the rate, or the probability.
+// of a part's first element, and whether this is a part; the distribution; the bits of the
+// precision of a uniform number; the least integer; their number. Scalars: the bounds, or mean and
+// standard deviation, or the rate, or the probability.
 extern "C" __global__ void KERNEL(const StridedArgs args) {
     const u64 seed = NUMBER(2, 0), draw = NUMBER(3, 2);
     const i64 kind = args.integers[6], digits = args.integers[7];

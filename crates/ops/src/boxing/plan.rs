@@ -202,10 +202,9 @@ impl Plan {
     /// that call is all that it does.
     pub fn direct(&self, at: &[usize]) -> Option<Attrs> {
         let stays = self.operands.iter().all(|taken| taken.path.is_none());
-        let is_one = self
-            .locals
-            .iter()
-            .all(|local| !matches!(local, Local::MeanOf { .. } | Local::Rows { .. }));
+        let is_one = self.locals.iter().all(|local| {
+            !matches!(local, Local::MeanOf { .. } | Local::Op { .. } | Local::Rows { .. })
+        });
         (stays && is_one).then(|| self.local_attrs(at))
     }
 

@@ -21,8 +21,8 @@ fn mask(whole: &Whole<'_>, at: usize, dim: usize, length: usize) -> Result<Sbp> 
     Ok(split(own))
 }
 
-/// Returns the dimensions of q that may be split, whether k and v have them, too, and what the parts
-/// must be. Where several heads of q share one of k, parts are of one length.
+/// Returns the dimensions of q that may be split, whether k and v have them, too, and what the
+/// parts must be. Where several heads of q share one of k, parts are of one length.
 fn dims(whole: &Whole<'_>, q: usize) -> Result<Vec<(usize, bool, Parts)>> {
     let shares = whole.shape(q)[1] != whole.shape(q + 1)[1];
     let heads = if shares { Parts::Equal } else { Parts::NotEmpty };

@@ -42,8 +42,8 @@ impl Whole<'_> {
         Way::new(operands, (0..self.signature.outputs.len()).map(|k| split(result(k))))
     }
 
-    /// Returns the ways that split one dimension of all operands of the first one's rank, and of all
-    /// results; one for each dimension but the excluded ones.
+    /// Returns the ways that split one dimension of all operands of the first one's rank, and of
+    /// all results; one for each dimension but the excluded ones.
     pub(super) fn along_all(&self, excluded: &[usize]) -> Vec<Way> {
         let rank = self.shape(0).len();
         let of = |k: usize, dim| (self.shape(k).len() == rank).then_some(dim);
@@ -64,8 +64,8 @@ impl Whole<'_> {
         vec![self.partial(Reduction::Sum, operands)]
     }
 
-    /// Returns the ways of a call that moves the elements of these operands: it moves those of parts
-    /// of each reduction alike.
+    /// Returns the ways of a call that moves the elements of these operands: it moves those of
+    /// parts of each reduction alike.
     pub(super) fn moved(&self, operands: &[usize]) -> Vec<Way> {
         Reduction::ALL.map(|reduction| self.partial(reduction, operands)).into()
     }

@@ -53,6 +53,7 @@ pub(super) const RULES: Rules = &[
     ("cast", |whole| copied(whole, Local::Same)),
     ("copy_", |whole| Ok([elementwise(whole)?, whole.moved(&[0, 1])].concat())),
     ("fill", elementwise),
+    ("arange", range),
     ("full", |whole| Ok(created(whole, &Local::Shape("shape")))),
 ];
 
@@ -73,6 +74,13 @@ pub(super) fn along(whole: &Whole<'_>, shape: &Dims, dim: usize) -> Way {
 pub(super) fn created(whole: Whole<'_>, local: &Local) -> Vec<Way> {
     let shape = whole.result_shape();
     (0..shape.len()).map(|dim| along(&whole, &shape, dim).local(local.clone())).collect()
+}
+
+/// Parts of a range of other numbers would begin with rounded ones.
+fn range(whole: Whole<'_>) -> Result<Vec<Way>> {
+    let bounds = ["start", "end", "step"].map(|name| whole.attrs().get(name));
+    let are_whole = bounds.iter().flatten().all(|bound| matches!(bound, AttrValue::Int(_)));
+    Ok(if are_whole { created(whole, &Local::Range) } else { Vec::new() })
 }
 
 /// As [`elementwise`]; linear in each of these sets of operands.

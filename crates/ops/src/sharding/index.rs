@@ -1,5 +1,5 @@
-//! The ways of gather, scatter and indexing: dimensions that no index counts along; the indices; for
-//! sums, the parts that several ranks add.
+//! The ways of gather, scatter and indexing: dimensions that no index counts along; the indices;
+//! for sums, the parts that several ranks add.
 
 use millstream_types::{Dims, Result, Sbp, TensorSpec, sbp};
 

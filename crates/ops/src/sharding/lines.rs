@@ -1,5 +1,5 @@
-//! The ways of calls that compute each line along some dimensions for itself: scans, softmax, sorts,
-//! flips, padding, transforms. All other dimensions may be split.
+//! The ways of calls that compute each line along some dimensions for itself: scans, softmax,
+//! sorts, flips, padding, transforms. All other dimensions may be split.
 
 use millstream_types::{Reduction, Result};
 

@@ -64,6 +64,7 @@ pub fn local_attrs(
                 set_strides(&mut made, attrs, part, whole);
             }
             Local::Strides => set_strides(&mut made, attrs, part, whole),
+            Local::Range => set_range(&mut made, attrs, &part[0]),
             Local::Length(name, dim) => made.set(name, part[dim].len() as i64),
             Local::Drawn => {
                 if attrs.get("shape").is_some() {
@@ -81,8 +82,11 @@ pub fn local_attrs(
 fn set_strides(made: &mut Attrs, attrs: &Attrs, part: &[Range<usize>], whole: &[usize]) {
     let Ok(Some(strides)) = attrs.ints("strides") else { return };
     let mut order: Dims = (0..strides.len()).collect();
-    // Dimensions of length 1 have any stride; a shorter one lies inside of a longer one.
-    order.sort_by_key(|dim| (strides[*dim], whole[*dim] != 1));
+    // Dimensions of length 1 have any stride; without elements, strides are row-major.
+    match part.iter().any(Range::is_empty) {
+        true => order.reverse(),
+        false => order.sort_by_key(|dim| (strides[*dim], whole[*dim] != 1)),
+    }
     let mut step = 1;
     let mut local = vec![0; strides.len()];
     for dim in order {
@@ -90,4 +94,13 @@ fn set_strides(made: &mut Attrs, attrs: &Attrs, part: &[Range<usize>], whole: &[
         step *= part[dim].len().max(1) as i64;
     }
     made.set("strides", local);
+}
+
+/// Sets the bounds of the numbers at these positions of a range of whole numbers.
+fn set_range(made: &mut Attrs, attrs: &Attrs, part: &Range<usize>) {
+    let number = |name, default| attrs.int(name).ok().flatten().unwrap_or(default);
+    let (start, step) = (number("start", 0), number("step", 1));
+    let at = |position: usize| start.wrapping_add(step.wrapping_mul(position as i64));
+    made.set("start", at(part.start));
+    made.set("end", at(part.end));
 }

@@ -1,5 +1,5 @@
-//! The ways of losses and their gradients: elements or targets; over a split loss that is summed the
-//! parts of a sum.
+//! The ways of losses and their gradients: elements or targets; over a split loss that is summed
+//! the parts of a sum.
 
 use millstream_types::{Attrs, DType, Dims, Result, Sbp, sbp};
 

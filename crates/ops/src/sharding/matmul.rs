@@ -1,4 +1,5 @@
-//! The ways of matrix products: rows, columns, batches; over a split contraction the parts of a sum.
+//! The ways of matrix products: rows, columns, batches; over a split contraction the parts of a
+//! sum.
 
 use millstream_types::{Result, sbp};
 

@@ -19,7 +19,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `local` | the arguments of the calls on the parts |
-//! | `axes` | what rules are made of: dimensions of operands and of results that are split together |
+//! | `axes` | what rules are made of: dimensions of operands and results that are split together |
 //! | all others | the rules of families of ops, each file with its table `RULES` |
 
 mod attention;
@@ -99,7 +99,8 @@ pub enum Local {
     /// They have the arguments of the whole one.
     #[default]
     Same,
-    /// Other arguments, the same for all parts: those of the whole call where they depend on lengths.
+    /// Other arguments, the same for all parts: those of the whole call where they depend on
+    /// lengths.
     Args(Attrs),
     /// Another op with other arguments, the same for all parts.
     Op {
@@ -113,13 +114,16 @@ pub enum Local {
     Shape(&'static str),
     /// The argument `strides`, if given, is that of the first result, and is that of its part.
     Strides,
+    /// The arguments `start`, `end` and `step` are whole numbers, of a part of the same steps.
+    Range,
     /// This argument is the length of a dimension of the first result, and is that of its part.
     Length(&'static str, usize),
     /// They draw random numbers, and get the place of their part among the elements of the whole
     /// result.
     Drawn,
-    /// Another op with other arguments, whose first result is divided by a number: the way to a mean
-    /// over a split dimension, and to its gradient. Where several axes have it, the division is one.
+    /// Another op with other arguments, whose first result is divided by a number: the way to a
+    /// mean over a split dimension, and to its gradient. Where several axes have it, the division
+    /// is one.
     MeanOf {
         /// The op that sums.
         op: &'static str,
@@ -172,8 +176,8 @@ impl<'a> Whole<'a> {
         self.call.inputs[operand].shape()
     }
 
-    /// Returns the dtype and the shape of a result, whether it is new, a view, or an operand that is
-    /// changed in place.
+    /// Returns the dtype and the shape of a result, whether it is new, a view, or an operand that
+    /// is changed in place.
     pub(crate) fn result(&self, result: usize) -> Option<(DType, Dims)> {
         match self.signature.outputs.get(result)? {
             OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => {

@@ -24,8 +24,8 @@ fn drawn(whole: Whole<'_>) -> Result<Vec<Way>> {
     Ok(created(whole, &Local::Drawn))
 }
 
-/// The mask of a tensor without elements has another dtype. In evaluation, nothing is drawn, but the
-/// mask has it as well.
+/// The mask of a tensor without elements has another dtype. In evaluation, nothing is drawn, but
+/// the mask has it as well.
 fn dropout(whole: Whole<'_>) -> Result<Vec<Way>> {
     let ways = elementwise(whole)?.into_iter();
     Ok(ways.map(|way| way.local(Local::Drawn).parts(Parts::NotEmpty)).collect())

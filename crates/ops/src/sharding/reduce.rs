@@ -1,5 +1,5 @@
-//! The ways of reductions: what is not reduced may be split, and a reduced dimension gives the parts
-//! of a reduction of the same kind.
+//! The ways of reductions: what is not reduced may be split, and a reduced dimension gives the
+//! parts of a reduction of the same kind.
 
 use millstream_types::{DType, Reduction, Result, Sbp, sbp};
 

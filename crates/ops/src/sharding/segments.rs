@@ -3,6 +3,7 @@
 use millstream_types::{Result, Sbp, sbp};
 
 use super::{Rules, Way, Whole};
+use crate::args::required;
 
 const S0: Sbp = sbp::S(0);
 const S1: Sbp = sbp::S(1);
@@ -11,14 +12,15 @@ pub(super) const RULES: Rules = &[
     ("segment_reduce", |whole| segments(whole, 1)),
     ("segment_reduce_backward", |whole| segments(whole, 3)),
     ("fractional_max_pool", |whole| {
-        let outer = whole.shape(0).len() - (whole.shape(1).len() - 2);
+        let pooled = required("output_size", whole.attrs().ints("output_size")?)?.len();
+        let outer = whole.shape(0).len() - pooled;
         let planes = &whole.shape(0)[..outer];
         let fits = whole.shape(1).starts_with(planes);
         let dims = (0..outer).filter(|_| fits);
         Ok(dims.map(|dim| whole.along(|_| Some(dim), |_| Some(dim))).collect())
     }),
-    ("_ctc_loss", |whole| alignments(whole, &[S1, S0, S0, S0], &[S0, S0])),
-    ("_ctc_loss_backward", |whole| alignments(whole, &[S0, S1, S0, S0, S0, S0], &[S1])),
+    ("_ctc_loss", |whole| alignments(whole, 1, &[S1, S0, S0, S0], &[S0, S0])),
+    ("_ctc_loss_backward", |whole| alignments(whole, 2, &[S0, S1, S0, S0, S0, S0], &[S1])),
 ];
 
 /// The dimensions before the segments, which the lengths have, too, and those after them.
@@ -30,8 +32,12 @@ fn segments(whole: Whole<'_>, lengths: usize) -> Result<Vec<Way>> {
 }
 
 /// The sequences, unless the labels of all are in one dimension.
-fn alignments(whole: Whole<'_>, operands: &[Sbp], results: &[Sbp]) -> Result<Vec<Way>> {
-    let targets = operands.len().saturating_sub(4).min(1) + 1;
+fn alignments(
+    whole: Whole<'_>,
+    targets: usize,
+    operands: &[Sbp],
+    results: &[Sbp],
+) -> Result<Vec<Way>> {
     if whole.shape(targets).len() != 2 {
         return Ok(Vec::new());
     }

@@ -1,6 +1,8 @@
 //! Every op against values made with PyTorch. The scripts in `tools/reference` make the files and
 //! document their content: shapes, dtypes, strides and aliases of results, their elements, and the
 //! content of storages after in-place ops.
+//!
+//! Long because the form of the files and the checks of their cases belong together.
 
 use std::collections::HashMap;
 use std::path::Path;

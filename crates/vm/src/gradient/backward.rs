@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use millstream_runtime::scope::origin::{self, with_origin};
-use millstream_types::{Attrs, Error, Layout, Origin, Result};
+use millstream_types::{Attrs, Error, Layout, Origin, Result, Sharding};
 
-use crate::handle::Tensor;
 use crate::handle::request::{self, Rank};
+use crate::handle::{Tensor, global, stream_of};
 
 use super::buckets::Buckets;
 use super::derivatives::{Derivative, Formulas, complex, conj};
@@ -308,6 +308,7 @@ impl Tape {
                 Err(invalid(message))
             }
             Source::Copy(device) => Ok(vec![Some(beside.to(device)?)]),
+            Source::Redistribution(held) => Ok(vec![Some(redistributed(beside, held)?)]),
             Source::Part(base, part_of) => {
                 let flat = embedded(beside, part_of, base)?;
                 Ok(vec![Some(part(&flat, base)?)])
@@ -356,6 +357,17 @@ impl Tape {
                 Ok(result)
             }
         }
+    }
+}
+
+/// Returns a gradient as it is held beside the operand of a redistribution.
+fn redistributed(gradient: &Tensor, held: &Arc<Sharding>) -> Result<Tensor> {
+    match gradient.global() {
+        Some(global) if global.sharding != *held => {
+            let stream = stream_of(gradient)?;
+            global::redistributed(gradient, held, &stream, &origin::caller())
+        }
+        _ => Ok(gradient.clone()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_types::{Attrs, DeviceId, Layout, Origin, Result, TensorSpec};
+use millstream_types::{Attrs, DeviceId, Layout, Origin, Result, Sharding, TensorSpec};
 
 use crate::handle::Tensor;
 
@@ -37,6 +37,8 @@ pub(super) enum Source {
     Unknown,
     /// A copy from this device.
     Copy(DeviceId),
+    /// A redistribution of a global tensor: how its gradient is held.
+    Redistribution(Arc<Sharding>),
     /// A part of a base: the layout of the base, and that of the part.
     Part(Layout, Layout),
     /// A base whose part was written: the two layouts. The inputs are the base and the part.

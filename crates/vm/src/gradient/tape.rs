@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_ops::{CallSpec, OutputSpec, Signature, args};
+use millstream_ops::{CallSpec, OutputSpec, Signature, args, boxing};
 use millstream_runtime::sync::thread_local;
 use millstream_types::{DType, Error, Origin, Result, TensorSpec};
 
@@ -348,7 +348,14 @@ pub(super) fn note_copy(of: &Tensor, copied: &Tensor, origin: &Origin) {
     let mut notes = notes.borrow_mut();
     if !is_paused() && notes.value(of).is_some() {
         let attrs = Arc::default();
-        let source = Source::Copy(of.device().clone());
+        let source = match of.global() {
+            None => Source::Copy(of.device().clone()),
+            // Each part of a sum has the gradient of the sum.
+            Some(global) => match boxing::reduced(&global.sharding) {
+                Ok(held) => Source::Redistribution(Arc::new(held)),
+                Err(_) => Source::Unknown,
+            },
+        };
         let node = notes.begin(source, "a copy", &attrs, &[Some(of)], origin);
         let effects = Effects { written: Vec::new(), views: vec![None] };
         notes.end(Some(node), &[of], std::slice::from_ref(copied), &effects, "a copy", origin);

@@ -140,6 +140,7 @@ impl Import<'_> {
             stream: None,
             priority: 0,
             ranks: None,
+            held: None,
         };
         Some((call, dropped))
     }

@@ -37,6 +37,7 @@ pub use rate::Rate;
 pub use scaler::{GradScaler, Scaling};
 pub use state::State;
 
+use sets::Owned;
 use state::number;
 
 /// The settings of [`sgd`].
@@ -162,15 +163,14 @@ pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<
     program.step(format_args!("addcmul_(%0,{gradient},%{rate}|value=-1)"));
     step(|| {
         let (mut sets, mut factors) = (Vec::new(), Vec::new());
-        for (k, &parameter) in parameters.iter().enumerate() {
-            let Some(gradient) = sets::gradient(parameter)? else { continue };
+        for Owned { position, parameter, gradient } in sets::owned(parameters)? {
             let mut set = vec![parameter.clone(), gradient];
             if has_direction {
-                set.push(state.first(k, || parameter.zeros_like())?);
+                set.push(state.first(position, || parameter.zeros_like())?);
             }
             if is_dampened {
                 // The first use of a gradient is not dampened.
-                let factor = state.second(k, || number(1.0, parameter))?;
+                let factor = state.second(position, || number(1.0, &parameter))?;
                 factors.push(vec![factor.clone()]);
                 set.push(factor);
             }
@@ -263,13 +263,14 @@ fn adaptive(
     let change = program.value(format_args!("mul(%2,{step_size})"));
     program.step(format_args!("addcdiv_(%0,{change},{denominator})"));
     step(|| {
-        state.count_step(parameters, unless.as_ref())?;
+        let owned = sets::owned(parameters)?;
+        let own: Vec<&Tensor> = owned.iter().map(|owned| &owned.parameter).collect();
+        state.count_step(&own, unless.as_ref())?;
         let mut sets = Vec::new();
-        for (k, &parameter) in parameters.iter().enumerate() {
-            let Some(gradient) = sets::gradient(parameter)? else { continue };
-            let mean = state.first(k, || parameter.zeros_like())?;
-            let square = state.second(k, || parameter.zeros_like())?;
-            sets.push(vec![parameter.clone(), gradient, mean, square]);
+        for Owned { position, parameter, gradient } in owned {
+            let mean = state.first(position, || parameter.zeros_like())?;
+            let square = state.second(position, || parameter.zeros_like())?;
+            sets.push(vec![parameter, gradient, mean, square]);
         }
         let shared =
             |parameter: &Tensor| Ok(vec![state.steps(parameter)?.clone(), lr.tensor(parameter)?]);

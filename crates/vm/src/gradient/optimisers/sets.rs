@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use millstream_ops::multi_tensor::{COLUMNS, MULTI_TENSOR, SETS, UNLESS};
-use millstream_types::{Attrs, Result};
+use millstream_types::{Attrs, Error, Result};
 
 use crate::handle::Tensor;
 use crate::tensor::call_op;
@@ -83,15 +83,52 @@ fn are_apart(own: &[Place], others: &[Place]) -> bool {
     !own.iter().any(|place| others.iter().any(|other| overlap(place, other)))
 }
 
-/// Returns the gradient of a parameter: a copy if it lies in the parameter itself, which changes.
+/// A parameter as a step changes it: of a global one this rank's part.
+pub(super) struct Owned {
+    /// Its position among the parameters.
+    pub(super) position: usize,
+    pub(super) parameter: Tensor,
+    /// A copy if it lies in the parameter itself, which changes.
+    pub(super) gradient: Tensor,
+}
+
+/// Returns the parameters with a gradient. A rank outside of the mesh of a global parameter has
+/// none of it.
 ///
 /// # Errors
-/// The call is refused.
-pub(super) fn gradient(parameter: &Tensor) -> Result<Option<Tensor>> {
-    let Some(gradient) = parameter.grad() else { return Ok(None) };
-    let places = |tensor: &Tensor| places(std::slice::from_ref(tensor), &[0]);
-    match are_apart(&places(parameter), &places(&gradient)) {
-        true => Ok(Some(gradient)),
-        false => gradient.copy().map(Some),
+/// A global parameter or its gradient is partial, or a gradient is held otherwise than its
+/// parameter; a call is refused.
+pub(super) fn owned(parameters: &[&Tensor]) -> Result<Vec<Owned>> {
+    let mut all = Vec::new();
+    for (position, &parameter) in parameters.iter().enumerate() {
+        let Some(gradient) = parameter.grad() else { continue };
+        let (parameter, gradient) = match (parameter.global(), gradient.global()) {
+            (None, None) => (parameter.clone(), gradient),
+            (Some(own), Some(of)) if own.sharding == of.sharding && !own.sharding.is_partial() => {
+                let (Some(own), Some(of)) = (&own.local, &of.local) else { continue };
+                (own.clone(), of.clone())
+            }
+            _ => {
+                let held = |tensor: &Tensor| match tensor.sharding() {
+                    Some(sharding) => format!("{sharding:?}"),
+                    None => "by this rank".to_owned(),
+                };
+                let message = format!(
+                    "{} is held {}, and its gradient {}; a step changes parts, so both are held \
+                     alike, and neither is partial",
+                    parameter.spec().brief(),
+                    held(parameter),
+                    held(&gradient)
+                );
+                return Err(Error::Invalid { what: "parameter", message });
+            }
+        };
+        let places = |tensor: &Tensor| places(std::slice::from_ref(tensor), &[0]);
+        let gradient = match are_apart(&places(&parameter), &places(&gradient)) {
+            true => gradient,
+            false => gradient.copy()?,
+        };
+        all.push(Owned { position, parameter, gradient });
     }
+    Ok(all)
 }

@@ -136,8 +136,8 @@ pub(crate) fn redistribute(
     Ok(wrap(own, spec, to.clone(), Views::default(), stream, origin))
 }
 
-/// Redistributes a tensor as the program does: the tape notes it as a copy, whose gradient is that
-/// of the copy in whatever way it is held.
+/// Redistributes a tensor as the program does: the tape notes it as a copy, whose gradient is held
+/// as the tensor is; that of a partial one is whole.
 ///
 /// # Errors
 /// As [`redistribute`].

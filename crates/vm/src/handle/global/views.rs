@@ -31,12 +31,14 @@ impl Views {
 
     /// Returns those of a view of this tensor, on the same memory.
     pub(super) fn view(&self) -> Views {
-        Views { memory: OnceLock::from(self.memory()), is_copy: self.is_copy }
+        let view = Views { memory: OnceLock::default(), is_copy: self.is_copy };
+        view.memory.get_or_init(|| self.memory());
+        view
     }
 
     /// Returns those of a copy that stands for a view.
     pub(super) fn copy() -> Views {
-        Views { memory: OnceLock::new(), is_copy: true }
+        Views { memory: OnceLock::default(), is_copy: true }
     }
 
     /// Notes a copy that stands for a view of this tensor.
