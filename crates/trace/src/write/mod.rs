@@ -78,10 +78,12 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
     let meshes = meshes(program);
     if !meshes.is_empty() {
         let lines = meshes.iter().map(|(name, mesh)| {
-            let axes: Vec<String> =
-                (0..mesh.rank()).map(|axis| quoted(&mesh.axis_name(axis))).collect();
-            let axes = axes.join(", ");
-            format!("{}: {{ \"ranks\": {mesh}, \"axes\": [{axes}] }}", quoted(name))
+            let axes: Vec<String> = (0..mesh.rank()).map(|axis| mesh.axis_name(axis)).collect();
+            let is_named = axes.iter().enumerate().any(|(k, axis)| *axis != k.to_string());
+            let axes: Vec<String> = axes.iter().map(|axis| quoted(axis)).collect();
+            let axes = format!(", \"axes\": [{}]", axes.join(", "));
+            let axes = if is_named { &axes } else { "" };
+            format!("{}: {{ \"ranks\": {mesh}{axes} }}", quoted(name))
         });
         parts.push(block("meshes", '{', lines));
     }
