@@ -178,3 +178,87 @@ proptest! {
         prop_assert!(found.keys().eq(expected.keys()), "{found:?}\n{expected:?}");
     }
 }
+
+/// Mistakes with meshes, each with a text of its error.
+#[test]
+fn what_no_mesh_holds_is_refused() {
+    let tensors = r#""x": {"dtype": "f32", "shape": [4, 4], "fill": 1, "mesh": "pair", "sbp": "S0"},
+        "y": {"dtype": "f32", "shape": [4, 4], "fill": 1, "mesh": "turned", "sbp": "B"},
+        "part": {"dtype": "f32", "shape": [4, 4], "fill": 1, "mesh": "pair", "sbp": "P"},
+        "local": {"dtype": "f32", "shape": [4, 4], "fill": 1}"#;
+    let meshes = r#""pair": {"ranks": [0, 1]}, "turned": {"ranks": [1, 0]}"#;
+    let whole = |version: u32, meshes: &str, tensors: &str, statements: &str| {
+        format!(
+            r#"{{"millstream": {version}, "meshes": {{{meshes}}}, "tensors": {{{tensors}}},
+            "program": [{statements}], "outputs": {{}}}}"#
+        )
+    };
+    let of = |statements: &str| whole(2, meshes, tensors, statements);
+    let tensor = |fields: &str| {
+        let tensor = format!(r#""x": {{"dtype": "f32", "shape": [4, 4], "fill": 1, {fields}}}"#);
+        whole(2, meshes, &tensor, "")
+    };
+    let mesh = |ranks: &str| whole(2, &format!(r#""pair": {{"ranks": {ranks}}}"#), "", "");
+    let redistribute =
+        |fields: &str| of(&format!(r#"{{"redistribute": "x", "out": "z", {fields}}}"#));
+    let cases = [
+        (whole(1, meshes, "", ""), "meshes need version 2 of the format"),
+        (mesh("[[0, 1], [2]]"), "expected lists of one length and depth"),
+        (mesh("[0, [1]]"), "expected lists of one length and depth"),
+        (mesh("[0, 0]"), "rank 0 occurs twice"),
+        (mesh("[[[[0]]]]"), "expected at most 3 axes"),
+        (mesh("[]"), "0 ranks; expected one to 1024"),
+        (tensor(r#""mesh": "pare", "sbp": "B""#), "there is no mesh 'pare'"),
+        (
+            tensor(r#""mesh": "pair", "sbp": "S""#),
+            "expected S0, S1, …, B, P, Pmax or Pmin, got 'S'",
+        ),
+        (tensor(r#""mesh": "pair""#), "'mesh' needs 'sbp'"),
+        (tensor(r#""sbp": "B""#), "a tensor with an 'sbp' needs a 'mesh'"),
+        (tensor(r#""mesh": "pair", "sbp": ["B", "B"]"#), "the mesh has the axis 0; sbp names 2"),
+        (tensor(r#""mesh": "pair", "sbp": "S2""#), "S2 splits dimension 2 of a tensor with 2"),
+        (
+            tensor(r#""mesh": "pair", "sbp": "B", "ranks": [0]"#),
+            "'ranks', each with all of it, or a",
+        ),
+        (tensor(r#""mesh": "pair", "sbp": "B", "strides": [1, 4]"#), "are dense and row-major"),
+        (
+            of(r#"{"op": "matmul", "in": ["x", "y"], "out": "z"}"#),
+            "matmul: 'x' on mesh [0,1], 'y' on mesh [1,0]",
+        ),
+        (
+            of(r#"{"op": "add", "in": ["x", "local"], "out": "z"}"#),
+            "add: 'local' is not held by a mesh, and others are",
+        ),
+        (
+            of(r#"{"op": "full", "out": "z", "attrs": {"shape": [4], "value": 1}, "sbp": "B"}"#),
+            "a call without operands needs a 'mesh'",
+        ),
+        (of(r#"{"op": "relu_", "in": "part"}"#), "redistribute it to B first"),
+        (
+            of(r#"{"op": "nonzero", "in": "x", "out": "z"}"#),
+            "the size of its result depends on data",
+        ),
+        (of(r#"{"op": "allreduce_", "in": "x"}"#), "a collective takes each rank's own tensors"),
+        (
+            of(r#"{"op": "relu", "in": "x", "out": "z", "ranks": [0]}"#),
+            "is made by the ranks of the mesh",
+        ),
+        (redistribute(r#""sbp": ["B", "B"]"#), "the mesh has the axis 0; sbp names 2"),
+        (
+            of(r#"{"op": "reshape", "in": "x", "out": "z", "attrs": {"shape": [8, 2]}},
+                {"op": "t", "in": "x", "out": "view"},
+                {"op": "reshape", "in": "x", "out": "flat", "attrs": {"shape": [16]}},
+                {"op": "as_strided", "in": "x", "out": "far",
+                 "attrs": {"size": [2, 2], "stride": [4, 1], "storage_offset": 5}},
+                {"op": "relu_", "in": "view"}"#),
+            "shares memory with a view on one rank, and not on a mesh",
+        ),
+    ];
+    let ops = RunOptions::default().machine.ops;
+    for (text, expected) in cases {
+        let error = loaded(&text).and_then(|program| project(program, 0, 2, &ops)).map(drop);
+        let error = error.expect_err(expected).to_string();
+        assert!(error.contains(expected), "expected {expected}, got {error}");
+    }
+}

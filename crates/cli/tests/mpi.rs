@@ -98,7 +98,8 @@ fn placed_programs_run_as_processes() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let example = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let example = example.join("../../examples/placement/two_layers.json").display().to_string();
+    let example = |name| example.join("../../examples/placement").join(name).display().to_string();
+    let (example, mesh) = (example("two_layers.json"), example("mesh.json"));
     let program = |seed: u32, outputs: &str| {
         format!(
             r#"{{"millstream": 1, "tensors": {{
@@ -129,9 +130,12 @@ fn placed_programs_run_as_processes() {
     fs::write(path("exact.json"), program(1, &outputs)).unwrap();
     fs::write(path("other.json"), program(4, &outputs)).unwrap();
     for launcher in launchers() {
-        for (ranks, program, status) in
-            [("2", &example, 0), ("3", &path("exact.json"), 0), ("3", &path("other.json"), 1)]
-        {
+        for (ranks, program, status) in [
+            ("2", &example, 0),
+            ("4", &mesh, 0),
+            ("3", &path("exact.json"), 0),
+            ("3", &path("other.json"), 1),
+        ] {
             let output = run(launcher, ranks, &[program, "--threads", "1"]);
             let (out, err) = (text(&output.stdout), text(&output.stderr));
             assert_eq!(output.status.code(), Some(status), "{launcher:?}: {program}: {out}{err}");

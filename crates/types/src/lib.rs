@@ -62,6 +62,6 @@ pub use layout::{Dims, Layout, TensorSpec};
 pub use mesh::{Coordinates, Mesh};
 pub use origin::{Origin, SourceFile};
 pub use scalar::{ScalarUse, ScalarValue};
-pub use sharding::{NdSbp, Reduction, Sbp, Sharding, sbp};
+pub use sharding::{NdSbp, Ranges, Reduction, Sbp, Sharding, sbp};
 pub use stream::{Point, StreamKey, StreamMode, StreamType};
 pub use work::{WorkKind, WorkSet};

@@ -158,6 +158,17 @@ pub struct Sharding {
 /// ```
 pub type NdSbp = SmallVec<[Sbp; MAX_AXES]>;
 
+/// The range of each dimension of a part of a tensor.
+///
+/// ```
+/// # use millstream_types::*;
+/// let rows = Sharding::new(&Mesh::new([0, 1])?, [Sbp::Split(0)])?;
+/// let part: Ranges = rows.part(&[4, 5], &[1]);
+/// assert_eq!(part[..], [2..4, 0..5]);
+/// # Ok::<(), Error>(())
+/// ```
+pub type Ranges = SmallVec<[Range<usize>; 4]>;
+
 /// Returns the part of a dimension that position `k` of `parts` holds: the first `length mod parts`
 /// parts are longer by one.
 ///
@@ -309,9 +320,8 @@ impl Sharding {
     /// assert_eq!(columns.part(&[4, 5], &[1])[..], [0..4, 3..5]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn part(&self, shape: &[usize], at: &[usize]) -> SmallVec<[Range<usize>; 4]> {
-        let mut ranges: SmallVec<[Range<usize>; 4]> =
-            shape.iter().map(|length| 0..*length).collect();
+    pub fn part(&self, shape: &[usize], at: &[usize]) -> Ranges {
+        let mut ranges: Ranges = shape.iter().map(|length| 0..*length).collect();
         for (axis, sbp) in self.sbp.iter().enumerate() {
             if let Sbp::Split(dim) = *sbp {
                 let whole = ranges[dim].clone();

@@ -116,7 +116,8 @@ impl Program<'_> {
             7 => Step::Transpose(x, dim, self.below(shape.len())),
             8 => {
                 let numel: usize = shape.iter().product();
-                let parts: Vec<usize> = (1..=numel.max(1)).filter(|k| numel % k == 0).collect();
+                let parts: Vec<usize> =
+                    (1..=numel.max(1)).filter(|k| numel.is_multiple_of(*k)).collect();
                 let first = self.pick(&parts);
                 let lengths = match self.below(3) {
                     0 => vec![-1],

@@ -32,8 +32,8 @@ pub struct Choice {
     pub received: u64,
 }
 
-/// The search over candidates: the way of each axis by its number, with that of whole tensors first,
-/// so that whole operands make whole results where nothing speaks for parts.
+/// The search over candidates: the way of each axis by its number, with that of whole tensors
+/// first, so that whole operands make whole results where nothing speaks for parts.
 struct Search<'a> {
     mesh: &'a Mesh,
     operands: &'a [Operand<'a>],
@@ -49,7 +49,8 @@ struct Search<'a> {
 impl Choice {
     /// Returns the cheapest way to make a call on operands that the ranks of a mesh hold so: the
     /// one by which they receive the fewest bytes, then by which they change the fewest operands,
-    /// then the call on whole tensors, then the first of the op's rule. An operand that the call writes keeps its sharding.
+    /// then the call on whole tensors, then the first of the op's rule. An operand that the call
+    /// writes keeps its sharding.
     /// `wanted` is the sharding of the first result, if the program requests one.
     ///
     /// # Errors

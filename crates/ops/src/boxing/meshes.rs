@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
-use millstream_types::{Attrs, DType, NdSbp, Result, Sbp, Sharding};
+use millstream_types::{Attrs, Coordinates, DType, NdSbp, Ranges, Result, Sbp, Sharding};
 
 use crate::composite::{Calls, Emitter, Symbol, ints};
 
@@ -16,7 +14,7 @@ pub struct Transfer {
     /// The rank that needs it; it may be the same.
     pub to: u32,
     /// The range of each dimension of the whole tensor.
-    pub range: SmallVec<[Range<usize>; 4]>,
+    pub range: Ranges,
 }
 
 /// Returns the messages that bring a tensor of this shape from one mesh to another, in an order
@@ -30,8 +28,8 @@ pub fn transfers(shape: &[usize], from: &Sharding, to: &Sharding) -> Option<Vec<
     let mut all = Vec::new();
     for (position, rank) in to.mesh().ranks().iter().enumerate() {
         let needed = to.part(shape, &to.mesh().coordinates_at(position));
-        for (range, holders) in holders(shape, from) {
-            let common: SmallVec<[Range<usize>; 4]> = needed
+        for HeldPart { range, ranks: holders, .. } in parts(shape, from) {
+            let common: Ranges = needed
                 .iter()
                 .zip(&range)
                 .map(|(a, b)| a.start.max(b.start)..a.end.min(b.end))
@@ -46,21 +44,31 @@ pub fn transfers(shape: &[usize], from: &Sharding, to: &Sharding) -> Option<Vec<
     Some(all)
 }
 
-/// Returns the parts of a tensor, each with the ranks that have it.
-fn holders(shape: &[usize], of: &Sharding) -> Vec<(SmallVec<[Range<usize>; 4]>, Vec<u32>)> {
+/// A part of a tensor, and the ranks that have it.
+struct HeldPart {
+    /// The coordinates along the axes that split the tensor; 0 along the others.
+    at: Coordinates,
+    range: Ranges,
+    ranks: Vec<u32>,
+}
+
+/// Returns the parts of a tensor.
+fn parts(shape: &[usize], of: &Sharding) -> Vec<HeldPart> {
     let mesh = of.mesh();
-    let mut parts: Vec<(SmallVec<[usize; 3]>, SmallVec<[Range<usize>; 4]>, Vec<u32>)> = Vec::new();
+    let mut parts: Vec<HeldPart> = Vec::new();
     for (position, rank) in mesh.ranks().iter().enumerate() {
-        let at = mesh.coordinates_at(position);
-        let splits = at.iter().zip(of.sbp());
-        let key = splits.map(|(k, sbp)| if matches!(sbp, Sbp::Split(_)) { *k } else { 0 });
-        let key: SmallVec<[usize; 3]> = key.collect();
-        match parts.iter_mut().find(|(of, ..)| *of == key) {
-            Some((_, _, ranks)) => ranks.push(*rank),
-            None => parts.push((key, of.part(shape, &at), vec![*rank])),
+        let own = mesh.coordinates_at(position);
+        let splits = own.iter().zip(of.sbp());
+        let split = |(k, sbp): (&usize, &Sbp)| if sbp.dim().is_some() { *k } else { 0 };
+        let at: Coordinates = splits.map(split).collect();
+        match parts.iter_mut().find(|part| part.at == at) {
+            Some(part) => part.ranks.push(*rank),
+            None => {
+                parts.push(HeldPart { range: of.part(shape, &own), at, ranks: vec![*rank] });
+            }
         }
     }
-    parts.into_iter().map(|(_, range, ranks)| (range, ranks)).collect()
+    parts
 }
 
 /// Returns a sharding that is whole where this one is partial, as messages need it.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use millstream_types::{Attrs, Error, Mesh, NdSbp, Result, Sbp, Sharding, TensorSpec};
+use millstream_types::{Attrs, Error, Mesh, NdSbp, Ranges, Result, Sbp, Sharding, TensorSpec};
 
 use crate::collective;
 use crate::composite::{Calls, Emitter, Symbol};
@@ -208,7 +208,7 @@ impl Plan {
         (stays && is_one).then(|| self.local_attrs(at))
     }
 
-    fn part(&self, result: &Made, at: &[usize]) -> SmallVec<[Range<usize>; 4]> {
+    fn part(&self, result: &Made, at: &[usize]) -> Ranges {
         result.sharding.part(result.spec.shape(), at)
     }
 

@@ -8,15 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_ops::boxing::{self, Operand, Plan};
 use millstream_ops::composite::{Emitter, Symbol};
-use millstream_ops::{CallSpec, OpRegistry, OutputSpec, collective};
+use millstream_ops::{CallSpec, OpRegistry};
 use millstream_types::{Attrs, Error, Mesh, Result as Made, Sharding, TensorSpec};
 
-use super::part::{Declared, transfers};
+use super::calls::{PartCalls, WholeCalls};
+use super::part::Declared;
 use super::walk::Walk;
 use crate::error::{Result, TraceError, wrap};
-use crate::program::{
-    Action, Call, Held, Program, REDISTRIBUTE, Results, Statement, StreamRef, Value, ValueRef,
-};
+use crate::program::{Action, Call, Held, Program, REDISTRIBUTE, Results, Value, ValueRef};
 use crate::source::Span;
 
 /// A tensor that the ranks of a mesh hold.
@@ -75,9 +74,9 @@ impl Globals {
 
 /// The place of a call, which all calls made for it have.
 #[derive(Clone, Copy)]
-struct Site<'a> {
-    span: Span,
-    call: &'a Call,
+pub(super) struct Site<'a> {
+    pub(super) span: Span,
+    pub(super) call: &'a Call,
 }
 
 impl Walk<'_> {
@@ -207,7 +206,7 @@ impl Walk<'_> {
     }
 
     /// Makes the calls of an op, or of a composite.
-    fn made(
+    pub(super) fn made(
         &mut self,
         site: Site<'_>,
         mesh: &Mesh,
@@ -364,7 +363,7 @@ impl Walk<'_> {
     }
 
     /// Returns the number of a value that the program does not name.
-    fn unnamed_ref(&self, unnamed: usize) -> ValueRef {
+    pub(super) fn unnamed_ref(&self, unnamed: usize) -> ValueRef {
         ValueRef((self.program.values.len() + unnamed) as u32)
     }
 
@@ -405,103 +404,6 @@ impl Walk<'_> {
         let moved = self.moved(Site { span, call: &call }, &global, &whole, false);
         let moved = moved.map_err(|e| wrap(&self.program.source, span, &e))?;
         Ok(moved.part.map(|(part, _)| part))
-    }
-}
-
-/// Makes the calls of a composite on whole tensors.
-struct WholeCalls<'w, 'p> {
-    walk: &'w mut Walk<'p>,
-    site: Site<'w>,
-    mesh: &'w Mesh,
-    symbols: Vec<Global>,
-}
-
-impl Emitter for WholeCalls<'_, '_> {
-    fn spec(&self, tensor: Symbol) -> &TensorSpec {
-        &self.symbols[tensor.0].spec
-    }
-
-    fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Made<Vec<Symbol>> {
-        let given: Vec<Global> = inputs.iter().map(|x| self.symbols[x.0].clone()).collect();
-        let made = self.walk.made(self.site, self.mesh, op, &given, &attrs, None)?;
-        let first = self.symbols.len();
-        self.symbols.extend(made);
-        Ok((first..self.symbols.len()).map(Symbol).collect())
-    }
-}
-
-/// Makes the calls of this rank on its parts, as statements.
-struct PartCalls<'w, 'p> {
-    walk: &'w mut Walk<'p>,
-    site: Site<'w>,
-    symbols: Vec<(ValueRef, TensorSpec)>,
-}
-
-impl Emitter for PartCalls<'_, '_> {
-    fn spec(&self, tensor: Symbol) -> &TensorSpec {
-        &self.symbols[tensor.0].1
-    }
-
-    fn call(&mut self, op: &str, inputs: &[Symbol], attrs: Attrs) -> Made<Vec<Symbol>> {
-        let ops = self.walk.ops;
-        let known = ops
-            .get(ops.id(op)?)
-            .ok_or_else(|| Error::Internal { message: format!("no schema of '{op}'") })?;
-        let specs: Vec<TensorSpec> = inputs.iter().map(|x| self.symbols[x.0].1.clone()).collect();
-        let signature = known.check(CallSpec { inputs: &specs, attrs: &attrs })?;
-        let (mut made, mut results) = (Vec::new(), Vec::new());
-        for output in &signature.outputs {
-            let spec = match output {
-                OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => spec.clone(),
-                OutputSpec::View { of, layout, dtype } => {
-                    TensorSpec::new(dtype.unwrap_or(specs[*of].dtype), layout.clone())?
-                }
-                OutputSpec::Same(of) => {
-                    // The name of the operand stands for it.
-                    made.push(inputs[*of]);
-                    if signature.outputs.len() > 1 {
-                        let alias = self.walk.unnamed(self.site.call);
-                        self.walk.aliases.insert(alias);
-                        results.push(alias);
-                    }
-                    continue;
-                }
-            };
-            let value = self.walk.unnamed(self.site.call);
-            results.push(value);
-            self.symbols.push((value, spec));
-            made.push(Symbol(self.symbols.len() - 1));
-        }
-        let is_collective = collective::is(op);
-        self.walk.part.transfers |= is_collective;
-        let stream: Option<StreamRef> = match is_collective {
-            true => Some(transfers(self.walk.program)),
-            false => self.site.call.stream,
-        };
-        let Site { span, call } = self.site;
-        let own = Call {
-            op: op.to_owned(),
-            op_span: call.op_span,
-            inputs: inputs.iter().map(|x| self.symbols[x.0].0).collect(),
-            results: Results::New(results),
-            attrs,
-            stream,
-            priority: call.priority,
-            ranks: None,
-            held: None,
-        };
-        self.walk.part.statements.push(Statement { span, action: Action::Call(Box::new(own)) });
-        Ok(made)
-    }
-}
-
-impl Walk<'_> {
-    /// Begins a value that the program does not name.
-    fn unnamed(&mut self, call: &Call) -> ValueRef {
-        let value = self.unnamed_ref(self.globals.unnamed.len());
-        let name = format!("{} part {}", call.op, self.globals.unnamed.len());
-        self.globals.unnamed.push(Value { name, span: call.op_span, recorded: None });
-        value
     }
 }
 

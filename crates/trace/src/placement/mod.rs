@@ -15,8 +15,10 @@
 //! |---|---|
 //! | `walk` | the tensors' ranks and copies while the program is read |
 //! | `global` | tensors that the ranks of a mesh hold together, and calls on them |
+//! | `calls` | the calls that stand for one on such tensors |
 //! | `part` | the part of one rank: its tensors and outputs, renumbered |
 
+mod calls;
 mod global;
 mod part;
 mod walk;

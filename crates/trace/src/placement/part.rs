@@ -112,7 +112,7 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
     program.outputs = read.collect();
     program.outputs.iter_mut().filter_map(|output| output.value.as_mut()).for_each(number);
     let mut statements = part.statements;
-    statements.iter_mut().for_each(|statement| renumber(&mut statement.action, &number));
+    statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
     if part.transfers {
         let is_free = |name: &String| program.streams.iter().all(|stream| stream.name != *name);
         let mut names =

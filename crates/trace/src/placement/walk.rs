@@ -3,6 +3,8 @@
 //! All ranks take the same decisions, since the walk depends on the program and the number of ranks
 //! alone. So every send has its receive, in one order on all ranks, and no rank can wait for one
 //! that waits for it.
+//!
+//! Long because it decides for every kind of statement.
 
 use std::collections::BTreeSet;
 

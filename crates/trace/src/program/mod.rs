@@ -1,4 +1,6 @@
 //! A loaded trace: names are resolved, shapes and data are checked, and every part has its span.
+//!
+//! Long because it lists all parts of a program.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

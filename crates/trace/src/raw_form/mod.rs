@@ -2,6 +2,8 @@
 //!
 //! These types are private to the crate. The JSON Schema is generated from them, and their doc
 //! comments are the descriptions in the schema.
+//!
+//! Long because it lists all forms of objects.
 
 mod executable;
 

@@ -3,8 +3,8 @@
 //! Each rank computes the gradient of its part of the work, so the gradient of a leaf that every
 //! rank has whole is a sum of parts. Once a bucket is full, one collective reduces all its
 //! gradients, while the backward pass computes those of earlier calls. The last leaves come first,
-//! as their gradients are complete first. Source: S. Li et al., "PyTorch Distributed: Experiences on
-//! Accelerating Data Parallel Training", 2020, section 3.2.3.
+//! as their gradients are complete first. Source: S. Li et al., "PyTorch Distributed: Experiences
+//! on Accelerating Data Parallel Training", 2020, section 3.2.3.
 
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@ enum Slot {
     /// A list that is being recorded has it.
     Recorded(OfRecording),
     /// The ranks of a mesh hold it, each a part.
-    Global(Global),
+    Global(Box<Global>),
 }
 
 struct TensorInner {
@@ -121,7 +121,7 @@ impl Tensor {
             Some(local) => local.device().clone(),
             None => made_on.key().device.clone(),
         };
-        let (slot, leaf) = (Slot::Global(global), LeafSlot::default());
+        let (slot, leaf) = (Slot::Global(Box::new(global)), LeafSlot::default());
         Tensor(Arc::new(TensorInner { slot, spec, device, made_on, origin, leaf }))
     }
 

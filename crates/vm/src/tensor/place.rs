@@ -8,8 +8,8 @@ use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor, innermost_on};
 
 /// A place of a new tensor: a machine (its current stream), a stream, a machine and a device (that
-/// device's stream), a machine and a sharding (the ranks of its mesh), or a tensor (beside it; for a
-/// global one, whole on every rank of its mesh).
+/// device's stream), a machine and a sharding (the ranks of its mesh), or a tensor (beside it; for
+/// a global one, whole on every rank of its mesh).
 ///
 /// ```
 /// # use millstream_vm::*;
