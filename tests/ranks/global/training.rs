@@ -1,5 +1,7 @@
 //! Networks whose parameters or batches the ranks divide: their results, and their collectives.
 
+use std::path::Path;
+
 use millstream::sbp::{B, P, S};
 use millstream::*;
 
@@ -191,4 +193,26 @@ fn a_transformer_layer_reduces_four_times() {
     for result in results {
         assert_near(&result, &expected, "a layer of two ranks");
     }
+}
+
+/// The recorded network of four ranks, as global tensors: of the sum each rank gets its rows, where
+/// the recorded program reduces all of it on every rank, twice the bytes.
+#[test]
+fn a_recorded_network_moves_fewer_bytes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/pytorch/tp_mlp_4rank");
+    let mesh = Mesh::new([0, 1, 2, 3]).unwrap();
+    on_ranks(4, |rank| {
+        let own = rank.machine.communicator().rank();
+        let file = folder.join(format!("rank{own}/tensors.safetensors"));
+        let file = Tensor::load(file, &rank.machine)?;
+        let held = |name: &str, sbp: Sbp| file[name].to_global(&mesh, [sbp]);
+        let (x, a, b) = (held("in/x", B)?, held("in/a", S(1))?, held("in/b", S(0))?);
+        rank.calls();
+        let y = x.matmul(&a)?.relu()?.matmul(&b)?;
+        let gathered = y.tanh()?.redistribute([B])?;
+        assert_eq!(rank.calls(), ["ReduceScatter", "AllGather"]);
+        let expected = file["out/g"].to_vec::<f32>()?;
+        assert_near(&gathered.to_vec::<f32>()?, &expected, "the recorded output");
+        Ok(())
+    });
 }
