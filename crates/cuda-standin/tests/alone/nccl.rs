@@ -17,7 +17,8 @@ use millstream::ep::cpu::CpuBackend;
 use millstream::ep::cuda::nccl::{NcclMemory, NcclReduction, check_reduction};
 use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
 use millstream::ep::{Backend, Device, Memory, Progress, Registry, Work, WorkResult};
-use millstream::{DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, StreamKey};
+use millstream::sbp::{B, P, S};
+use millstream::{DType, DeviceId, DriverKind, Machine, MachineConfig, Mesh, Stream, StreamKey};
 use millstream::{StreamType, Tensor, TensorSpec};
 use millstream_backoff::wait_until;
 use millstream_cuda_standin::control::Failure;
@@ -317,6 +318,38 @@ fn a_machine_orders_collectives_with_its_other_calls() {
         m.barrier().unwrap();
     });
     assert!(turn.calls().iter().any(|line| line.starts_with("ncclAllReduce")));
+    no_violations();
+}
+
+/// The parts of global tensors are redistributed on the devices.
+#[test]
+fn global_tensors_stay_on_their_devices() {
+    let turn = stand_in().turn();
+    let mesh = Mesh::new([1, 0]).unwrap();
+    as_machines(2, |m, rank| {
+        let compute = streams(m, rank).0;
+        // Rank 1 has the first rows.
+        let first = if rank == 1 { 0.0 } else { 4.0 };
+        let rows: Vec<f32> = (0..4u8).map(|k| first + f32::from(k)).collect();
+        let part = upload(m, &compute, &rows).reshape((2, 2)).unwrap();
+        let x = part.to_global(&mesh, [S(0)]).unwrap();
+        let doubled = x.mul(2.0).unwrap();
+        let sums = doubled.sum(0).unwrap();
+        assert_eq!(sums.sbp().unwrap(), [P]);
+        let sums = sums.redistribute([B]).unwrap().to_local().unwrap();
+        assert_eq!(sums.device(), &compute.key().device);
+        assert_eq!(read(&sums).unwrap(), [24.0, 32.0]);
+        let column = doubled.redistribute([S(1)]).unwrap().to_local().unwrap();
+        let own = if rank == 1 { [0.0, 4.0, 8.0, 12.0] } else { [2.0, 6.0, 10.0, 14.0] };
+        assert_eq!(read(&column).unwrap(), own);
+        let all = doubled.full_tensor().unwrap();
+        assert_eq!(read(&all).unwrap(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]);
+        m.barrier().unwrap();
+    });
+    let calls = turn.calls();
+    for name in ["ncclAllReduce", "ncclAllGather", "ncclSend", "ncclRecv"] {
+        assert!(calls.iter().any(|line| line.starts_with(name)), "{name}: {calls:?}");
+    }
     no_violations();
 }
 
