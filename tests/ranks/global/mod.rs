@@ -297,3 +297,44 @@ fn cases_of_other_implementations() {
         Ok(())
     });
 }
+
+/// Uses that mean the tensor of one rank say so, and change nothing.
+#[test]
+fn uses_of_one_rank_are_refused() {
+    let mesh = Mesh::new([0, 1]).unwrap();
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let rows = Sharding::new(&mesh, [S(0)])?;
+        let x = Tensor::ones((4, 2), DType::F32, (machine, &rows))?;
+        let stream = machine.current_stream()?;
+        let out = Tensor::zeros((4, 2), DType::F32, machine)?;
+        let traced = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
+        let view = TensorSpec::contiguous(DType::F32, &[8])?;
+        let refused: Vec<(&str, Result<()>)> = vec![
+            ("a view by strides", x.view(view).map(drop)),
+            ("a copy to a stream", x.copy_to(&stream).map(drop)),
+            ("a copy into it", out.copy_into(&x)),
+            ("a copy of it", x.copy_into(&out)),
+            ("a host function", x.access(Access::Read, |_| Ok(())).map(drop)),
+            ("a section", machine.critical_section(&[&x]).map(drop)),
+            ("a prepared call", machine.call("relu", &[&x]).prepare().map(drop)),
+            ("a result of one rank", machine.call("relu", &[&x]).out(&[&out]).run().map(drop)),
+            ("DLPack", x.to_dlpack().map(drop)),
+            ("a traced function", traced.call(&[&x]).run().map(drop)),
+            ("its elements", x.read().map(drop)),
+        ];
+        for (what, result) in refused {
+            let error = result.expect_err(what).to_string();
+            let is_told = ["is a global tensor", "is held as S0", "is a tensor of this rank"];
+            assert!(is_told.iter().any(|text| error.contains(text)), "{what}: {error}");
+        }
+        assert!(format!("{x}").contains("is held as S0 by mesh [0,1]"), "{x}");
+        assert!(format!("{x:?}").contains("f32[4,2]"), "{x:?}");
+        x.synchronize()?;
+        x.completion()?.wait()?;
+        assert_eq!(x.full_tensor()?.to_vec::<f32>()?, [1.0; 8]);
+        x.release()?;
+        assert!(x.relu().is_err());
+        Ok(())
+    });
+}
