@@ -307,6 +307,10 @@ impl fmt::Debug for Tensor {
 impl Tensor {
     /// Returns the state of the tensor's last write, for messages.
     fn state(&self) -> String {
+        if let Some(global) = self.global() {
+            let state = global.local.as_ref().map_or_else(|| "none".to_owned(), Tensor::state);
+            return format!("held as {:?}, the part of this rank: {state}", global.sharding);
+        }
         let shared = &self.machine().shared;
         let known = || {
             reentrancy::check(shared.tables.machine, "showing a tensor")?;
