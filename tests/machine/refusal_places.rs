@@ -350,6 +350,7 @@ fn launches(refused: &mut Refused) {
     let launched = f.launch().input("x", &x).run().unwrap();
     refused.is("did you mean 'y'", here!(launched.output("Y").map(drop)));
     refused.is("unknown read", here!(launched.take_read(ReadId(7))));
+    refused.is("nothing looked for infinities", here!(launched.overflowed().map(drop)));
 
     let w = two(&m).with_grad().unwrap();
     let step = backward(&m, &w);

@@ -2,12 +2,14 @@
 
 use millstream_types::{AttrValue, Dims, Reduction, Result};
 
-use super::axes::aligned;
+use super::axes::{aligned, split};
 use super::{Local, Rules, Way, Whole};
 use crate::args::Scalar;
 use crate::elementwise::shape;
+use crate::multi_tensor::{MULTI_TENSOR, Sets};
 
 pub(super) const RULES: Rules = &[
+    (MULTI_TENSOR, sets),
     ("add", |whole| terms(whole, &[0, 1])),
     ("add_", |whole| terms(whole, &[0, 1])),
     ("sub", |whole| terms(whole, &[0, 1])),
@@ -149,4 +151,24 @@ pub(super) fn is_zero(whole: &Whole<'_>, name: &str) -> bool {
 fn copied(whole: Whole<'_>, local: Local) -> Result<Vec<Way>> {
     let splits = elementwise(whole)?.into_iter().map(|way| way.local(local.clone()));
     Ok(splits.chain(whole.moved(&[0])).collect())
+}
+
+/// The first dimension of all tensors of the sets is split, where those of a set have one shape;
+/// numbers, and tensors that all sets share, are whole.
+fn sets(whole: Whole<'_>) -> Result<Vec<Way>> {
+    let sets = Sets::of(whole.attrs(), whole.inputs().len())?;
+    let of_sets = sets.columns * sets.count;
+    let is_even = (0..of_sets).all(|k| {
+        let (own, first) = (whole.shape(k), whole.shape(k - k % sets.columns));
+        own.is_empty() || own == first
+    });
+    let are_numbers = (of_sets..whole.inputs().len()).all(|k| whole.shape(k).is_empty());
+    // An element that is not finite is found by the rank that has it alone.
+    if sets.found.is_some() || !is_even || !are_numbers {
+        return Ok(Vec::new());
+    }
+    let rows = |k: usize| (k < of_sets && !whole.shape(k).is_empty()).then_some(0);
+    let operands = (0..whole.inputs().len()).map(|k| split(rows(k)));
+    let results = (0..sets.count).map(|set| split(rows(set * sets.columns)));
+    Ok(vec![Way::new(operands, results)])
 }

@@ -1,5 +1,7 @@
 //! Calls on tensors that the ranks of a mesh hold together: one rank's calls on its parts.
 //!
+//! Long because it has all that a call on such tensors passes, from its operands to its names.
+//!
 //! Every rank plans each call of the program, also outside the mesh, so all know the specs and
 //! shardings of all tensors; a rank of the mesh makes the calls of the plan. The plans are those of
 //! a machine's global tensors ([`millstream_ops::boxing`]).
