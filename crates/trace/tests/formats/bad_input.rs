@@ -83,7 +83,7 @@ fn text_that_is_not_utf8() {
 
 #[test]
 fn wrong_versions() {
-    check(r#"{"millstream": «2», "program": [], "new": 1}"#, &["version 2", "newer", "version 1"]);
+    check(r#"{"millstream": «3», "program": [], "new": 1}"#, &["version 3", "newer", "version 2"]);
     check(r#"{"millstream": «0», "program": []}"#, &["version 0"]);
     check(r#"{"millstream": «"1"», "program": []}"#, &["an integer", "a string"]);
     check(r#"{"millstream": «1.5», "program": []}"#, &["an integer", "1.5"]);

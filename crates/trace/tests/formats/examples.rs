@@ -54,7 +54,8 @@ fn schema_and_loader_agree() {
     for (text, fits) in [
         (r#"{"millstream": 1, "program": []}"#.to_owned(), true),
         (r#"{"millstream": 1, "instructions": ["a line"]}"#.to_owned(), true),
-        (r#"{"millstream": 2, "program": []}"#.to_owned(), false),
+        (r#"{"millstream": 2, "program": []}"#.to_owned(), true),
+        (r#"{"millstream": 3, "program": []}"#.to_owned(), false),
         (r#"{"program": []}"#.to_owned(), false),
         (r#"{"millstream": 1}"#.to_owned(), false),
         (r#"{"millstream": 1, "program": [], "instructions": []}"#.to_owned(), false),

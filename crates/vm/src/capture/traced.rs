@@ -239,6 +239,7 @@ impl Traced {
     ///
     /// ```
     /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].softmax(0)?])).sizes(1..=512);
     /// for size in 1..=64 {
@@ -716,6 +717,7 @@ impl<'a> TracedCall<'a> {
     ///
     /// ```
     /// # use millstream_vm::*;
+    /// # use millstream_types::DType;
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].matmul(&inputs[1])?.relu()?]));
     /// for size in [1, 9, 4, 5, 6, 7, 8] {
