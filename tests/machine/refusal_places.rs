@@ -672,6 +672,7 @@ const FILES: &[&str] = &[
     "vm/src/executable/layer.rs",
     "vm/src/executable/mod.rs",
     "vm/src/executable/offline.rs",
+    "vm/src/executable/overflow.rs",
     "vm/src/executable/recorded.rs",
     "vm/src/executable/recorded_call.rs",
     "vm/src/executable/recorder.rs",

@@ -152,8 +152,8 @@ fn recorded(machine: &Machine) -> Recorded {
     recorded.expect("a list")
 }
 
-/// A call of an op on tensors of this rank, or of a mesh, for which its plan is remembered. Both run
-/// on the caller's thread.
+/// A call of an op on tensors of this rank, or of a mesh, for which its plan is remembered. Both
+/// run on the caller's thread.
 #[divan::bench(args = ["local", "global"])]
 fn call(bencher: Bencher<'_, '_>, held: &str) {
     let config = MachineConfig::default().driver(DriverKind::Inline);

@@ -1,5 +1,7 @@
 //! Collectives by NCCL: the suite of all backends on device memory, the mistakes of ranks, and
 //! communicators that fail.
+//!
+//! Long because it has the devices of the ranks, and the suite of all backends on them.
 
 #[path = "../../../comm/tests/suite/mod.rs"]
 mod suite;
