@@ -389,11 +389,13 @@ impl MachineConfig {
     /// # use std::sync::Arc;
     /// # use millstream_vm::*;
     /// use millstream_ep::{Registry, cpu::CpuBackend};
+    /// use millstream_types::DeviceId;
     ///
     /// let devices = Arc::new(Registry::new());
     /// devices.register(Arc::new(CpuBackend::new()));
     /// let machine = Machine::new(MachineConfig::default().devices(devices))?;
-    /// assert!(Tensor::full(2, 1.5, (&machine, &"cuda:0".parse()?)).is_err()); // it has no GPU
+    /// let gpu = DeviceId::cuda(0);
+    /// assert!(Tensor::full(2, 1.5, (&machine, &gpu)).is_err()); // it has none
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     #[must_use]
