@@ -1,4 +1,4 @@
-//! The cost of single pieces of the machine: `cargo bench --bench pieces`.
+//! The cost of single pieces of the machine: `cargo bench --workspace --bench pieces`.
 //!
 //! The measured files are the crate's own, as in the loom models.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each bench uses a part of each file")]
