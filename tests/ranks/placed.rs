@@ -234,6 +234,10 @@ fn what_no_mesh_holds_is_refused() {
             of(r#"{"op": "full", "out": "z", "attrs": {"shape": [4], "value": 1}, "sbp": "B"}"#),
             "a call without operands needs a 'mesh'",
         ),
+        (
+            of(r#"{"op": "relu", "in": "x", "into": "y"}"#),
+            "relu on mesh [0,1], into a tensor of mesh [1,0]",
+        ),
         (of(r#"{"op": "relu_", "in": "part"}"#), "redistribute it to B first"),
         (
             of(r#"{"op": "nonzero", "in": "x", "out": "z"}"#),

@@ -234,6 +234,13 @@ fn mistakes_are_refused() {
             x.matmul(&w),
             "operand 0, f32[4,4], is on mesh [0,1], and operand 1, f32[4,4], on mesh [1,0]",
         );
+        let square = Mesh::of(&[1, 2], &[0, 1])?;
+        let wide = Tensor::zeros((4, 4), DType::F32, (machine, &Sharding::broadcast(&square)))?;
+        let into = |target: &Tensor| {
+            machine.call("relu", &[&x]).out(&[target]).run().map(|mut made| made.remove(0))
+        };
+        expect(into(&wide), "and the tensor for its result on mesh [[0,1]]");
+        expect(into(&w), "and the tensor for its result on mesh [1,0]");
         expect(x.add(&local), "operand 1, f32[4,4], is a tensor of this rank");
         expect(local.redistribute([B]), "f32[4,4] is a tensor of this rank, not a global one");
         expect(x.redistribute([B, B]), "the mesh has the axis 0; sbp names 2");
@@ -249,6 +256,8 @@ fn mistakes_are_refused() {
         let sbp = if own == 0 { B } else { S(0) };
         let error = local.to_global(&mesh, [sbp]).unwrap_err().to_string();
         assert!(error.contains("rank 1 calls to_global f32[4,4] S0, rank 0 f32[4,4] B"), "{error}");
+        let turned = if own == 0 { &mesh } else { &other };
+        expect(local.to_global(turned, [S(0)]), "for another mesh than rank");
         let part = Tensor::zeros((3 - own as i64, 2), DType::F32, machine)?;
         assert_eq!(part.to_global(&mesh, [S(0)])?.shape(), [5, 2]);
         let part = Tensor::zeros((2 + own as i64, 2), DType::F32, machine)?;

@@ -33,7 +33,7 @@ const MOST_DIMS: usize = 4;
 
 /// Returns the cheapest path between two shardings of one mesh, for a tensor of this dtype and
 /// shape: the one with the fewest received elements, then with the fewest steps, then the first in
-/// a fixed order. `None` if the shardings are partial by different reductions.
+/// a fixed order. `None` if the shardings are of two meshes, or partial by different reductions.
 ///
 /// ```
 /// use millstream_ops::boxing::path;
@@ -51,6 +51,9 @@ pub fn path(dtype: DType, shape: &[usize], from: &Sharding, to: &Sharding) -> Op
         return Some(Path::default());
     }
     let mesh = from.mesh();
+    if to.mesh() != mesh {
+        return None;
+    }
     let choices = choices(dtype, shape, from, to);
     let goal: NdSbp = to.sbp().into();
     // By state: the least cost so far, and the state before.

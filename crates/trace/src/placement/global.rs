@@ -141,6 +141,13 @@ impl Walk<'_> {
                         let message = "a result of a mesh goes into a tensor of a mesh";
                         return Err(program.error(span, message));
                     };
+                    if target.sharding.mesh() != &mesh {
+                        let on = target.sharding.mesh();
+                        let message =
+                            format!("{} on mesh {mesh}, into a tensor of mesh {on}", call.op);
+                        let error = program.error(call.op_span, message);
+                        return Err(error.help("redistribute the result to the tensor's mesh"));
+                    }
                     let inputs = [target, global];
                     let copied = self.made(site, &mesh, "copy_", &inputs, &Attrs::new(), None);
                     copied.map_err(|e| at(&e))?;

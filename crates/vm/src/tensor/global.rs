@@ -1,11 +1,14 @@
 //! Global tensors: how programs make, redistribute and read them.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use millstream_runtime::scope::origin;
 use millstream_types::{
     DType, Element, Error, Mesh, Result, Sbp, Sharding, StreamKey, StreamType, TensorSpec,
 };
+
+use rustc_hash::FxHasher;
 
 use crate::handle::machine::Machine;
 use crate::handle::request;
@@ -220,6 +223,14 @@ impl Tensor {
         let mesh = sharding.mesh();
         for (other, rank) in all.iter().zip(mesh.ranks()).skip(1) {
             let first = &all[0];
+            if other.mesh != first.mesh {
+                let of_first = mesh.ranks()[0];
+                let message = format!(
+                    "rank {rank} calls to_global for another mesh than rank {of_first}, or with \
+                     the ranks in another order"
+                );
+                return Err(Error::Invalid { what: "tensor", message });
+            }
             if other.dtype != first.dtype || other.sbp != first.sbp || other.rank() != first.rank()
             {
                 let of_first = mesh.ranks()[0];
@@ -286,6 +297,8 @@ impl Tensor {
 
 /// What the ranks compare of the parts of a tensor.
 struct Described {
+    /// A hash of the mesh.
+    mesh: i64,
     dtype: i64,
     sbp: Vec<i64>,
     shape: Vec<usize>,
@@ -304,7 +317,11 @@ impl Described {
             Sbp::Broadcast => -1,
             Sbp::Partial(reduction) => -2 - *reduction as i64,
         };
+        let mut mesh = FxHasher::default();
+        sharding.mesh().shape().hash(&mut mesh);
+        sharding.mesh().ranks().hash(&mut mesh);
         Described {
+            mesh: mesh.finish() as i64,
             dtype: dtype.map_or(-1, |at| at as i64),
             sbp: sharding.sbp().iter().map(code).collect(),
             shape: tensor.shape().to_vec(),
@@ -317,20 +334,21 @@ impl Described {
 
     /// Returns the description as numbers, equally many on every rank.
     fn words(&self) -> Vec<i64> {
-        let mut words = vec![self.dtype, self.sbp.len() as i64, self.rank() as i64];
+        let mut words = vec![self.mesh, self.dtype, self.sbp.len() as i64, self.rank() as i64];
         words.extend(&self.sbp);
-        words.resize(3 + AXES, 0);
+        words.resize(4 + AXES, 0);
         words.extend(self.shape.iter().map(|length| *length as i64));
-        words.resize(3 + AXES + DIMS, 0);
+        words.resize(4 + AXES + DIMS, 0);
         words
     }
 
     fn from_words(words: &[i64]) -> Described {
-        let (axes, rank) = (words[1] as usize, words[2] as usize);
+        let (axes, rank) = (words[2] as usize, words[3] as usize);
         Described {
-            dtype: words[0],
-            sbp: words[3..3 + axes.min(AXES)].to_vec(),
-            shape: words[3 + AXES..][..rank.min(DIMS)].iter().map(|v| *v as usize).collect(),
+            mesh: words[0],
+            dtype: words[1],
+            sbp: words[4..4 + axes.min(AXES)].to_vec(),
+            shape: words[4 + AXES..][..rank.min(DIMS)].iter().map(|v| *v as usize).collect(),
         }
     }
 }

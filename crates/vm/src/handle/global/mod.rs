@@ -69,8 +69,8 @@ impl Global {
             return self.own(spec);
         }
         let message = format!(
-            "{} is held as {} by mesh {}; read `full_tensor()?`, which all ranks of the mesh call, or this \
-             rank's part, `to_local()?`",
+            "{} is held as {} by mesh {}; read `full_tensor()?`, which all ranks of the mesh call, \
+             or this rank's part, `to_local()?`",
             spec.brief(),
             self.sharding,
             self.sharding.mesh()

@@ -164,6 +164,13 @@ impl Asked<'_> {
                 self.inputs[at].spec().brief()
             )));
         }
+        if let Some(other) = self.wanted.filter(|wanted| wanted.mesh() != first) {
+            return Err(self.refused(format!(
+                "its operands are on mesh {first}, and the tensor for its result on mesh {}; \
+                 redistribute the result by `to_global(&mesh, sbp)?`",
+                other.mesh()
+            )));
+        }
         match held.enumerate().find(|(_, g)| g.is_some_and(|g| g.sharding.mesh() != first)) {
             None => Ok(first.clone()),
             Some((at, other)) => Err(self.refused(format!(
