@@ -68,7 +68,7 @@ fn mean(whole: Whole<'_>) -> Result<Vec<Way>> {
     Ok(ways)
 }
 
-/// The orders of which the norm is a sum or an extremum of the norms of parts.
+/// The orders whose norm is a sum or an extremum of the norms of parts.
 fn norm(whole: Whole<'_>) -> Result<Vec<Way>> {
     let mut ways = others(&whole)?;
     let ord = whole.attrs().float("ord")?.unwrap_or(2.0);

@@ -66,7 +66,9 @@ impl Declared {
         };
         let data = std::mem::replace(&mut tensor.data, Data::Fill(zero));
         if !self.is_zero {
-            tensor.data = if self.spec.shape() == tensor.spec.shape() { data } else { part(data) };
+            let is_any_part = matches!(data, Data::Fill(_));
+            let is_whole = self.spec.shape() == tensor.spec.shape();
+            tensor.data = if is_any_part || is_whole { data } else { part(data) };
         }
         tensor.storage_bytes = self.spec.span_bytes();
         tensor.spec = self.spec;

@@ -38,7 +38,7 @@ impl Numbers for TensorSpec {
             let negative = |_| Error::Invalid { what: "traced function", message: message() };
             usize::try_from(new).map_err(negative)
         };
-        // Those of a dense layout follow from the lengths, of which they are products.
+        // Dense strides follow from the lengths: they are products of them.
         let is_dense = contiguous_strides(layout.shape())?[..] == *layout.strides();
         let shape = layout.shape().iter().map(&mut size).collect::<Result<Vec<_>>>()?;
         let strides = match is_dense {
