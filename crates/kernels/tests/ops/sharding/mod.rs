@@ -139,7 +139,15 @@ fn all_calls() -> Vec<Call> {
     let scattered = vec![floats(&[4, 5]), indices(&[4, 5]), floats(&[4, 5])];
     let strided = of().with("size", vec![4i64, 6]).with("stride", vec![6i64, 1]);
     let pool = of().with("kernel_size", vec![2i64, 2]).with("output_size", vec![3i64, 3]);
+    let sets = |program, columns: i64| {
+        of().with("program", program).with("columns", columns).with("sets", 2)
+    };
+    let step = "mul_(%0|other=0.9);mul(%1,%3);addcmul_(%0,#1,%2|value=-1)";
+    let stepped = [&[5, 3][..], &[5, 3], &[], &[4], &[4], &[], &[]].map(floats).to_vec();
+    let scaled = [&[4, 3][..], &[4, 3], &[6], &[6]].map(floats).to_vec();
     let more = [
+        call("multi_tensor", stepped, sets(step, 3)),
+        call("multi_tensor", scaled, sets("tanh(%0);add(#0,%1|alpha=2)", 2)),
         call("fused", vec![floats(&[5, 1, 4]), floats(&[3, 4])], of().with("program", program)),
         call("hash_tensor", vec![floats(&[4, 6, 3])], of().with("dim", vec![1i64])),
         call("as_strided", vec![floats(&[4, 6])], strided),
