@@ -68,11 +68,11 @@ pub use millstream_vm::{
     Batch, Blob, Bounded, Bulk, CacheCounts, CallBuilder, Cancellation, CaptureLimits,
     ClosureResult, Completion, Dims, DlPack, DriverKind, Engine, Event, Executable, FoldedCalls,
     Generator, GeneratorState, GraphStatus, Index, Indices, Int, Ints, LaunchBuilder, Launched,
-    Machine, MachineConfig, NEW, Number, OnComplete, OneDim, Operand, Operator, Place, Prepared,
-    Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder, RunContext, Schedule, Section,
-    Seed, ShutdownReport, Simulation, Stream, StreamOptions, Tape, Tensor, TensorHandle, Traced,
-    TracedCall, TracedReport, Var, Workspace, autocast, no_grad, optimisers, options, with_origin,
-    with_stream,
+    Layouts, Machine, MachineConfig, NEW, Number, OnComplete, OneDim, Operand, Operator, Place,
+    Prepared, Prop, Push, REST, Real, Recorded, RecordedTensor, Recorder, RunContext, Schedule,
+    Section, Seed, ShardBuilder, Sharded, ShutdownReport, Simulation, Stream, StreamOptions, Tape,
+    Tensor, TensorHandle, Traced, TracedCall, TracedReport, Var, Workspace, autocast, no_grad,
+    optimisers, options, with_origin, with_stream,
 };
 
 /// The example of the README is compiled and run, too.

@@ -83,6 +83,9 @@ pub mod sbp {
 
     /// Parts of a sum.
     pub const P: Sbp = Sbp::Partial(Reduction::Sum);
+
+    /// Whatever follows from the rest of a program.
+    pub const OPEN: Option<Sbp> = None;
 }
 
 impl Sbp {

@@ -35,8 +35,9 @@ mod tensor;
 pub use capture::{CaptureLimits, Traced, TracedCall, TracedReport};
 pub use engine::{Bulk, ClosureResult, Engine, Operator, Prop, Push, Var};
 pub use executable::{
-    Executable, FoldedCalls, LaunchBuilder, Launched, OfflineLaunch, OfflineLaunches, Recorded,
-    RecordedCall, RecordedLaunch, RecordedTensor, Recorder, USUAL_PASSES, Workspace, accepts,
+    CallLayout, Executable, FoldedCalls, LaunchBuilder, Launched, Layouts, OfflineLaunch,
+    OfflineLaunches, Recorded, RecordedCall, RecordedLaunch, RecordedTensor, Recorder,
+    ShardBuilder, Sharded, USUAL_PASSES, Workspace, accepts,
 };
 pub use gradient::{Tape, autocast, no_grad, optimisers};
 pub use handle::batch::Batch;

@@ -1,5 +1,6 @@
 //! Global tensors: the ranks of a mesh, as threads, against one rank.
 
+mod compiled;
 mod random;
 mod training;
 
@@ -317,7 +318,6 @@ fn uses_of_one_rank_are_refused() {
         let x = Tensor::ones((4, 2), DType::F32, (machine, &rows))?;
         let stream = machine.current_stream()?;
         let out = Tensor::zeros((4, 2), DType::F32, machine)?;
-        let traced = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?]));
         let view = TensorSpec::contiguous(DType::F32, &[8])?;
         let refused: Vec<(&str, Result<()>)> = vec![
             ("a view by strides", x.view(view).map(drop)),
@@ -329,7 +329,6 @@ fn uses_of_one_rank_are_refused() {
             ("a prepared call", machine.call("relu", &[&x]).prepare().map(drop)),
             ("a result of one rank", machine.call("relu", &[&x]).out(&[&out]).run().map(drop)),
             ("DLPack", x.to_dlpack().map(drop)),
-            ("a traced function", traced.call(&[&x]).run().map(drop)),
             ("its elements", x.read().map(drop)),
         ];
         for (what, result) in refused {

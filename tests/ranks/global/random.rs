@@ -88,8 +88,7 @@ impl Program<'_> {
                 )
             }
             _ => {
-                let data: Vec<f32> =
-                    (0..numel).map(|k| ((k * 13) % 17) as f32 / 4.0 - 2.0).collect();
+                let data = quarters(&shape);
                 (
                     Tensor::from_slice(&data, shape.clone(), self.one)?,
                     Tensor::from_slice(&data, shape, place)?,
@@ -327,16 +326,142 @@ impl Program<'_> {
             assert_eq!(all.read()?, one.read()?, "{}", what());
             return Ok(());
         }
-        let cast = |x: &Tensor| x.cast(DType::F64).and_then(|x| x.to_vec::<f64>());
-        let (all, one) = (cast(&all)?, cast(one)?);
-        let scale = one.iter().fold(1.0f64, |most, x| most.max(x.abs()));
-        for (a, b) in all.iter().zip(&one) {
-            let near = (a - b).abs() <= 1e-4 * scale || a.is_nan() && b.is_nan() || a == b;
-            // Sums of other order may be rounded to other integers.
-            assert!(near, "{a} and {b} in {}", what());
-        }
+        // Sums of other order may be rounded to other integers.
+        assert!(near(&all, one)?, "{all:?} and {one:?} in {}", what());
         Ok(())
     }
+}
+
+/// The calls of a program that one rank makes, without those that it refuses, each with the
+/// sharding of what it makes or redistributes.
+fn calls_of_one_rank(seed: u64, mesh: &Mesh, one: &Machine) -> Result<(Vec<Held>, Vec<Planned>)> {
+    let (random, held, steps) = (ChaCha8Rng::seed_from_u64(seed), Vec::new(), Vec::new());
+    let mesh = mesh.clone();
+    let mut program = Program { random, machine: one, one, mesh, held, steps };
+    for _ in 0..3 {
+        let shape = program.shape();
+        let made = Tensor::from_slice(&quarters(&shape), shape, one)?;
+        program.held.push(Held { one: made.clone(), all: made, is_exact: true });
+    }
+    let mut planned = Vec::new();
+    for _ in 0..CALLS {
+        let step = program.step();
+        let dims = match &step {
+            Step::Drawn(_, shape, _) => shape.len(),
+            Step::Rows(..) => 1,
+            Step::Redistribute(x) => program.held[*x].one.rank(),
+            _ => 0,
+        };
+        let mut place = program.sharding(dims);
+        if let Step::Redistribute(x) = &step
+            && place.check(program.held[*x].one.dtype(), program.held[*x].one.shape()).is_err()
+        {
+            place = Sharding::broadcast(&program.mesh);
+        }
+        let Ok(made) = program.call(&step, &|x| program.held[x].one.clone(), None) else {
+            continue;
+        };
+        if !matches!(step, Step::InPlace(..)) {
+            program.held.push(Held { one: made.clone(), all: made, is_exact: true });
+        }
+        planned.push(Planned { step, place });
+    }
+    Ok((program.held, planned))
+}
+
+/// A call, and how what it makes or redistributes is held.
+struct Planned {
+    step: Step,
+    place: Sharding,
+}
+
+/// Functions whose inputs are open, compiled for a mesh, return what one rank computes.
+#[test]
+fn random_functions_compile() {
+    let programs = std::env::var("MILLSTREAM_GLOBAL_PROGRAMS");
+    let programs = programs.map_or(PROGRAMS / 4, |text| text.parse().unwrap());
+    let meshes = meshes();
+    for (k, (ranks, mesh)) in meshes.iter().enumerate() {
+        let compiled: usize = on_ranks(*ranks, |rank| {
+            let machine = &rank.machine;
+            let one = Machine::new(MachineConfig::default().driver(DriverKind::Inline))?;
+            let mut compiled = 0;
+            for seed in (k as u64..programs).step_by(meshes.len()) {
+                let (expected, calls) = calls_of_one_rank(seed, mesh, &one)?;
+                let shapes: Vec<TensorSpec> = expected[..3].iter().map(|h| spec(&h.one)).collect();
+                let function = |inputs: &[Tensor]| {
+                    let mut held = inputs.to_vec();
+                    for Planned { step, place } in &calls {
+                        let program = Program {
+                            random: ChaCha8Rng::seed_from_u64(0),
+                            machine,
+                            one: &one,
+                            mesh: mesh.clone(),
+                            held: Vec::new(),
+                            steps: Vec::new(),
+                        };
+                        let made = program.call(step, &|x| held[x].clone(), Some(place))?;
+                        if !matches!(step, Step::InPlace(..)) {
+                            held.push(made);
+                        }
+                    }
+                    Ok(held)
+                };
+                let open = || (0..mesh.rank()).map(|_| sbp::OPEN);
+                let shapes = shapes.into_iter();
+                let built = shapes.fold(machine.shard(mesh, function), |f, s| f.input(s, open()));
+                let what = || {
+                    let steps = calls.iter().map(|p| format!("{:?} {}", p.step, p.place));
+                    format!("seed {seed} on {mesh}\n{}", steps.collect::<Vec<_>>().join("\n"))
+                };
+                let sharded = match built.compile() {
+                    Ok(sharded) => sharded,
+                    Err(error) => {
+                        let text = error.to_string();
+                        let is_told = text.contains("redistribute it to B first")
+                            || text.contains("shares memory with a view on one rank");
+                        assert!(is_told, "{text}\n{}", what());
+                        continue;
+                    }
+                };
+                compiled += 1;
+                let whole = Sharding::broadcast(mesh);
+                let given = (0..3).map(|k| {
+                    let shape: Vec<i64> =
+                        expected[k].one.shape().iter().map(|length| *length as i64).collect();
+                    Tensor::from_slice(&quarters(&shape), shape, (machine, &whole))
+                });
+                let given = given.collect::<Result<Vec<Tensor>>>()?;
+                let given: Vec<&Tensor> = given.iter().collect();
+                let made = sharded.call(&given)?;
+                for (k, (got, expected)) in made.iter().zip(&expected).enumerate() {
+                    let near = near(&got.full_tensor()?, &expected.one)?;
+                    assert!(near, "tensor {k}\n{}\n{}", sharded.layouts(), what());
+                }
+            }
+            Ok(compiled)
+        })
+        .remove(0);
+        assert!(compiled > 0, "{mesh}");
+    }
+}
+
+/// Returns the elements of an input: sums of some of them are exact.
+fn quarters(shape: &[i64]) -> Vec<f32> {
+    (0..shape.iter().product::<i64>()).map(|k| ((k * 13) % 17) as f32 / 4.0 - 2.0).collect()
+}
+
+fn spec(tensor: &Tensor) -> TensorSpec {
+    TensorSpec::contiguous(tensor.dtype(), tensor.shape()).unwrap()
+}
+
+/// Returns whether two tensors are equal up to the rounding of sums.
+fn near(all: &Tensor, one: &Tensor) -> Result<bool> {
+    let cast = |x: &Tensor| x.cast(DType::F64).and_then(|x| x.to_vec::<f64>());
+    let (all, one) = (cast(all)?, cast(one)?);
+    let scale = one.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+    let near = |a: f64, b: f64| (a - b).abs() <= 1e-4 * scale || a.is_nan() && b.is_nan() || a == b;
+    Ok(all.iter().zip(&one).all(|(a, b)| near(*a, *b)))
 }
 
 fn meshes() -> Vec<(usize, Mesh)> {

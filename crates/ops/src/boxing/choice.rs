@@ -32,88 +32,74 @@ pub struct Choice {
     pub received: u64,
 }
 
-/// The search over candidates: the way of each axis by its number, with that of whole tensors
-/// first, so that whole operands make whole results where nothing speaks for parts.
-struct Search<'a> {
-    mesh: &'a Mesh,
-    operands: &'a [Operand<'a>],
-    ways: Vec<Way>,
-    /// The dtype and shape of each result.
-    results: Vec<(DType, Dims)>,
-    written: Vec<bool>,
-    wanted: Option<&'a Sharding>,
-    /// By operand, the cost of the paths so far; by the number of operands for the result.
-    costs: Vec<FxHashMap<NdSbp, Option<u64>>>,
+/// A choice that was made for a whole program: how a call takes its operands and returns its
+/// results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pinned {
+    /// How the call takes each operand.
+    pub operands: Vec<Sharding>,
+    /// How it returns each result.
+    pub results: Vec<Sharding>,
 }
 
-impl Choice {
-    /// Returns the cheapest way to make a call on operands that the ranks of a mesh hold so: the
-    /// one by which they receive the fewest bytes, then by which they change the fewest operands,
-    /// then the call on whole tensors, then the first of the op's rule. An operand that the call
-    /// writes keeps its sharding.
-    /// `wanted` is the sharding of the first result, if the program requests one.
-    ///
-    /// # Errors
-    /// The call writes an operand that is held in a way that the op cannot write.
-    pub fn of(
+/// The ways to divide a call along all axes of a mesh, whatever its operands are held as.
+pub(super) struct Divisions<'a> {
+    mesh: &'a Mesh,
+    ways: Vec<Way>,
+    /// The dtype and shape of each operand.
+    pub(super) operands: Vec<(DType, Dims)>,
+    /// The dtype and shape of each result.
+    pub(super) results: Vec<(DType, Dims)>,
+    /// Which operands the call writes; they keep their sharding.
+    pub(super) written: Vec<bool>,
+}
+
+/// One way to divide a call along all axes of a mesh.
+pub(super) struct Division<'a> {
+    pub(super) pinned: Pinned,
+    /// The way along each axis; `None` where all ranks make the same call.
+    ways: SmallVec<[Option<&'a Way>; 3]>,
+}
+
+impl<'a> Divisions<'a> {
+    pub(super) fn of(
         op: &dyn Op,
         call: CallSpec<'_>,
         signature: &Signature,
-        mesh: &Mesh,
-        operands: &[Operand<'_>],
-        wanted: Option<&Sharding>,
-    ) -> Result<Choice> {
-        let ways = op.sharding(Whole { call, signature });
+        mesh: &'a Mesh,
+    ) -> Divisions<'a> {
+        let class = |spec: &TensorSpec| (spec.dtype, Dims::from_slice(spec.shape()));
         let results = signature.outputs.iter().map(|output| match output {
-            OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => {
-                (spec.dtype, Dims::from_slice(spec.shape()))
-            }
+            OutputSpec::Fresh(spec) | OutputSpec::Bounded(spec) => class(spec),
             OutputSpec::View { of, layout, dtype } => {
                 let of = call.inputs[*of].dtype;
                 (dtype.unwrap_or(of), Dims::from_slice(layout.shape()))
             }
-            OutputSpec::Same(of) => {
-                (call.inputs[*of].dtype, Dims::from_slice(call.inputs[*of].shape()))
-            }
+            OutputSpec::Same(of) => class(&call.inputs[*of]),
         });
-        let mut search = Search {
+        Divisions {
             mesh,
-            operands,
-            ways,
+            ways: op.sharding(Whole { call, signature }),
+            operands: call.inputs.iter().map(class).collect(),
             results: results.collect(),
             written: signature.accesses.iter().map(|access| access.writes()).collect(),
-            wanted,
-            costs: vec![FxHashMap::default(); operands.len() + 1],
-        };
-        let mut best: Option<(u64, usize, Choice)> = None;
-        let count = search.ways.len() + 1;
-        for number in 0..count.pow(mesh.rank() as u32) {
-            // The first axis is the most significant digit.
-            let digit = |axis: usize| number / count.pow((mesh.rank() - 1 - axis) as u32) % count;
-            let picked: SmallVec<[usize; 3]> = (0..mesh.rank()).map(digit).collect();
-            let Some((received, changed, choice)) = search.candidate(&picked) else { continue };
-            let is_better = best
-                .as_ref()
-                .is_none_or(|(least, fewest, _)| (received, changed) < (*least, *fewest));
-            if is_better {
-                best = Some((received, changed, choice));
-            }
         }
-        best.map(|(.., choice)| choice).ok_or_else(|| search.refused(op.name()))
-    }
-}
-
-impl Search<'_> {
-    /// Returns the cost of a candidate and the number of operands that it changes.
-    fn candidate(&mut self, picked: &[usize]) -> Option<(u64, usize, Choice)> {
-        let all = std::mem::take(&mut self.ways);
-        let found =
-            self.candidate_of(picked.iter().map(|k| k.checked_sub(1).map(|k| &all[k])).collect());
-        self.ways = all;
-        found
     }
 
-    fn candidate_of(&mut self, ways: Vec<Option<&Way>>) -> Option<(u64, usize, Choice)> {
+    /// Returns the divisions that the op and the shapes allow: the way of each axis by its number,
+    /// with that of whole tensors first, so that whole operands make whole results where nothing
+    /// speaks for parts.
+    pub(super) fn all(&self) -> impl Iterator<Item = Division<'_>> {
+        let (axes, count) = (self.mesh.rank(), self.ways.len() + 1);
+        (0..count.pow(axes as u32)).filter_map(move |number| {
+            // The first axis is the most significant digit.
+            let digit = |axis: usize| number / count.pow((axes - 1 - axis) as u32) % count;
+            self.division((0..axes).map(|axis| Some(&self.ways[digit(axis).checked_sub(1)?])))
+        })
+    }
+
+    fn division<'w>(&self, ways: impl Iterator<Item = Option<&'w Way>>) -> Option<Division<'w>> {
+        let ways: SmallVec<[Option<&Way>; 3]> = ways.collect();
         let held = |of: &dyn Fn(&Way) -> Option<Sbp>| -> Option<Sharding> {
             let sbp: Option<NdSbp> =
                 ways.iter().map(|way| way.map_or(Some(Sbp::Broadcast), of)).collect();
@@ -124,42 +110,104 @@ impl Search<'_> {
         let results: Option<Vec<Sharding>> =
             (0..self.results.len()).map(|k| held(&|way| way.results.get(k).copied())).collect();
         let (operands, results) = (operands?, results?);
-        let shapes = self.operands.iter().map(|operand| operand.spec.shape());
-        let of_results = self.results.iter().map(|(_, shape)| &shape[..]);
-        for (sharding, shape) in operands.iter().zip(shapes).chain(results.iter().zip(of_results)) {
-            fits(sharding, shape, &ways)?;
-        }
-        let dtypes = self.operands.iter().map(|operand| (operand.spec.dtype, operand.spec.shape()));
-        let of_results = self.results.iter().map(|(dtype, shape)| (*dtype, &shape[..]));
-        let all = operands.iter().zip(dtypes).chain(results.iter().zip(of_results));
+        let all = operands.iter().zip(&self.operands).chain(results.iter().zip(&self.results));
         for (sharding, (dtype, shape)) in all {
-            sharding.check(dtype, shape).ok()?;
+            fits(sharding, shape, &ways)?;
+            sharding.check(*dtype, shape).ok()?;
         }
+        Some(Division { pinned: Pinned { operands, results }, ways })
+    }
+}
+
+/// The search for the cheapest division.
+struct Search<'a> {
+    divisions: &'a Divisions<'a>,
+    operands: &'a [Operand<'a>],
+    wanted: Option<&'a Sharding>,
+    /// By operand, the cost of the paths so far; by the number of operands for the result.
+    costs: Vec<FxHashMap<NdSbp, Option<u64>>>,
+}
+
+impl Choice {
+    /// Returns the cheapest way to make a call on operands that the ranks of a mesh hold so: the
+    /// one by which they receive the fewest bytes, then by which they change the fewest operands,
+    /// then the call on whole tensors, then the first of the op's rule. An operand that the call
+    /// writes keeps its sharding.
+    /// `wanted` is the sharding of the first result, if the program requests one. A choice that is
+    /// `pinned` is taken if the call can be made so.
+    ///
+    /// # Errors
+    /// The call writes an operand that is held in a way that the op cannot write.
+    pub fn of(
+        op: &dyn Op,
+        call: CallSpec<'_>,
+        signature: &Signature,
+        mesh: &Mesh,
+        operands: &[Operand<'_>],
+        wanted: Option<&Sharding>,
+        pinned: Option<&Pinned>,
+    ) -> Result<Choice> {
+        let divisions = Divisions::of(op, call, signature, mesh);
+        let costs = vec![FxHashMap::default(); operands.len() + 1];
+        let mut search = Search { divisions: &divisions, operands, wanted, costs };
+        let is_pinned = |division: &Division<'_>| Some(&division.pinned) == pinned;
+        if pinned.is_some()
+            && let Some(division) = divisions.all().find(is_pinned)
+            && let Some((received, _)) = search.cost(&division)
+        {
+            return Ok(Choice::made(division, received));
+        }
+        let mut best: Option<(u64, usize, Division<'_>)> = None;
+        for division in divisions.all() {
+            let Some((received, changed)) = search.cost(&division) else { continue };
+            let is_better = best
+                .as_ref()
+                .is_none_or(|(least, fewest, _)| (received, changed) < (*least, *fewest));
+            if is_better {
+                best = Some((received, changed, division));
+            }
+        }
+        match best {
+            Some((received, _, division)) => Ok(Choice::made(division, received)),
+            None => Err(search.refused(op.name())),
+        }
+    }
+
+    fn made(division: Division<'_>, received: u64) -> Choice {
+        let Division { pinned: Pinned { operands, results }, ways } = division;
+        let ways = ways.into_iter().map(Option::<&Way>::cloned).collect();
+        Choice { operands, results, ways, received }
+    }
+}
+
+impl Search<'_> {
+    /// Returns the bytes that all ranks receive for a division, and the number of operands that it
+    /// changes; `None` if it changes one that the call writes.
+    fn cost(&mut self, division: &Division<'_>) -> Option<(u64, usize)> {
         let (mut received, mut changed) = (0, 0);
-        for (k, target) in operands.iter().enumerate() {
+        for (k, target) in division.pinned.operands.iter().enumerate() {
             let Operand { spec, sharding } = self.operands[k];
             if target == sharding {
                 continue;
             }
-            if self.written[k] {
+            if self.divisions.written[k] {
                 return None;
             }
             changed += 1;
-            received += self.cost(k, spec.shape(), sharding, target, spec.dtype)?;
+            received += self.bytes(k, spec.shape(), sharding, target, spec.dtype)?;
         }
-        if let (Some(wanted), [result, ..]) = (self.wanted, &results[..])
+        if let (Some(wanted), [result, ..]) = (self.wanted, &division.pinned.results[..])
             && wanted != result
         {
-            let (dtype, shape) = self.results[0].clone();
+            let (dtype, shape) = self.divisions.results[0].clone();
             changed += 1;
-            received += self.cost(self.operands.len(), &shape, result, wanted, dtype)?;
+            received += self.bytes(self.operands.len(), &shape, result, wanted, dtype)?;
         }
-        let ways = ways.into_iter().map(Option::<&Way>::cloned).collect();
-        Some((received, changed, Choice { operands, results, ways, received }))
+        Some((received, changed))
     }
 
     /// Returns the bytes that a path moves, remembered by the sharding that differs.
-    fn cost(
+    fn bytes(
         &mut self,
         slot: usize,
         shape: &[usize],
@@ -177,7 +225,7 @@ impl Search<'_> {
     }
 
     fn refused(&self, op: &str) -> Error {
-        let held = self.operands.iter().zip(&self.written).enumerate();
+        let held = self.operands.iter().zip(&self.divisions.written).enumerate();
         let held = held.filter(|(_, (_, is_written))| **is_written).map(|(k, (operand, _))| {
             format!("operand {k}, {}, held as {}", operand.spec.brief(), operand.sharding)
         });

@@ -30,16 +30,19 @@
 //! | `step` | the calls that one rank makes for a step |
 //! | `meshes` | messages between the ranks of two meshes |
 //! | `choice` | how a call is divided, so that its operands move the fewest bytes |
+//! | `program` | the divisions of all calls of a program together |
 //! | `plan` | what a call does: on which shardings it is made, and the calls of one rank |
 
 mod choice;
 mod meshes;
 mod path;
 mod plan;
+mod program;
 mod step;
 
-pub use choice::{Choice, Operand};
+pub use choice::{Choice, Operand, Pinned};
 pub use meshes::{Transfer, exchange, reduced, transfers};
 pub use path::{Path, Step, path};
 pub use plan::{Made, Plan, Taken, between};
+pub use program::{Call, Entries, PER_BYTE, Program, Shardings, Source, Value};
 pub use step::{calls, is_identity};

@@ -56,30 +56,7 @@ pub fn path(dtype: DType, shape: &[usize], from: &Sharding, to: &Sharding) -> Op
     }
     let choices = choices(dtype, shape, from, to);
     let goal: NdSbp = to.sbp().into();
-    // By state: the least cost so far, and the state before.
-    let mut reached: FxHashMap<NdSbp, (u64, u32, NdSbp)> = FxHashMap::default();
-    let mut queue = BinaryHeap::new();
-    let start: NdSbp = from.sbp().into();
-    queue.push(Reverse((0u64, 0u32, start.clone(), start.clone())));
-    while let Some(Reverse((received, steps, state, before))) = queue.pop() {
-        if reached.contains_key(&state) {
-            continue;
-        }
-        reached.insert(state.clone(), (received, steps, before));
-        if state == goal {
-            break;
-        }
-        for axis in 0..mesh.rank() {
-            for next in choices[axis].iter().copied().filter(|next| *next != state[axis]) {
-                let Some(cost) = cost(shape, mesh, &state, axis, next) else { continue };
-                let mut after = state.clone();
-                after[axis] = next;
-                if !reached.contains_key(&after) {
-                    queue.push(Reverse((received + cost, steps + 1, after, state.clone())));
-                }
-            }
-        }
-    }
+    let reached = reached(shape, from, Some(&goal), &choices);
     let (received, ..) = *reached.get(&goal).as_ref()?;
     let mut states = vec![goal];
     while let Some((_, _, before)) = reached.get(&states[states.len() - 1])
@@ -97,6 +74,58 @@ pub fn path(dtype: DType, shape: &[usize], from: &Sharding, to: &Sharding) -> Op
         })
         .collect();
     Some(Path { steps: steps?, received: *received })
+}
+
+/// By state: the elements that all ranks receive on the way, its steps, and the state before.
+type Reached = FxHashMap<NdSbp, (u64, u32, NdSbp)>;
+
+/// Searches the cheapest ways from a sharding to a goal, or to all states.
+fn reached(
+    shape: &[usize],
+    from: &Sharding,
+    goal: Option<&NdSbp>,
+    choices: &[SmallVec<[Sbp; 8]>],
+) -> Reached {
+    let mesh = from.mesh();
+    let mut reached = Reached::default();
+    let mut queue = BinaryHeap::new();
+    let start: NdSbp = from.sbp().into();
+    queue.push(Reverse((0u64, 0u32, start.clone(), start)));
+    while let Some(Reverse((received, steps, state, before))) = queue.pop() {
+        if reached.contains_key(&state) {
+            continue;
+        }
+        reached.insert(state.clone(), (received, steps, before));
+        if goal == Some(&state) {
+            break;
+        }
+        for axis in 0..mesh.rank() {
+            for next in choices[axis].iter().copied().filter(|next| *next != state[axis]) {
+                let Some(cost) = cost(shape, mesh, &state, axis, next) else { continue };
+                let mut after = state.clone();
+                after[axis] = next;
+                if !reached.contains_key(&after) {
+                    queue.push(Reverse((received + cost, steps + 1, after, state.clone())));
+                }
+            }
+        }
+    }
+    reached
+}
+
+/// Returns what all ranks receive on the way to each of the usual shardings of a tensor: at least
+/// nearly as much as on its [`path`], which considers fewer splits on the way.
+pub(super) fn received(dtype: DType, shape: &[usize], from: &Sharding) -> FxHashMap<NdSbp, u64> {
+    let mut choices = choices(dtype, shape, from, from);
+    for own in &mut choices {
+        for split in (0..shape.len().min(MOST_DIMS)).map(Sbp::Split) {
+            if !own.contains(&split) {
+                own.push(split);
+            }
+        }
+    }
+    let reached = reached(shape, from, None, &choices);
+    reached.into_iter().map(|(state, (received, ..))| (state, received)).collect()
 }
 
 /// Returns what each axis may hold on a path: what it holds at either end, the splits of the ends'

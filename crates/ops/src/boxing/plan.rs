@@ -11,7 +11,7 @@ use crate::composite::{Calls, Emitter, Symbol};
 use crate::schema::{CallSpec, Op, OutputSpec};
 use crate::sharding::{Divisor, Local, local_attrs};
 
-use super::choice::{Choice, Operand};
+use super::choice::{Choice, Operand, Pinned};
 use super::path::{Path, path};
 use super::step;
 
@@ -62,7 +62,7 @@ pub struct Made {
 
 impl Plan {
     /// Plans a call. `wanted` is the sharding of the first result that the program requests; the
-    /// plan does not include the way there.
+    /// plan does not include the way there. A `pinned` choice is that of a whole program.
     ///
     /// # Errors
     /// The op refuses its operands or arguments; the size of a result depends on data; the op is a
@@ -73,6 +73,7 @@ impl Plan {
         mesh: &Mesh,
         operands: &[Operand<'_>],
         wanted: Option<&Sharding>,
+        pinned: Option<&Pinned>,
     ) -> Result<Plan> {
         let refused =
             |message: &str| Error::Op { op: op.name().to_owned(), message: message.to_owned() };
@@ -92,7 +93,7 @@ impl Plan {
                  it on parts, or on the full tensor",
             ));
         }
-        let choice = Choice::of(op, call, &signature, mesh, operands, wanted)?;
+        let choice = Choice::of(op, call, &signature, mesh, operands, wanted, pinned)?;
         let Choice { operands: targets, results, ways, received } = choice;
         let mut taken = Vec::new();
         for (k, sharding) in targets.into_iter().enumerate() {

@@ -238,7 +238,7 @@ impl Walk<'_> {
             .iter()
             .map(|global| Operand { spec: &global.spec, sharding: &global.sharding })
             .collect();
-        let plan = Plan::of(&**known, attrs, mesh, &operands, wanted)?;
+        let plan = Plan::of(&**known, attrs, mesh, &operands, wanted, None)?;
         let specs: Vec<TensorSpec> = inputs.iter().map(|global| global.spec.clone()).collect();
         let signature = known.check(CallSpec { inputs: &specs, attrs })?;
         let written = inputs.iter().zip(&signature.accesses).filter(|(_, a)| a.writes());

@@ -10,10 +10,11 @@ use std::sync::{Arc, Weak};
 use millstream_types::Origin;
 
 use crate::handle::Tensor;
+use crate::handle::global;
 use crate::handle::leaf::Leaf;
 
 use super::key::InputKey;
-use super::note::{Place, Value};
+use super::note::{Place, Returned, Value};
 
 /// Where a replay finds a leaf.
 #[derive(Clone)]
@@ -157,7 +158,7 @@ pub(super) struct Found {
 impl Found {
     /// Returns the gradient that a call finds now, with its name.
     pub(super) fn held(&self, inputs: &[Tensor]) -> Option<(Value, Tensor)> {
-        Some((self.value, self.owner.leaf(inputs).held()?))
+        Some((self.value, global::part(&self.owner.leaf(inputs).held()?).ok()?.clone()))
     }
 
     /// Returns the gradient's name and the gradient, if a call finds one such as the capture did;
@@ -176,7 +177,7 @@ impl Found {
                     return None;
                 }
                 places.push(place);
-                Some(Some((self.value, tensor)))
+                Some(Some((self.value, global::part(&tensor).ok()?.clone())))
             }
             _ => None,
         }
@@ -187,12 +188,17 @@ impl Found {
 #[derive(PartialEq)]
 pub(super) struct Left {
     pub(super) owner: Owner,
-    pub(super) value: Option<Value>,
+    pub(super) returned: Option<Returned>,
     /// The number of guards before the function first sets it.
     pub(super) set_in: usize,
 }
 
 impl Left {
+    /// Returns the name of the gradient, or of its part on this rank.
+    pub(super) fn value(&self) -> Option<Value> {
+        self.returned.as_ref().map(|(value, _)| *value)
+    }
+
     /// Returns the leaf in a call with these inputs.
     pub(super) fn leaf(&self, inputs: &[Tensor]) -> Arc<Leaf> {
         self.owner.leaf(inputs).clone()

@@ -7,6 +7,8 @@ use millstream_types::{Attrs, DType, DeviceId, StreamKey};
 
 use crate::gradient::autocast::current;
 
+use crate::handle::global::Class;
+
 use super::note::Place;
 
 /// An input, or a gradient that the function finds, as a capture depends on it.
@@ -22,6 +24,8 @@ pub(super) struct InputKey {
     distance: i64,
     /// Whether tapes note the calls that depend on it.
     is_leaf: bool,
+    /// The whole, if the input is global.
+    class: Option<Class>,
 }
 
 impl InputKey {
@@ -38,6 +42,7 @@ impl InputKey {
             shares: first.unwrap_or(earlier.len()),
             distance,
             is_leaf: place.is_leaf,
+            class: place.class.clone(),
         }
     }
 }
@@ -78,6 +83,13 @@ impl Key {
             return format!("{} inputs instead of {}", self.inputs.len(), before.inputs.len());
         }
         for (k, (now, was)) in self.inputs.iter().zip(&before.inputs).enumerate() {
+            if now.class != was.class {
+                let name = |class: &Option<Class>| match class {
+                    Some((spec, held)) => format!("{} held as {held}", spec.brief()),
+                    None => "a tensor of this rank".to_owned(),
+                };
+                return format!("input {k}: {} instead of {}", name(&now.class), name(&was.class));
+            }
             if now.dtype != was.dtype {
                 return format!("input {k}: {} instead of {}", now.dtype, was.dtype);
             }

@@ -7,6 +7,7 @@ use millstream_runtime::emission::Emission;
 use millstream_types::text::print_attrs;
 use millstream_types::{Attrs, DeviceId, Origin, Point, Result, StreamKey, TensorSpec};
 
+use crate::handle::global::{self, Class};
 use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
@@ -52,18 +53,22 @@ pub(super) struct Place {
     pub(super) bytes: u64,
     /// Whether tapes note the calls that depend on the tensor.
     pub(super) is_leaf: bool,
+    /// The whole, if this is a part of it.
+    pub(super) class: Option<Class>,
 }
 
 impl Place {
-    /// Returns where a tensor lies.
+    /// Returns where a tensor lies; of a global one this rank's part.
     ///
     /// # Errors
-    /// It is another machine's, or was released.
+    /// It is another machine's, or was released; the rank has no part.
     pub(super) fn of(machine: &Machine, tensor: &Tensor) -> Result<Place> {
-        let made = machine.owns(tensor)?;
+        let part = global::part(tensor)?;
+        let made = machine.owns(part)?;
         let emission = machine.shared.lock()?;
-        let place = Place::of_ref(&emission, made, tensor.spec())?;
-        Ok(Place { is_leaf: tensor.leaf_slot().get().is_some(), ..place })
+        let place = Place::of_ref(&emission, made, part.spec())?;
+        let is_leaf = tensor.leaf_slot().get().is_some();
+        Ok(Place { is_leaf, class: global::class(tensor), ..place })
     }
 
     /// Returns where a tensor lies.
@@ -78,7 +83,7 @@ impl Place {
         let bytes = emission.builder.storage_bytes(tensor)?;
         let device = emission.builder.device(tensor)?.clone();
         let storage = emission.builder.storage_number(tensor)?;
-        Ok(Place { spec: spec.clone(), device, storage, bytes, is_leaf: false })
+        Ok(Place { spec: spec.clone(), device, storage, bytes, is_leaf: false, class: None })
     }
 }
 
@@ -245,6 +250,9 @@ impl fmt::Display for Action {
         }
     }
 }
+
+/// A value that a function gives back, and the whole, if it is a part of one.
+pub(super) type Returned = (Value, Option<Class>);
 
 /// A tensor that a call returned.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millstream_types::{Error, Origin, Result, ScalarValue};
 
 use crate::handle::Tensor;
+use crate::handle::global;
 use crate::handle::machine::Machine;
 
 use super::draws::Drawn;
 use super::gradients::{Found, Left};
-use super::note::{Note, Place, Value};
+use super::note::{Note, Place, Returned, Value};
 use super::resumption::Resume;
 use super::run::Run;
 use super::segment::{Draft, Segment};
@@ -34,7 +35,7 @@ pub(super) struct Node {
 /// What follows a segment.
 pub(super) enum Then {
     /// The function returns these values, and leaves gradients.
-    Return(Vec<Value>, Arc<[Left]>),
+    Return(Vec<Returned>, Arc<[Left]>),
     /// The function reads a value, and goes on by its bytes.
     Read { tensor: Value, branches: Mutex<Vec<Branch>> },
 }
@@ -54,7 +55,7 @@ pub(super) struct Entry {
 }
 
 /// The values that a function has returned, and the gradients that it has left.
-pub(super) type Results = (Vec<Value>, Vec<Left>);
+pub(super) type Results = (Vec<Returned>, Vec<Left>);
 
 /// A replay of a whole capture.
 pub(super) struct Done {
@@ -114,8 +115,8 @@ impl Node {
     ) -> Result<Outcome> {
         let Entry { gradients, places } = entry;
         let numbered = inputs.iter().enumerate();
-        let mut tensors: HashMap<Value, Tensor> =
-            numbered.map(|(k, tensor)| (Value::Input(k as u32), tensor.clone())).collect();
+        let part = |(k, tensor)| Ok((Value::Input(k as u32), global::part(tensor)?.clone()));
+        let mut tensors: HashMap<Value, Tensor> = numbered.map(part).collect::<Result<_>>()?;
         tensors.extend(gradients);
         let mut trail = Trail { places, ..Trail::default() };
         let mut node = self.clone();
@@ -145,10 +146,21 @@ impl Node {
                 |value: &Value| Error::Internal { message: format!("{value} is unknown") };
             let (tensor, branches) = match &node.then {
                 Then::Return(values, left) => {
-                    let tensor = |v: &Value| tensor_of(v).cloned().ok_or_else(|| unknown(v));
+                    let tensor = |(value, class): &Returned| match (value, class) {
+                        (Value::Input(k), class)
+                            if *class == global::class(&inputs[*k as usize]) =>
+                        {
+                            Ok(inputs[*k as usize].clone())
+                        }
+                        _ => {
+                            let part = tensor_of(value).cloned().ok_or_else(|| unknown(value))?;
+                            Ok(global::of_class(part, class.as_ref()))
+                        }
+                    };
                     let results = values.iter().map(tensor).collect::<Result<_>>()?;
                     for gradient in left.iter() {
-                        gradient.set(inputs, gradient.value.as_ref().map(tensor).transpose()?);
+                        let made = gradient.returned.as_ref().map(tensor).transpose()?;
+                        gradient.set(inputs, made);
                     }
                     let Trail { draws, gained, .. } = trail;
                     return Ok(Outcome::Done(Done { results, draws, gained }));
@@ -233,8 +245,9 @@ impl Node {
             let after: Vec<Value> = match guard {
                 Some(guard) => guard.alive.iter().map(|(value, _)| *value).collect(),
                 None => {
-                    let left = left.iter().filter_map(|gradient| gradient.value);
-                    let after: BTreeSet<Value> = run.results.iter().copied().chain(left).collect();
+                    let left = left.iter().filter_map(Left::value);
+                    let returned = run.results.iter().map(|(value, _)| *value);
+                    let after: BTreeSet<Value> = returned.chain(left).collect();
                     after.into_iter().collect()
                 }
             };

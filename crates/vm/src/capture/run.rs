@@ -8,7 +8,7 @@ use crate::handle::Tensor;
 
 use super::draws::Drawn;
 use super::gradients::{Found, Left};
-use super::note::{Note, Place, Value};
+use super::note::{Note, Place, Returned, Value};
 use super::replay::Results;
 use super::session::{Guard, Session};
 
@@ -23,7 +23,7 @@ pub(super) struct Run {
     pub(super) generators: Vec<Drawn>,
     /// The scalars of the call, by name.
     pub(super) arguments: Vec<(String, ScalarValue)>,
-    pub(super) results: Vec<Value>,
+    pub(super) results: Vec<Returned>,
     /// The gradients that the run has left.
     pub(super) left: Arc<[Left]>,
 }

@@ -119,7 +119,7 @@ impl Draft<'_> {
                 && !self.before.contains_key(value)
             {
                 let name = value.to_string();
-                match self.gradients.iter().find(|gradient| gradient.value == Some(*value)) {
+                match self.gradients.iter().find(|gradient| gradient.value() == Some(*value)) {
                     Some(LeftGradient { owner, set_in, .. }) => {
                         let output = emitter.recorder.gradient(&name, tensor)?;
                         let is_set = *set_in <= self.number;

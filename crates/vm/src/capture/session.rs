@@ -14,6 +14,7 @@ use millstream_runtime::sync::thread_local;
 use millstream_types::{Error, Origin, Point, Result, ScalarValue, TensorSpec};
 
 use crate::handle::generator::serial_number;
+use crate::handle::global;
 use crate::handle::leaf::Leaf;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank, Reply};
@@ -22,7 +23,7 @@ use crate::handle::{Stream, Tensor};
 use super::arguments::Arguments;
 use super::draws::{Drawn, Draws};
 use super::gradients::{Gradients, Left};
-use super::note::{Action, Note, NoteResult, Place, Step, Value};
+use super::note::{Action, Note, NoteResult, Place, Returned, Step, Value};
 
 thread_local! {
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
@@ -147,7 +148,7 @@ impl Session {
     ) -> Result<Session> {
         let mut names: HashMap<TensorRef, Value> = HashMap::new();
         for (k, tensor) in inputs.iter().enumerate() {
-            names.entry(machine.owns(tensor)?).or_insert(Value::Input(k as u32));
+            names.entry(machine.owns(global::part(tensor)?)?).or_insert(Value::Input(k as u32));
         }
         for (k, (tensor, _)) in outside.iter().enumerate() {
             names.entry(tensor.tensor_ref()).or_insert(Value::Outside(k as u32));
@@ -203,20 +204,20 @@ impl Session {
     pub(super) fn results(
         &mut self,
         results: &[Tensor],
-    ) -> std::result::Result<(Vec<Value>, Vec<Left>), Refusal> {
+    ) -> std::result::Result<(Vec<Returned>, Vec<Left>), Refusal> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
         let left = self.gradients.left(&self.inputs).into_iter();
         let left = left.map(|(owner, gradient, set_in)| {
-            let value = gradient.map(|tensor| self.given_back(&tensor)).transpose()?;
-            Ok(Left { owner, value, set_in })
+            let returned = gradient.map(|tensor| self.given_back(&tensor)).transpose()?;
+            Ok(Left { owner, returned, set_in })
         });
         let left = left.collect::<std::result::Result<Vec<_>, Refusal>>()?;
         let mut names = Vec::with_capacity(results.len());
         for tensor in results {
             let name = self.given_back(tensor)?;
-            if let (Value::Made(_), Some(leaf)) = (name, tensor.leaf_slot().get()) {
+            if let (Value::Made(_), Some(leaf)) = (name.0, tensor.leaf_slot().get()) {
                 let reason = "it returns a tensor that it made one with a gradient";
                 let origin = self.gradients.own_origin(leaf).unwrap_or(tensor.made_at());
                 return Err(Refusal::new(reason.to_owned(), origin.clone()));
@@ -224,7 +225,8 @@ impl Session {
             names.push(name);
         }
         let is_given = |value: &Value| {
-            names.contains(value) || left.iter().any(|left| left.value == Some(*value))
+            let given = left.iter().filter_map(|left| left.returned.as_ref());
+            names.iter().chain(given).any(|(given, _)| given == value)
         };
         if let Some((value, Alive { origin, .. })) =
             self.alive.iter().find(|(value, _)| !is_given(value))
@@ -242,13 +244,21 @@ impl Session {
     }
 
     /// Returns the name of a tensor that the function gives back.
-    fn given_back(&mut self, tensor: &Tensor) -> std::result::Result<Value, Refusal> {
-        self.value(tensor).map_err(|reason| Refusal::new(reason, tensor.made_at().clone()))
+    fn given_back(&mut self, tensor: &Tensor) -> std::result::Result<Returned, Refusal> {
+        let part = global::part(tensor).map_err(|e| e.to_string());
+        let (name, class) = (part.and_then(|part| self.value(part)), global::class(tensor));
+        let refused = |reason| Refusal::new(reason, tensor.made_at().clone());
+        match (name, class) {
+            (Ok(Value::Outside(_)), Some(_)) => {
+                Err(refused("it gives back a global tensor from elsewhere".to_owned()))
+            }
+            (name, class) => Ok((name.map_err(refused)?, class)),
+        }
     }
 
     /// Returns the call that has made a tensor.
     pub(super) fn maker(&self, tensor: &Tensor) -> Option<&Note> {
-        let value = self.names.get(&tensor.tensor_ref())?;
+        let value = self.names.get(&global::part(tensor).ok()?.tensor_ref())?;
         self.notes.iter().find(|note| note.results.iter().any(|result| result.value == *value))
     }
 
@@ -378,7 +388,8 @@ impl Session {
 
     /// Refuses tensors that stand for values which ended before the guard.
     pub(super) fn check_stand_ins(&self, tensors: &[&Tensor], origin: &Origin) -> Result<()> {
-        if !tensors.iter().any(|t| self.stand_ins.contains(&t.tensor_ref())) {
+        let own = |tensor: &Tensor| global::part(tensor).unwrap_or(tensor).tensor_ref();
+        if !tensors.iter().any(|tensor| self.stand_ins.contains(&own(tensor))) {
             return Ok(());
         }
         let message = "the function keeps a tensor that it dropped when it was captured; what it \
@@ -480,10 +491,10 @@ impl Session {
 
     /// Makes a tensor that exists already one from elsewhere.
     fn adopt(&mut self, tensor: &Tensor) -> Result<()> {
-        let place = Place::of(&self.machine, tensor)?;
+        let (place, part) = (Place::of(&self.machine, tensor)?, global::part(tensor)?);
         let value = Value::Outside(self.outside.len() as u32);
-        self.names.insert(tensor.tensor_ref(), value);
-        self.outside.push((tensor.clone(), place));
+        self.names.insert(part.tensor_ref(), value);
+        self.outside.push((part.clone(), place));
         Ok(())
     }
 
@@ -499,8 +510,8 @@ impl Session {
         };
         let segment = self.prefix.is_none().then_some(self.guards.len());
         let value = self.gradients.begin(leaf, found, segment);
-        let Some(Some(tensor)) = held else { return };
-        let name = *self.names.entry(tensor.tensor_ref()).or_insert(value);
+        let Some(Some(Ok(part))) = held.map(|held| held.map(global::part)) else { return };
+        let name = *self.names.entry(part.tensor_ref()).or_insert(value);
         if let Value::Outside(_) | Value::Made(_) = name {
             let reason = "it takes the gradient of a tensor also from elsewhere".to_owned();
             self.refuse(reason, origin);
@@ -551,7 +562,8 @@ pub(super) fn set_gradient(leaf: &Arc<Leaf>, origin: &Origin) {
 /// Notes that a tensor is one with a gradient from now on.
 pub(super) fn note_leaf(tensor: &Tensor, leaf: &Arc<Leaf>, origin: &Origin) {
     with(tensor.machine(), |session| {
-        if let Some(Value::Made(_)) = session.names.get(&tensor.tensor_ref()) {
+        let part = global::part(tensor).unwrap_or(tensor);
+        if let Some(Value::Made(_)) = session.names.get(&part.tensor_ref()) {
             session.gradients.note_own(leaf, origin);
         }
     });

@@ -14,6 +14,7 @@ use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result};
 
 use crate::handle::Tensor;
+use crate::handle::global;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank};
 
@@ -332,6 +333,11 @@ impl Traced {
             return self.run_on_a_tape(plainly, origin);
         }
         if self.is_switched_off() {
+            return plainly();
+        }
+        // A rank outside of a mesh has nothing to replay.
+        if inputs.iter().any(|input| global::part(input).is_err()) {
+            self.lock().report.plain += 1;
             return plainly();
         }
         let at = |e: Error| e.at(origin);
@@ -799,6 +805,10 @@ impl<'a> TracedCall<'a> {
                     None => format!("a dimension of input {input} of {}", inputs.len()),
                 };
                 return Err(Error::Invalid { what: "symbolic size", message }.at(&self.origin));
+            }
+            if let Some(held) = inputs[input].global() {
+                let error = held.unsupported(inputs[input].spec());
+                return Err(error.at(&self.origin));
             }
         }
         let arguments = Arguments::new(self.attrs, self.scalars, self.dims);

@@ -14,6 +14,7 @@ use millstream_types::{DType, Error, Origin, Result, TensorSpec};
 
 use crate::gradient::no_grad;
 use crate::handle::Tensor;
+use crate::handle::global;
 use crate::handle::leaf::Leaf;
 
 use super::arguments::Arguments;
@@ -79,6 +80,11 @@ fn differs(what: &str, expected: &str, actual: &str, origin: &Origin) -> Error {
     Error::Invalid { what: "traced function", message }.at(origin)
 }
 
+/// Reads a tensor; of a global one this rank's part.
+fn read(tensor: &Tensor) -> Result<Vec<u8>> {
+    global::part(tensor)?.read()
+}
+
 /// Compares the elements that the function and the replay give.
 fn compare(
     name: &str,
@@ -86,7 +92,7 @@ fn compare(
     maker: Option<&Note>,
     origin: &Origin,
 ) -> Result<()> {
-    let bytes = expected.read()?;
+    let bytes = read(expected)?;
     if bytes == actual {
         return Ok(());
     }
@@ -191,7 +197,9 @@ impl Traced {
         (inputs, lie, arguments): (&[Tensor], &[Place], &Arguments),
         origin: &Origin,
     ) -> Result<Verified> {
-        let (mut all, mut storages) = (inputs.to_vec(), BTreeSet::new());
+        let parts = inputs.iter().map(|input| global::part(input).cloned());
+        let mut all = parts.collect::<Result<Vec<Tensor>>>().map_err(|e| e.at(origin))?;
+        let mut storages = BTreeSet::new();
         node.operands(inputs, &mut all, &mut storages);
         // One tensor for each storage.
         all.retain(|tensor| tensor.storage_number().is_some_and(|own| storages.remove(&own)));
@@ -234,9 +242,9 @@ impl Traced {
 impl Replayed {
     /// Reads what a replay has computed.
     fn read(done: Done, written: &[Written], leaves: &[Arc<Leaf>]) -> Result<Replayed> {
-        let gradient = |leaf: &Arc<Leaf>| leaf.held().map(|gradient| gradient.read()).transpose();
+        let gradient = |leaf: &Arc<Leaf>| leaf.held().map(|gradient| read(&gradient)).transpose();
         Ok(Replayed {
-            results: done.results.iter().map(Tensor::read).collect::<Result<_>>()?,
+            results: done.results.iter().map(read).collect::<Result<_>>()?,
             written: written.iter().map(|one| one.memory.read()).collect::<Result<_>>()?,
             gradients: leaves.iter().map(gradient).collect::<Result<_>>()?,
             draws: done.draws,

@@ -13,6 +13,7 @@ use millstream_runtime::sync::thread_local;
 use millstream_types::{Error, Origin, Result, TensorSpec};
 
 use crate::handle::generator::{Generator, serial_number};
+use crate::handle::global;
 use crate::handle::leaf::Leaf;
 use crate::handle::machine::Machine;
 use crate::handle::request::{self, Layer, OpCall, Rank};
@@ -200,6 +201,7 @@ pub(super) fn use_leaf(leaf: &Arc<Leaf>, how: Use, origin: &Origin) {
     let Some(Running { number, recorder, .. }) = with_any(|running| Some(running.clone())) else {
         return;
     };
+    let class = leaf.held().as_ref().and_then(global::class);
     let stand_in = {
         let mut recorder = recorder.borrow_mut();
         let stand_in = recorder.use_leaf(leaf, how, origin);
@@ -210,7 +212,7 @@ pub(super) fn use_leaf(leaf: &Arc<Leaf>, how: Use, origin: &Origin) {
     };
     // Outside the borrow, as a tensor ends.
     if stand_in.is_some() {
-        leaf.hold(stand_in);
+        leaf.hold(stand_in.map(|part| global::of_class(part, class.as_ref())));
     }
 }
 

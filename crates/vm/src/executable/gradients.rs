@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use millstream_types::{Error, Origin, Result};
 
 use crate::handle::Tensor;
+use crate::handle::global::{self, Class};
 use crate::handle::leaf::Leaf;
 
 use super::recorder::{RecordedTensor, Recorder};
@@ -17,7 +18,8 @@ use super::recorder::{RecordedTensor, Recorder};
 /// The content of a leaf once functions have set it.
 enum Content {
     Nothing,
-    OfList(RecordedTensor),
+    /// The part of this rank, if it is a global one.
+    OfList(RecordedTensor, Option<Class>),
     /// A tensor that no launch makes.
     Outside(Tensor),
 }
@@ -54,8 +56,8 @@ pub(super) struct LaunchedLeaf {
 
 enum LaunchedContent {
     Nothing,
-    /// The output of this number.
-    Output(usize),
+    /// The output of this number; the part of a global one.
+    Output(usize, Option<Class>),
     Outside(Tensor),
 }
 
@@ -96,7 +98,7 @@ impl Recorder {
             }
             used.before = Some(held);
             return match &used.left {
-                Some(Content::OfList(left)) => Some(*left),
+                Some(Content::OfList(left, _)) => Some(*left),
                 Some(Content::Nothing | Content::Outside(_)) | None => None,
             };
         }
@@ -124,7 +126,7 @@ impl Recorder {
 
     /// Declares the formal of a gradient that a function finds.
     fn found(&mut self, number: usize, gradient: &Tensor) -> Result<(usize, RecordedTensor)> {
-        let machine = self.machine.clone();
+        let (machine, gradient) = (self.machine.clone(), global::part(gradient)?);
         let made = machine.owns(gradient)?;
         let bytes = machine.shared.lock()?.builder.storage_bytes(made)?;
         let (name, spec) = (format!("gradient {number}"), gradient.spec().clone());
@@ -141,16 +143,17 @@ impl Recorder {
             if !used.is_set {
                 continue;
             }
-            used.left = Some(match content.as_ref().map(|t| (t, t.recorded())) {
+            let recorded = |tensor: &Tensor| global::part(tensor).ok()?.recorded();
+            used.left = Some(match content.as_ref().map(|t| (t, recorded(t))) {
                 None => Content::Nothing,
                 Some((tensor, None)) => Content::Outside(tensor.clone()),
-                Some((_, Some((tensor, of)))) => {
+                Some((gradient, Some((tensor, of)))) => {
                     if of != function {
                         let message = "it is of another recording".to_owned();
                         let mistake = Error::Invalid { what: "gradient", message };
                         self.mistake.get_or_insert(mistake.at(&used.origin));
                     }
-                    Content::OfList(RecordedTensor(tensor))
+                    Content::OfList(RecordedTensor(tensor), global::class(gradient))
                 }
             });
         }
@@ -167,9 +170,9 @@ impl Recorder {
                 None => None,
                 Some(Content::Nothing) => Some(LaunchedContent::Nothing),
                 Some(Content::Outside(tensor)) => Some(LaunchedContent::Outside(tensor)),
-                Some(Content::OfList(tensor)) => {
+                Some(Content::OfList(tensor, class)) => {
                     let name = format!("gradient {number}");
-                    Some(LaunchedContent::Output(self.gradient(&name, &tensor)?))
+                    Some(LaunchedContent::Output(self.gradient(&name, &tensor)?, class))
                 }
             };
             Ok(LaunchedLeaf { leaf: used.leaf, found: used.found, left })
@@ -191,7 +194,9 @@ impl LaunchedLeaf {
             Err(Error::Invalid { what: "launch", message })
         };
         match (self.found, self.found.and_then(|_| self.leaf.held())) {
-            (Some(Some(formal)), Some(tensor)) => Ok(Some((formal, tensor))),
+            (Some(Some(formal)), Some(tensor)) => {
+                Ok(Some((formal, global::part(&tensor)?.clone())))
+            }
             (Some(None), Some(_)) => {
                 let help = "drop it with `zero_grad`, or within the function before it is computed";
                 differs("no gradient", "one", help)
@@ -205,7 +210,7 @@ impl LaunchedLeaf {
     /// gradient and takes none from it.
     pub(super) fn replaced(&self) -> Option<(usize, Arc<Leaf>)> {
         match (self.found, &self.left) {
-            (None, Some(LaunchedContent::Output(number))) => Some((*number, self.leaf.clone())),
+            (None, Some(LaunchedContent::Output(number, _))) => Some((*number, self.leaf.clone())),
             _ => None,
         }
     }
@@ -215,8 +220,9 @@ impl LaunchedLeaf {
         match &self.left {
             None => {}
             Some(LaunchedContent::Nothing) => self.leaf.hold(None),
-            Some(LaunchedContent::Output(number)) => {
-                self.leaf.hold(outputs.get(*number).cloned());
+            Some(LaunchedContent::Output(number, class)) => {
+                let gradient = outputs.get(*number).cloned();
+                self.leaf.hold(gradient.map(|part| global::of_class(part, class.as_ref())));
             }
             Some(LaunchedContent::Outside(tensor)) => self.leaf.hold(Some(tensor.clone())),
         }

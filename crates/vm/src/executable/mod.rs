@@ -23,6 +23,8 @@
 //! | `kept` | memory of gradients that launches write again |
 //! | `scalars` | the numbers that each launch gives: generators' draws |
 //! | `launched` | a launch that was made: its completion and its results |
+//! | `sharded` | functions on global tensors, compiled for the ranks of a mesh |
+//! | `layouts` | how the ranks hold the tensors of such a function |
 //! | `show` | the text of tapes |
 //! | `workspace` | the private memory as a number, and as a tensor of the caller |
 //!
@@ -45,6 +47,7 @@ mod kept;
 mod launch;
 mod launched;
 mod layer;
+mod layouts;
 mod offline;
 mod overflow;
 mod recorded;
@@ -52,6 +55,7 @@ mod recorded_call;
 mod recorder;
 mod resized;
 pub(crate) mod scalars;
+mod sharded;
 mod show;
 mod within;
 mod workspace;
@@ -83,10 +87,12 @@ use gradients::LaunchedLeaf;
 use kept::KeptOutput;
 pub use launch::LaunchBuilder;
 pub use launched::Launched;
+pub use layouts::{CallLayout, Layouts};
 pub use offline::{OfflineLaunch, OfflineLaunches};
 pub use recorded::{Recorded, USUAL_PASSES};
 pub use recorded_call::RecordedCall;
 pub use recorder::{RecordedTensor, Recorder};
+pub use sharded::{ShardBuilder, Sharded};
 pub use within::RecordedLaunch;
 pub use workspace::Workspace;
 

@@ -199,6 +199,23 @@ impl Tensor {
         })
     }
 
+    /// Checks that the ranks of a mesh hold the tensor.
+    ///
+    /// # Errors
+    /// It is a tensor of this rank, or held by another mesh.
+    pub(crate) fn held_by(&self, mesh: &Mesh) -> Result<()> {
+        let own = self.held()?.sharding.mesh();
+        if own == mesh {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is on mesh {own}, and the function is compiled for mesh {mesh}; redistribute it by \
+             `to_global(&mesh, sbp)?`",
+            self.spec().brief()
+        );
+        Err(Error::Invalid { what: "tensor", message })
+    }
+
     #[track_caller]
     fn held_as(&self, to: Sharding) -> Result<Tensor> {
         let stream = stream_of(self)?;

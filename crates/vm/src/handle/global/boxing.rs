@@ -14,7 +14,7 @@ use crate::handle::request::{self, ABOVE_PARTS, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
-use super::{Views, check_mesh, coordinates, wrap};
+use super::{Views, check_mesh, coordinates, survey, wrap};
 
 /// Makes calls on the parts of this rank: collectives on a stream of their own for each axis of a
 /// mesh, so that those of different axes run side by side, and the others on a given stream.
@@ -120,6 +120,7 @@ pub(crate) fn redistribute(
     let Some(global) = tensor.global() else {
         return Err(Error::Internal { message: "a tensor of one rank".to_owned() });
     };
+    survey::redistributes(tensor, to);
     let spec = Arc::new(TensorSpec::contiguous(tensor.dtype(), tensor.shape())?);
     let own = if global.sharding.mesh() == to.mesh() {
         let path = between(&spec, &global.sharding, to)?;

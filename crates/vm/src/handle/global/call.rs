@@ -14,7 +14,7 @@ use crate::lowering::InnerCalls;
 
 use super::boxing::{PartCalls, redistribute};
 use super::plan::{Asked, Planned};
-use super::{Views, check_mesh, coordinates, wrap};
+use super::{Views, check_mesh, coordinates, survey, wrap};
 
 /// Returns whether any of these tensors is global.
 #[inline]
@@ -69,7 +69,7 @@ pub(crate) fn create(
 }
 
 /// Returns a tensor held in a given way: the same one if it is.
-fn held_as(
+pub(crate) fn held_as(
     tensor: Tensor,
     sharding: &Arc<Sharding>,
     stream: &Stream,
@@ -231,6 +231,9 @@ fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Resu
             base.views.note(&view);
         }
         made.push(view);
+    }
+    if !asked.inputs.is_empty() {
+        survey::made(call.name, asked.attrs, asked.inputs, &made, plan, origin);
     }
     Ok(made)
 }

@@ -18,11 +18,13 @@
 //! | `boxing` | the calls of a redistribution |
 //! | `call` | calls of ops |
 //! | `plan` | what a call does, and the plans of a thread |
+//! | `survey` | functions whose calls are planned together |
 //! | `views` | which tensors share memory, and which would on one rank |
 
 mod boxing;
 mod call;
 mod plan;
+pub(crate) mod survey;
 mod views;
 
 use std::sync::Arc;
@@ -33,8 +35,11 @@ use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
 pub(crate) use boxing::{is_reduction, redistribute, redistributed, reduce_together};
-pub(crate) use call::{create, is_any, make, upload};
+pub(crate) use call::{create, held_as, is_any, make, upload};
 pub(crate) use views::Views;
+
+/// The spec and the sharding of a global tensor.
+pub(crate) type Class = (Arc<TensorSpec>, Arc<Sharding>);
 
 /// What a rank knows of a tensor that the ranks of a mesh hold.
 pub(crate) struct Global {
@@ -50,7 +55,14 @@ impl Global {
     /// # Errors
     /// The rank is outside the mesh.
     pub(crate) fn own(&self, spec: &TensorSpec) -> Result<&Tensor> {
-        self.local.as_ref().ok_or_else(|| {
+        self.local.as_ref().filter(|_| !survey::is_noting()).ok_or_else(|| {
+            if survey::is_noting() {
+                let message = "a function that is planned for a mesh uses the elements of a \
+                               tensor, which has none before the launch; do it outside of the \
+                               function"
+                    .to_owned();
+                return Error::Invalid { what: "function", message };
+            }
             let mesh = self.sharding.mesh();
             let message = format!(
                 "this rank has no part of {}, which the ranks of mesh {mesh} hold",
@@ -91,8 +103,11 @@ impl Global {
     }
 }
 
-/// Returns the coordinates of a machine's rank in a mesh.
+/// Returns the coordinates of a machine's rank in a mesh, if the rank has parts of its tensors.
 pub(crate) fn coordinates(machine: &Machine, mesh: &Mesh) -> Option<Coordinates> {
+    if survey::is_noting() {
+        return None;
+    }
     mesh.coordinates(machine.communicator().rank() as u32)
 }
 
@@ -122,4 +137,24 @@ pub(crate) fn wrap(
 ) -> Tensor {
     let made_on = local.as_ref().map_or(stream, Tensor::made_on).clone();
     Tensor::of_mesh(Global { local, sharding, views }, spec, made_on, origin.clone())
+}
+
+/// Returns this rank's part of a global tensor, or a tensor of this rank itself.
+///
+/// # Errors
+/// The rank is outside the mesh.
+pub(crate) fn part(tensor: &Tensor) -> Result<&Tensor> {
+    tensor.global().map_or(Ok(tensor), |global| global.own(tensor.spec()))
+}
+
+/// Returns what is known of a global tensor besides its part.
+pub(crate) fn class(tensor: &Tensor) -> Option<Class> {
+    Some((tensor.shared_spec().clone(), tensor.global()?.sharding.clone()))
+}
+
+/// Returns the global tensor of a class with this part, or the tensor itself if there is no class.
+pub(crate) fn of_class(part: Tensor, class: Option<&Class>) -> Tensor {
+    let Some((spec, sharding)) = class else { return part };
+    let (stream, origin) = (part.made_on().clone(), part.made_at().clone());
+    wrap(Some(part), spec.clone(), sharding.clone(), Views::default(), &stream, &origin)
 }

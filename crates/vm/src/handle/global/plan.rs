@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use millstream_ops::boxing::{self, Operand};
 use millstream_runtime::sync::thread_local;
-use millstream_types::{Attrs, Coordinates, Error, Mesh, Result, Sharding, TensorSpec};
+use millstream_types::{Attrs, Coordinates, Error, Mesh, Result, Sharding};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::handle::Tensor;
 use crate::handle::machine::Machine;
 
-/// The spec and the sharding of a global tensor: all that a plan depends on.
-type Class = (Arc<TensorSpec>, Arc<Sharding>);
+use super::{Class, survey};
 
 /// What a call does on this rank.
 pub(super) struct Planned {
@@ -97,6 +96,9 @@ impl Asked<'_> {
     /// # Errors
     /// The operands are not all global and on one mesh, or as [`boxing::Plan::of`].
     pub(super) fn plan(&self) -> Result<Rc<Planned>> {
+        if survey::is_on() {
+            return self.plan_anew().map(Rc::new);
+        }
         let hash = self.hash();
         let known = KNOWN.with(|known| {
             let known = known.borrow();
@@ -140,7 +142,9 @@ impl Asked<'_> {
         });
         let operands: Vec<Operand<'_>> = held.collect();
         let wanted = self.wanted.map(|wanted| &**wanted);
-        let plan = boxing::Plan::of(&**op, self.attrs, &mesh, &operands, wanted)?;
+        let pinned = if operands.is_empty() { None } else { survey::next(self.op, &mesh) };
+        let pinned = pinned.as_ref();
+        let plan = boxing::Plan::of(&**op, self.attrs, &mesh, &operands, wanted, pinned)?;
         let class =
             |made: &boxing::Made| (Arc::new(made.spec.clone()), Arc::new(made.sharding.clone()));
         let results = plan.results.iter().map(class).collect();

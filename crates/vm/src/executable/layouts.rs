@@ -1,0 +1,114 @@
+//! How the ranks of a mesh hold the tensors of a function, call by call.
+
+use std::fmt;
+
+use millstream_types::{Origin, Sharding};
+
+use crate::handle::global::Class;
+use crate::handle::global::survey::MadeCall;
+
+/// How the ranks hold the tensors of a function that is compiled for a mesh, and what each call
+/// has them exchange. The text has a line for each call:
+///
+/// ```text
+/// matmul(f32[8,16] S(0), f32[16,4] S(1) → B) = f32[8,4] S(0)   192 B
+/// ```
+#[derive(Clone, Debug)]
+pub struct Layouts {
+    /// The inputs.
+    pub inputs: Vec<(String, Sharding)>,
+    /// The calls, in order.
+    pub calls: Vec<CallLayout>,
+    /// The outputs.
+    pub outputs: Vec<(String, Sharding)>,
+    /// The bytes that all ranks receive, those for outputs included. What a tape exchanges for
+    /// gradients is not counted.
+    pub received: u64,
+}
+
+/// How one call is divided.
+#[derive(Clone, Debug)]
+pub struct CallLayout {
+    /// The op.
+    pub op: String,
+    /// The operands: dtype and shape, the sharding, and the one that the call takes.
+    pub operands: Vec<(String, Sharding, Sharding)>,
+    /// The results: dtype and shape, and the sharding.
+    pub results: Vec<(String, Sharding)>,
+    /// The bytes that all ranks receive for the operands.
+    pub received: u64,
+    /// Whether ranks do different work; otherwise all make the whole call.
+    pub is_divided: bool,
+    /// The place of the call.
+    pub origin: Origin,
+}
+
+impl Layouts {
+    pub(super) fn of(
+        inputs: &[Class],
+        calls: Vec<MadeCall>,
+        outputs: &[Class],
+        received: u64,
+    ) -> Layouts {
+        let class = |(spec, held): &Class| (spec.brief(), Sharding::clone(held));
+        let call = |MadeCall { plan, op, given, operands, origin }: MadeCall| {
+            let taken = operands.into_iter().zip(given).zip(&plan.operands);
+            let taken = taken.map(|((brief, own), taken)| {
+                (brief, Sharding::clone(&own), taken.sharding.clone())
+            });
+            let results =
+                plan.results.iter().map(|made| (made.spec.brief(), made.sharding.clone()));
+            CallLayout {
+                op,
+                operands: taken.collect(),
+                results: results.collect(),
+                received: plan.received,
+                is_divided: plan.is_divided,
+                origin,
+            }
+        };
+        Layouts {
+            inputs: inputs.iter().map(class).collect(),
+            calls: calls.into_iter().map(call).collect(),
+            outputs: outputs.iter().map(class).collect(),
+            received,
+        }
+    }
+}
+
+impl fmt::Display for CallLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.op)?;
+        for (k, (brief, own, taken)) in self.operands.iter().enumerate() {
+            let comma = if k > 0 { ", " } else { "" };
+            match own == taken {
+                true => write!(f, "{comma}{brief} {own}")?,
+                false => write!(f, "{comma}{brief} {own} → {taken}")?,
+            }
+        }
+        let results = self.results.iter().map(|(brief, held)| format!("{brief} {held}"));
+        write!(f, ") = {}", results.collect::<Vec<_>>().join(", "))?;
+        if !self.is_divided {
+            f.write_str("  on every rank")?;
+        }
+        match self.received {
+            0 => Ok(()),
+            bytes => write!(f, "  {bytes} B"),
+        }
+    }
+}
+
+impl fmt::Display for Layouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (k, (brief, held)) in self.inputs.iter().enumerate() {
+            writeln!(f, "input {k}: {brief} {held}")?;
+        }
+        for call in &self.calls {
+            writeln!(f, "{call}")?;
+        }
+        for (k, (brief, held)) in self.outputs.iter().enumerate() {
+            writeln!(f, "output {k}: {brief} {held}")?;
+        }
+        write!(f, "{} B received by all ranks", self.received)
+    }
+}

@@ -1,0 +1,292 @@
+//! Functions on global tensors, compiled once for all ranks of a mesh.
+//!
+//! The calls of the function are noted, divided among the ranks together, and recorded on this
+//! rank's parts ([`survey`]). All ranks plan alike, so their lists meet in their collectives.
+
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_ops::boxing::Entries;
+use millstream_runtime::scope::origin::{self, with_origin};
+use millstream_types::{Error, Mesh, Origin, Result, Sbp, Sharding, TensorSpec};
+
+use crate::handle::Tensor;
+use crate::handle::global::{self, Class, survey};
+use crate::handle::machine::Machine;
+
+use super::layouts::Layouts;
+use super::{Executable, Recorded};
+
+impl Machine {
+    /// Begins to compile a function of global tensors for the ranks of a mesh, which all do so.
+    /// What the shardings of its inputs and outputs leave open, and the division of each call,
+    /// follow from the whole program: the ranks exchange little, and no work is done twice.
+    ///
+    /// The function runs twice, on tensors without elements. Global tensors that it takes from
+    /// elsewhere are bound, and stay as they are held. A tensor that it redistributes is held so.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// use millstream_types::{DType, Mesh, TensorSpec, sbp::{OPEN, S}};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let mesh = Mesh::new([0])?; // of one rank
+    /// let f = machine
+    ///     .shard(&mesh, |inputs| Ok(vec![inputs[0].matmul(&inputs[1])?.relu()?]))
+    ///     .input(TensorSpec::contiguous(DType::F32, &[4, 2])?, [S(0)])
+    ///     .input(TensorSpec::contiguous(DType::F32, &[2, 3])?, [OPEN])
+    ///     .output([S(0)])
+    ///     .compile()?;
+    /// let x = Tensor::from_slice_global(&[1.0f32; 8], (4, 2), &machine, &mesh, [S(0)])?;
+    /// let w = Tensor::from_slice_global(&[0.5f32; 6], (2, 3), &machine, &mesh, [S(1)])?;
+    /// let y = f.call(&[&x, &w])?;
+    /// assert_eq!(y[0].full_tensor()?.to_vec::<f32>()?, [1.0; 12]);
+    /// println!("{}", f.layouts()); // how each call takes and returns its tensors
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn shard<F>(&self, mesh: &Mesh, function: F) -> ShardBuilder<F>
+    where
+        F: Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    {
+        ShardBuilder {
+            machine: self.clone(),
+            mesh: mesh.clone(),
+            function,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            origin: origin::caller(),
+        }
+    }
+}
+
+/// A function that is to be compiled for a mesh. An example is at [`Machine::shard`].
+#[must_use = "nothing is compiled before `compile`"]
+pub struct ShardBuilder<F> {
+    machine: Machine,
+    mesh: Mesh,
+    function: F,
+    inputs: Vec<(TensorSpec, Entries)>,
+    outputs: Vec<Entries>,
+    origin: Origin,
+}
+
+impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
+    /// Declares the next input: the spec of the whole, and how the ranks along each axis hold it;
+    /// [`OPEN`](millstream_types::sbp::OPEN) where that follows from the program.
+    pub fn input(
+        mut self,
+        spec: TensorSpec,
+        sbp: impl IntoIterator<Item = impl Into<Option<Sbp>>>,
+    ) -> Self {
+        self.inputs.push((spec, sbp.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Declares how the ranks along each axis hold the next output. Outputs that are not declared
+    /// are open.
+    pub fn output(mut self, sbp: impl IntoIterator<Item = impl Into<Option<Sbp>>>) -> Self {
+        self.outputs.push(sbp.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Compiles the function, with the usual passes.
+    ///
+    /// # Errors
+    /// That of the function, or as [`Recorder::function`](super::Recorder::function); the program
+    /// lacks a rank of the mesh; an input or output cannot be held as declared; the function returns
+    /// a tensor that is not held by the mesh.
+    pub fn compile(self) -> Result<Sharded> {
+        self.compile_with(Recorded::compile)
+    }
+
+    /// Compiles the function as `compile` does with this rank's list. It does the same on all
+    /// ranks.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, DeviceId, Mesh, TensorSpec, sbp::OPEN};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let spec = TensorSpec::contiguous(DType::F32, &[4])?;
+    /// let f = machine
+    ///     .shard(&Mesh::new([0])?, |inputs| Ok(vec![inputs[0].relu()?]))
+    ///     .input(spec, [OPEN])
+    ///     .compile_with(|list| list.remat([(DeviceId::cpu(0), 1 << 20)]).compile())?;
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ShardBuilder::compile`], or that of `compile`.
+    pub fn compile_with(
+        self,
+        compile: impl FnOnce(Recorded) -> Result<Executable>,
+    ) -> Result<Sharded> {
+        let origin = self.origin.clone();
+        with_origin(&origin, || self.compiled(compile)).map_err(|e| e.at(&origin))
+    }
+
+    fn compiled(self, compile: impl FnOnce(Recorded) -> Result<Executable>) -> Result<Sharded> {
+        let ShardBuilder { machine, mesh, function, inputs, mut outputs, origin } = self;
+        global::check_mesh(&machine, &mesh)?;
+        let stream = machine.current_stream()?;
+        let whole = Arc::new(Sharding::broadcast(&mesh));
+        let without_part = |(spec, _): &(TensorSpec, Entries)| {
+            let views = global::Views::default();
+            global::wrap(None, Arc::new(spec.clone()), whole.clone(), views, &stream, &origin)
+        };
+        let given: Vec<Tensor> = inputs.iter().map(without_part).collect();
+        // What the function draws and leaves is undone with this recording.
+        let mut noted = None;
+        machine.recorder().function(&[], |_| {
+            noted = Some(survey::note(&mesh, &given, |inputs| {
+                let made = function(inputs)?;
+                made.iter().try_for_each(|tensor| tensor.held_by(&mesh))?;
+                Ok(made)
+            })?);
+            Ok(Vec::new())
+        })?;
+        let (results, calls) = noted
+            .ok_or_else(|| Error::Internal { message: "a function was not run".to_owned() })?;
+        let invalid = |message: String| Error::Invalid { what: "function", message };
+        if outputs.len() > results.len() {
+            let (declared, made) = (outputs.len(), results.len());
+            return Err(invalid(format!("{declared} outputs are declared, and it returns {made}")));
+        }
+        outputs.resize_with(results.len(), || mesh.shape().iter().map(|_| None).collect());
+        if let Some(at) = outputs.iter().position(|entries| entries.len() != mesh.rank()) {
+            let (axes, named) = (mesh.rank(), outputs[at].len());
+            return Err(invalid(format!(
+                "mesh {mesh} has {axes} axes, and output {at} names {named}"
+            )));
+        }
+        let entries: Vec<Entries> = inputs.iter().map(|(_, entries)| entries.clone()).collect();
+        let requests = results.iter().copied().zip(outputs);
+        let shardings = calls.shardings(&machine, &entries, requests)?;
+        let of_inputs = inputs.into_iter().zip(&shardings.values);
+        let of_inputs = of_inputs.map(|((spec, _), held)| (Arc::new(spec), Arc::new(held.clone())));
+        let of_inputs: Vec<Class> = of_inputs.collect();
+        let requested = shardings.requests.len() - results.len();
+        let targets: Vec<Arc<Sharding>> =
+            shardings.requests[requested..].iter().cloned().map(Arc::new).collect();
+        let received = shardings.received;
+
+        let at = global::coordinates(&machine, &mesh);
+        let mut r = machine.recorder();
+        let mut parts = Vec::new();
+        if let Some(at) = &at {
+            for (k, (spec, sharding)) in of_inputs.iter().enumerate() {
+                let device = stream.key().device.clone();
+                let spec = sharding.local_spec(spec, at)?;
+                parts.push(r.input_on(&format!("input {k}"), spec, &device)?);
+            }
+        }
+        let mut classes = Vec::new();
+        let mut made_calls = Vec::new();
+        let recorded = r.function(&parts, |parts| {
+            let mut parts = parts.iter().cloned();
+            let given = of_inputs.iter().map(|(spec, sharding)| {
+                let (spec, views) = (spec.clone(), global::Views::default());
+                global::wrap(parts.next(), spec, sharding.clone(), views, &stream, &origin)
+            });
+            let given: Vec<Tensor> = given.collect();
+            let held = || {
+                let made = function(&given)?;
+                let held = made.iter().zip(&targets).map(|(tensor, target)| {
+                    global::held_as(tensor.clone(), target, &stream, &origin)
+                });
+                held.collect::<Result<Vec<Tensor>>>()
+            };
+            let (made, calls) = survey::make(&calls, shardings, held)?;
+            let made = made?;
+            made_calls = calls;
+            classes.extend(made.iter().filter_map(global::class));
+            match &at {
+                None => Ok(Vec::new()),
+                Some(_) => made.iter().map(|made| global::part(made).cloned()).collect(),
+            }
+        })?;
+        for (k, output) in recorded.iter().enumerate() {
+            r.output(&format!("output {k}"), output)?;
+        }
+        let executable = match at {
+            Some(_) => Some(compile(r.finish()?)?),
+            None => None,
+        };
+        let layouts = Layouts::of(&of_inputs, made_calls, &classes, received);
+        Ok(Sharded { machine, mesh, inputs: of_inputs, outputs: classes, executable, layouts })
+    }
+}
+
+/// A function that is compiled for the ranks of a mesh. An example is at [`Machine::shard`].
+pub struct Sharded {
+    machine: Machine,
+    mesh: Mesh,
+    inputs: Vec<Class>,
+    outputs: Vec<Class>,
+    executable: Option<Executable>,
+    layouts: Layouts,
+}
+
+impl Sharded {
+    /// Makes the call: a launch of this rank's list. An input that is held otherwise is
+    /// redistributed before. A rank outside the mesh may make the call too, and launches nothing.
+    ///
+    /// # Errors
+    /// An input is not global, on another mesh, or of another dtype or shape; the launch fails.
+    #[track_caller]
+    pub fn call(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let origin = origin::caller();
+        with_origin(&origin, || self.made(inputs, &origin)).map_err(|e| e.at(&origin))
+    }
+
+    fn made(&self, inputs: &[&Tensor], origin: &Origin) -> Result<Vec<Tensor>> {
+        let invalid = |message: String| Error::Invalid { what: "launch", message };
+        if inputs.len() != self.inputs.len() {
+            let (expected, given) = (self.inputs.len(), inputs.len());
+            return Err(invalid(format!("expected {expected} inputs, got {given}")));
+        }
+        let stream = self.machine.current_stream()?;
+        let mut held = Vec::with_capacity(inputs.len());
+        for (k, (input, (spec, sharding))) in inputs.iter().zip(&self.inputs).enumerate() {
+            input.held_by(&self.mesh)?;
+            if (input.dtype(), input.shape()) != (spec.dtype, spec.shape()) {
+                let (expected, given) = (spec.brief(), input.spec().brief());
+                return Err(invalid(format!("input {k} is {expected}, got {given}")));
+            }
+            let input = global::held_as((*input).clone(), sharding, &stream, origin)?;
+            held.push(input.contiguous()?);
+        }
+        let mut parts = Vec::new();
+        if let Some(executable) = &self.executable {
+            let held = held.iter().map(global::part).collect::<Result<Vec<&Tensor>>>()?;
+            let mut launch = executable.launch();
+            for (k, part) in held.iter().enumerate() {
+                launch = launch.input(&format!("input {k}"), part);
+            }
+            parts = launch.run()?.outputs()[..self.outputs.len()].to_vec();
+        }
+        let mut parts = parts.into_iter();
+        let outputs = self.outputs.iter().map(|(spec, sharding)| {
+            let (spec, views) = (spec.clone(), global::Views::default());
+            global::wrap(parts.next(), spec, sharding.clone(), views, &stream, origin)
+        });
+        Ok(outputs.collect())
+    }
+
+    /// Returns this rank's list; `None` outside the mesh. Its inputs and outputs are the parts,
+    /// named `input 0`, `output 0` and so on.
+    pub fn executable(&self) -> Option<&Executable> {
+        self.executable.as_ref()
+    }
+
+    /// Returns how the ranks hold the tensors of the function, and what they exchange.
+    pub fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+}
+
+impl fmt::Debug for Sharded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sharded { mesh, inputs, outputs, .. } = self;
+        write!(f, "Sharded({} inputs, {} outputs, on {mesh})", inputs.len(), outputs.len())
+    }
+}

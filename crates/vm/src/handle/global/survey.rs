@@ -1,0 +1,243 @@
+//! Functions on global tensors whose calls are planned together.
+//!
+//! A function that is planned runs twice. First its calls are *noted*: this rank takes itself for
+//! one outside of the mesh, so nothing is emitted, and all specs are known. Then, with the
+//! divisions that were chosen for all of them, they are *made*. A second run that makes another
+//! call than the first chooses by itself from there on, as calls do that nobody has planned.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use millstream_ops::boxing::{Call, Entries, Pinned, Plan, Program, Shardings, Source, Value};
+use millstream_runtime::sync::thread_local;
+use millstream_types::{Attrs, Error, Mesh, Origin, Result, Sharding};
+use rustc_hash::FxHashMap;
+
+use crate::handle::Tensor;
+use crate::handle::machine::Machine;
+
+/// A call of the function, by the numbers of its tensors.
+struct NotedCall {
+    op: String,
+    attrs: Attrs,
+    operands: Vec<usize>,
+    results: Vec<usize>,
+}
+
+/// The calls of a function.
+pub(crate) struct Noted {
+    mesh: Mesh,
+    /// All tensors, so that none of them ends and gives its address to another one.
+    tensors: Vec<Tensor>,
+    numbers: FxHashMap<usize, usize>,
+    /// Which tensors calls have made.
+    made: Vec<bool>,
+    calls: Vec<NotedCall>,
+    requests: Vec<(usize, Entries)>,
+}
+
+/// What is known of the division of a call that was made.
+pub(crate) struct MadeCall {
+    pub(crate) plan: Plan,
+    pub(crate) op: String,
+    /// The dtypes and shapes of the operands.
+    pub(crate) operands: Vec<String>,
+    /// How they were held.
+    pub(crate) given: Vec<Arc<Sharding>>,
+    pub(crate) origin: Origin,
+}
+
+/// The divisions of a function's calls, and those that were made.
+pub(crate) struct Making {
+    mesh: Mesh,
+    planned: std::vec::IntoIter<(String, Pinned)>,
+    pub(crate) made: Vec<MadeCall>,
+}
+
+enum State {
+    Noting(Noted),
+    Making(Making),
+}
+
+thread_local! {
+    static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
+}
+
+/// Runs a function in a state. Returns what it returns, and the state afterwards.
+fn run<T>(state: State, function: impl FnOnce() -> T) -> (T, Option<State>) {
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            // Dropped outside of the borrow, since tensors may end.
+            drop(STATE.with(|state| state.borrow_mut().take()));
+        }
+    }
+    STATE.with(|own| *own.borrow_mut() = Some(state));
+    let clear = Clear;
+    let made = function();
+    let state = STATE.with(|state| state.borrow_mut().take());
+    drop(clear);
+    (made, state)
+}
+
+/// Runs a function whose calls are noted. Returns its results, by their numbers, and the calls.
+///
+/// # Errors
+/// That of the function.
+pub(crate) fn note(
+    mesh: &Mesh,
+    inputs: &[Tensor],
+    function: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+) -> Result<(Vec<usize>, Noted)> {
+    let (tensors, made, calls, requests) = Default::default();
+    let numbers = FxHashMap::default();
+    let mut noted = Noted { mesh: mesh.clone(), tensors, numbers, made, calls, requests };
+    for input in inputs {
+        noted.number(input);
+    }
+    let (results, state) = run(State::Noting(noted), || function(inputs));
+    let (results, Some(State::Noting(mut noted))) = (results?, state) else {
+        let message = "a planned function plans another one".to_owned();
+        return Err(Error::Invalid { what: "function", message });
+    };
+    let results = results.iter().map(|result| noted.number(result)).collect();
+    Ok((results, noted))
+}
+
+/// Runs a function whose calls are divided as planned. Returns its result, and the calls.
+///
+/// # Errors
+/// The function plans another one.
+pub(crate) fn make<T>(
+    noted: &Noted,
+    shardings: Shardings,
+    function: impl FnOnce() -> T,
+) -> Result<(T, Vec<MadeCall>)> {
+    let ops = noted.calls.iter().map(|call| call.op.clone());
+    let planned: Vec<(String, Pinned)> = ops.zip(shardings.calls).collect();
+    let (mesh, planned) = (noted.mesh.clone(), planned.into_iter());
+    let (result, state) = run(State::Making(Making { mesh, planned, made: Vec::new() }), function);
+    match state {
+        Some(State::Making(making)) => Ok((result, making.made)),
+        _ => {
+            let message = "a planned function plans another one".to_owned();
+            Err(Error::Invalid { what: "function", message })
+        }
+    }
+}
+
+impl Noted {
+    fn number(&mut self, tensor: &Tensor) -> usize {
+        let next = self.tensors.len();
+        let number = *self.numbers.entry(tensor.address()).or_insert(next);
+        if number == next {
+            self.tensors.push(tensor.clone());
+            self.made.push(false);
+        }
+        number
+    }
+
+    /// Chooses the divisions of the calls. The first tensors are the inputs.
+    ///
+    /// # Errors
+    /// As [`Program::shardings`].
+    pub(crate) fn shardings(
+        &self,
+        machine: &Machine,
+        inputs: &[Entries],
+        requests: impl IntoIterator<Item = (usize, Entries)>,
+    ) -> Result<Shardings> {
+        let ops = &machine.shared.tables.ops;
+        let value = |(number, tensor): (usize, &Tensor)| {
+            let held = tensor.global().map(|global| Sharding::clone(&global.sharding));
+            let source = match (inputs.get(number), self.made[number], held) {
+                (Some(entries), ..) => Source::Input(entries.clone()),
+                (None, false, Some(sharding)) => Source::Held(sharding),
+                (None, ..) => Source::Call,
+            };
+            Value { spec: tensor.spec().clone(), source }
+        };
+        let call = |call: &'_ NotedCall| {
+            let op = ops.get(ops.id(&call.op)?);
+            op.ok_or_else(|| Error::Internal { message: format!("no op {}", call.op) })
+        };
+        let known = self.calls.iter().map(call).collect::<Result<Vec<_>>>()?;
+        let calls = self.calls.iter().zip(&known).map(|(call, op)| Call {
+            op: &***op,
+            attrs: &call.attrs,
+            operands: call.operands.clone(),
+            results: call.results.clone(),
+        });
+        let program = Program {
+            mesh: &self.mesh,
+            values: self.tensors.iter().enumerate().map(value).collect(),
+            calls: calls.collect(),
+            requests: self.requests.iter().cloned().chain(requests).collect(),
+        };
+        program.shardings()
+    }
+}
+
+/// Returns whether calls of this thread are noted, so that its rank has no part of any tensor.
+pub(crate) fn is_noting() -> bool {
+    STATE.with(|state| matches!(&*state.borrow(), Some(State::Noting(_))))
+}
+
+/// Returns whether a function of this thread is planned.
+pub(super) fn is_on() -> bool {
+    STATE.with(|state| state.borrow().is_some())
+}
+
+/// Returns how the next call of a planned function is divided, if that is known.
+pub(super) fn next(op: &str, mesh: &Mesh) -> Option<Pinned> {
+    STATE.with(|state| match &mut *state.borrow_mut() {
+        Some(State::Making(making)) if making.mesh == *mesh => {
+            let planned = making.planned.next().filter(|(planned, _)| planned == op);
+            if planned.is_none() {
+                making.planned = Vec::new().into_iter();
+            }
+            planned.map(|(_, pinned)| pinned)
+        }
+        _ => None,
+    })
+}
+
+/// Notes a call that was made.
+pub(super) fn made(
+    op: &str,
+    attrs: &Attrs,
+    inputs: &[&Tensor],
+    results: &[Tensor],
+    plan: &Plan,
+    origin: &Origin,
+) {
+    STATE.with(|state| match &mut *state.borrow_mut() {
+        Some(State::Noting(noted)) if noted.mesh == plan.mesh => {
+            let operands = inputs.iter().map(|input| noted.number(input)).collect();
+            let known = noted.tensors.len();
+            let results: Vec<usize> = results.iter().map(|made| noted.number(made)).collect();
+            noted.made[known..].fill(true);
+            let (op, attrs) = (op.to_owned(), attrs.clone());
+            noted.calls.push(NotedCall { op, attrs, operands, results });
+        }
+        Some(State::Making(making)) if making.mesh == plan.mesh => {
+            let given = inputs.iter().filter_map(|input| Some(input.global()?.sharding.clone()));
+            let operands = inputs.iter().map(|input| input.spec().brief()).collect();
+            let (plan, op, given) = (plan.clone(), op.to_owned(), given.collect());
+            making.made.push(MadeCall { plan, op, operands, given, origin: origin.clone() });
+        }
+        Some(State::Noting(_) | State::Making(_)) | None => {}
+    });
+}
+
+/// Notes that a function redistributes a tensor.
+pub(super) fn redistributes(tensor: &Tensor, to: &Sharding) {
+    STATE.with(|state| match &mut *state.borrow_mut() {
+        Some(State::Noting(noted)) if noted.mesh == *to.mesh() => {
+            let entries = to.sbp().iter().map(|sbp| Some(*sbp)).collect();
+            let number = noted.number(tensor);
+            noted.requests.push((number, entries));
+        }
+        _ => {}
+    });
+}
