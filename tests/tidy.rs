@@ -593,6 +593,11 @@ fn the_rules_detect_violations() {
     assert_eq!(named_paths(part), (from_root, paths(&["main.rs"])));
     assert_eq!(parts_of_page("a\nb\n\n```\nc\n```\n| d |"), ["a b ", " ", "| d | "]);
     assert!(!is_text("// a comment") && !is_text("let x = f(y);"));
+    let builder = "/// A.\npub struct A;\nimpl<'a> A<'a> {\n  /// B.\n  pub fn b(\n  mut self,\n  ) \
+                   -> A<'a> {\n  /// C.\n  pub fn c(self) -> Result<A> {\n  /// D.\n  pub fn d(&self) \
+                   -> A {";
+    let builder = Source { path: String::new(), text: builder.to_owned() };
+    assert_eq!(items_without_examples(&builder, None), 3);
     assert!(is_crate_root("crates/kernels/tests/ops/main.rs") && is_crate_root("src/lib.rs"));
     assert!(!is_crate_root("crates/kernels/tests/ops/sums.rs") && !is_crate_root("src/a/lib.rs"));
 }
@@ -608,22 +613,41 @@ fn exported_names() -> Vec<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
+/// Returns whether a line and those after it begin a method that takes and returns a value of its
+/// type, as the setters of builders do.
+fn is_setter(lines: &[&str], own: &str) -> bool {
+    let mut signature = String::new();
+    for line in lines {
+        signature += line.trim();
+        if line.trim_end().ends_with(['{', ';']) {
+            break;
+        }
+    }
+    let (arguments, result) = signature.rsplit_once("->").unwrap_or_default();
+    let result = result.split(['<', '{']).next().unwrap_or_default().trim();
+    let takes_self = ["(self,", "(self)", "(mut self,", "(mut self)"];
+    takes_self.iter().any(|start| arguments.contains(start)) && (result == own || result == "Self")
+}
+
 /// Returns how many public items with a comment have no example in it: all, or those of the types
-/// and functions of these names.
+/// and functions of these names. The example of a builder shows its setters.
 fn items_without_examples(source: &Source, names: Option<&[String]>) -> usize {
     const ITEMS: &[&str] = &["fn", "struct", "enum", "trait", "type", "const", "static", "mod"];
     let (mut missing, mut comment, mut has_example) = (0, false, false);
     // What the line belongs to: a type's block, or itself.
-    let (mut counts, mut is_hidden) = (names.is_none(), false);
-    for (_, line) in source.lines() {
-        if let Some(names) = names
-            && (line.starts_with("pub ") || line.starts_with("impl"))
-        {
-            let head = line.split(['(', '=', '{']).next().unwrap_or_default();
+    let (mut counts, mut is_hidden, mut own) = (names.is_none(), false, "");
+    let lines: Vec<&str> = source.text.lines().collect();
+    for (at, &whole) in lines.iter().enumerate() {
+        if whole.starts_with("pub ") || whole.starts_with("impl") {
+            let head = whole.split(['(', '=', '{']).next().unwrap_or_default();
             let mut words = head.split(|c: char| !c.is_alphanumeric() && c != '_');
-            counts = words.any(|word| names.iter().any(|name| name == word));
+            if let Some(names) = names {
+                counts = words.any(|word| names.iter().any(|name| name == word));
+            }
+            own = head.split_whitespace().last().unwrap_or_default();
+            own = own.split('<').next().unwrap_or_default();
         }
-        let line = line.trim();
+        let line = whole.trim();
         if line == "#[cfg(test)]" {
             break;
         }
@@ -638,8 +662,8 @@ fn items_without_examples(source: &Source, names: Option<&[String]>) -> usize {
                 && words
                     .find(|w| !["unsafe", "async"].contains(w))
                     .is_some_and(|w| ITEMS.contains(&w));
-            let is_bare = comment && is_item && !has_example;
-            missing += usize::from(is_bare && counts && !is_hidden);
+            let is_bare = comment && is_item && !has_example && counts && !is_hidden;
+            missing += usize::from(is_bare && !is_setter(&lines[at..], own));
             (comment, has_example, is_hidden) = (false, false, false);
         }
     }
@@ -651,7 +675,9 @@ fn public_items_have_examples() {
     let (mut broken, names) = (Vec::new(), exported_names());
     assert!(names.iter().any(|name| name == "Blob"), "{names:?}");
     for source in sources() {
-        let is_exported = EXPORTED.iter().any(|path| source.path.starts_with(path));
+        // `cargo xtask docs` fails for a method or an option without an example.
+        let is_exported = EXPORTED.iter().any(|path| source.path.starts_with(path))
+            && !source.path.starts_with("crates/vm/src/tensor/methods/");
         let is_below = source.path.starts_with("crates/runtime/src/");
         if !is_exported && !is_below || !source.is_rust() {
             continue;

@@ -99,6 +99,11 @@ const STEPS: &[(Part, &str, &str)] = &[
     ),
     (
         Long,
+        "parts of every call on every mesh",
+        "MILLSTREAM_ALL_PARTS=1 cargo test --workspace --test ops sharding",
+    ),
+    (
+        Long,
         "a million of each kind made and dropped, and a million instructions compiled",
         "MILLSTREAM_DROPS=1000000 MILLSTREAM_INSTRUCTIONS=1000000 cargo test --workspace --release \
          --test allocations",

@@ -475,6 +475,7 @@ fn meshes() -> Vec<(usize, Mesh)> {
 }
 
 /// All ranks make the same random program, and each compares every tensor with that of one rank.
+/// This takes 15 seconds, as each mesh has programs of its own, on up to 8 machines.
 #[test]
 fn random_programs_are_those_of_one_rank() {
     let programs = std::env::var("MILLSTREAM_GLOBAL_PROGRAMS");

@@ -23,15 +23,6 @@ impl StreamOptions {
     /// commands of several streams could start, those of the highest do first. The host's streams
     /// with a priority above 0 share a worker that runs no other stream. Priorities change neither
     /// results nor lists.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::DeviceId;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let options = StreamOptions::default().priority(1);
-    /// let urgent = machine.create_stream_with(&DeviceId::cpu(0), options)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub const fn priority(self, priority: i32) -> StreamOptions {
         StreamOptions { priority: Some(priority), ..self }
     }
@@ -39,16 +30,6 @@ impl StreamOptions {
     /// Sets the host's worker that runs the stream, by number from 0: streams of one worker run one
     /// instruction at a time. It prevails over the worker of a priority. By default the workers
     /// take turns.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::DeviceId;
-    /// let machine = Machine::new(MachineConfig::default().host_workers(2))?;
-    /// let options = StreamOptions::default().worker(1);
-    /// // On the second worker.
-    /// let stream = machine.create_stream_with(&DeviceId::cpu(0), options)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub const fn worker(self, worker: usize) -> StreamOptions {
         StreamOptions { worker: Some(worker), ..self }
     }

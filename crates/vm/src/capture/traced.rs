@@ -169,14 +169,6 @@ pub struct TracedCall<'a> {
 
 impl Traced {
     /// Sets the bounds of the captures. Those used longest ago are given up first.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let few = CaptureLimits { entries: 1, ..CaptureLimits::default() };
-    /// let f = machine.traced(|inputs, _| Ok(vec![inputs[0].relu()?])).limits(few);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn limits(self, limits: CaptureLimits) -> Traced {
         self.lock().limits = limits;
@@ -762,19 +754,6 @@ impl<'a> TracedCall<'a> {
     }
 
     /// Sets all named arguments.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::Attrs;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
-    /// let f = machine.traced(|inputs, arguments| {
-    ///     inputs[0].machine().call("mul", &[&inputs[0]]).attrs(arguments.clone()).run()
-    /// });
-    /// let y = f.call(&[&x]).attrs(Attrs::new().with("other", 2.0)).run()?;
-    /// assert_eq!(y[0].to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn attrs(mut self, attrs: Attrs) -> TracedCall<'a> {
         self.attrs = attrs;
         self

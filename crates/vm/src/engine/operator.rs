@@ -72,31 +72,12 @@ impl Operator {
     }
 
     /// Names variables that the function reads, as [`Push::reads`](crate::Push::reads).
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.operator(|| ()).reads(&[&a]).push()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reads(self, vars: &[&Var]) -> Operator {
         self.uses(vars, Access::Read)
     }
 
     /// Names variables that the function changes, as [`Push::writes`](crate::Push::writes).
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.operator(|| ()).writes(&[&a]).push()?;
-    /// engine.wait_for(&a)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn writes(self, vars: &[&Var]) -> Operator {
         self.uses(vars, Access::ReadWrite)
@@ -104,62 +85,24 @@ impl Operator {
 
     /// Names variables that the function sets anew, as
     /// [`Push::overwrites`](crate::Push::overwrites).
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.operator(|| ()).overwrites(&[&a]).push()?;
-    /// engine.wait_for(&a)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn overwrites(self, vars: &[&Var]) -> Operator {
         self.uses(vars, Access::Write)
     }
 
     /// Sets the priority, as [`Push::priority`](crate::Push::priority).
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.operator(|| ()).writes(&[&a]).priority(1).push()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn priority(self, priority: i32) -> Operator {
         Operator { priority: Priority(priority), call: OnceLock::new(), ..self }
     }
 
     /// Sets the property, as [`Push::prop`](crate::Push::prop).
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.operator(|| ()).writes(&[&a]).prop(Prop::CpuPrioritized).push()?;
-    /// engine.wait_for(&a)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn prop(self, prop: Prop) -> Operator {
         Operator { prop, ..self }
     }
 
     /// Sets the name that lists, failures and profiles show.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.operator(|| ()).writes(&[&a]).name("decode").push()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn name(self, name: impl Into<Cow<'static, str>>) -> Operator {
         Operator { name: Some(name.into()), call: OnceLock::new(), ..self }

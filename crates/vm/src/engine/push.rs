@@ -34,8 +34,9 @@ use super::var::Var;
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let engine = machine.engine()?;
 /// # let a = engine.var()?;
-/// let push: Push<'_> = engine.push(|| ()).writes(&[&a]).name("step");
-/// push.spawn()?;
+/// # let b = engine.var()?;
+/// let push: Push<'_> = engine.push(|| ()).reads(&[&b]).writes(&[&a]).name("step");
+/// push.priority(1).prop(Prop::CpuPrioritized).spawn()?;
 /// engine.wait_for(&a)?;
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
@@ -95,15 +96,6 @@ impl<'a> Push<'a> {
 
     /// Names the variables that the function reads. A variable may be named twice, and in other
     /// lists: then the function reads and writes it.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.push(|| ()).reads(&[&a]).spawn()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[inline(always)]
     pub fn reads(self, vars: &[&Var]) -> Push<'a> {
         self.uses(vars, Access::Read)
@@ -111,16 +103,6 @@ impl<'a> Push<'a> {
 
     /// Names the variables that the function changes. If one is poisoned, the function is dropped
     /// without a call.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.push(|| ()).writes(&[&a]).spawn()?;
-    /// engine.wait_for(&a)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[inline(always)]
     pub fn writes(self, vars: &[&Var]) -> Push<'a> {
         self.uses(vars, Access::ReadWrite)
@@ -147,15 +129,6 @@ impl<'a> Push<'a> {
 
     /// Sets the priority: of the functions that can run, those of the highest run first. The
     /// default is 0; in-order streams ignore it.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.push(|| ()).writes(&[&a]).priority(1).spawn()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[inline(always)]
     pub fn priority(mut self, priority: i32) -> Push<'a> {
         self.priority = Priority(priority);
@@ -163,16 +136,6 @@ impl<'a> Push<'a> {
     }
 
     /// Sets the property, which determines the worker.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.push(|| ()).writes(&[&a]).prop(Prop::CpuPrioritized).spawn()?;
-    /// engine.wait_for(&a)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[inline(always)]
     pub fn prop(mut self, prop: Prop) -> Push<'a> {
         self.prop = prop;
@@ -180,17 +143,6 @@ impl<'a> Push<'a> {
     }
 
     /// Runs the function on this stream instead of that of its property.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let s = machine.current_stream()?;
-    /// # let engine = machine.engine()?;
-    /// # let a = engine.var()?;
-    /// engine.push(|| ()).writes(&[&a]).on(&s).spawn()?;
-    /// engine.wait_for(&a)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[inline(always)]
     pub fn on(mut self, stream: &'a Stream) -> Push<'a> {
         self.stream = Some(stream);

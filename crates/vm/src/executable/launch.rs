@@ -137,20 +137,6 @@ impl Executable {
 impl<'a> LaunchBuilder<'a> {
     /// Gives the tensor of an input. It has the recorded dtype, shape, strides and device; its
     /// offset in its storage may differ.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let f = machine.record(|r| {
-    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// #     let y = r.call("relu", &[x]).run()?;
-    /// #     r.output("y", &y[0])
-    /// # })?.compile()?;
-    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
-    /// f.launch().input("x", &x).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn input(self, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
         self.give(FormalKind::Input, name, tensor)
     }
@@ -308,20 +294,6 @@ impl<'a> LaunchBuilder<'a> {
 
     /// Sets the origin: the place that errors and lists name. The default is the calling line, or
     /// the scope of [`with_origin`](crate::with_origin).
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, Origin, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let f = machine.record(|r| {
-    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// #     let y = r.call("relu", &[x]).run()?;
-    /// #     r.output("y", &y[0])
-    /// # })?.compile()?;
-    /// # let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
-    /// f.launch().input("x", &x).origin(Origin::Unknown).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn origin(mut self, origin: Origin) -> LaunchBuilder<'a> {
         self.origin = origin;
         self

@@ -98,34 +98,12 @@ impl Recorded {
 
     /// Sets the number of streams of each host device that the pass [`Pass::Assign`] spreads calls
     /// over, at least one; the machine's number of workers of host streams by default.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_instructions::passes::Pass;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let recorded = r.finish()?.streams(4).optimize(&Pass::ALL, |_, _| ())?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn streams(self, streams: usize) -> Recorded {
         Recorded { streams: streams.max(1), ..self }
     }
 
     /// Sets how long the pass `memory` may search for offsets. The default is [`Effort::Usual`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # use millstream_instructions::passes::Effort;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let executable = r.finish()?.plan_effort(Effort::Exact).compile()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn plan_effort(mut self, effort: Effort) -> Recorded {
         self.effort = effort;
@@ -135,17 +113,6 @@ impl Recorded {
     /// Sets the most private memory of the list on devices, in bytes. The pass [`Pass::Remat`],
     /// one of the usual ones, keeps it: storages are computed again where they do not fit. With
     /// instances, each has this much.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, DeviceId, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let recorded = r.finish()?.remat([(DeviceId::cpu(0), 512 << 20)]);
-    /// let executable = recorded.compile()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn remat(mut self, budgets: impl IntoIterator<Item = (DeviceId, u64)>) -> Recorded {
         self.budgets = budgets.into_iter().collect();

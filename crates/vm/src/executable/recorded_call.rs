@@ -69,16 +69,6 @@ pub struct RecordedCall<'a> {
 
 impl<'a> RecordedCall<'a> {
     /// Sets a named argument.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let y = r.call("mul", &[x]).attr("other", 2.0).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn attr(
         mut self,
         name: impl Into<Cow<'static, str>>,
@@ -111,65 +101,24 @@ impl<'a> RecordedCall<'a> {
     }
 
     /// Sets all named arguments.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{Attrs, DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let y = r.call("mul", &[x]).attrs(Attrs::new().with("other", 2.0)).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn attrs(mut self, attrs: Attrs) -> RecordedCall<'a> {
         self.attrs = attrs;
         self
     }
 
     /// Writes the results to these tensors instead of new ones.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let y = r.call("relu", &[x]).run()?;
-    /// r.call("neg", &[x]).out(&y).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn out(mut self, targets: &'a [RecordedTensor]) -> RecordedCall<'a> {
         self.out = Some(targets);
         self
     }
 
     /// Sets the priority among the calls of a pool.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let y = r.call("relu", &[x]).priority(1).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn priority(mut self, priority: i32) -> RecordedCall<'a> {
         self.priority = Priority(priority);
         self
     }
 
     /// Sets the origin: the place that errors and lists name.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, Origin, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let y = r.call("relu", &[x]).origin(Origin::Unknown).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn origin(mut self, origin: Origin) -> RecordedCall<'a> {
         self.origin = origin;
         self

@@ -95,42 +95,11 @@ pub struct RecordedLaunch<'a> {
 
 impl<'a> RecordedLaunch<'a> {
     /// Gives the tensor of an input.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let f = machine.record(|r| {
-    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// #     let y = r.call("relu", &[x]).run()?;
-    /// #     r.output("y", &y[0])
-    /// # })?.compile()?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let inside = r.launch(&f).input("x", &x).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn input(self, name: &str, tensor: &RecordedTensor) -> RecordedLaunch<'a> {
         self.give(FormalKind::Input, name, tensor)
     }
 
     /// Has an output written into a tensor of the list, instead of a new one.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let f = machine.record(|r| {
-    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// #     let y = r.call("relu", &[x]).run()?;
-    /// #     r.output("y", &y[0])
-    /// # })?.compile()?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let y = r.call("relu", &[x]).run()?;
-    /// r.launch(&f).input("x", &x).output("y", &y[0]).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn output(self, name: &str, tensor: &RecordedTensor) -> RecordedLaunch<'a> {
         self.give(FormalKind::Output, name, tensor)
     }
@@ -164,44 +133,12 @@ impl<'a> RecordedLaunch<'a> {
     }
 
     /// Launches on this stream of the list, of type lazy-job. The default is stream 0 of that type.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, DeviceId, StreamKey, StreamType, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let f = machine.record(|r| {
-    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// #     let y = r.call("relu", &[x]).run()?;
-    /// #     r.output("y", &y[0])
-    /// # })?.compile()?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// let key = StreamKey::new(DeviceId::cpu(0), StreamType::LAZY_JOB_LAUNCHER, 0);
-    /// let stream = r.stream(&key)?;
-    /// r.launch(&f).input("x", &x).on(stream).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn on(mut self, stream: StreamId) -> RecordedLaunch<'a> {
         self.stream = Some(stream);
         self
     }
 
     /// Sets the origin: the place that errors and lists name.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DType, Origin, TensorSpec};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let f = machine.record(|r| {
-    /// #     let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// #     let y = r.call("relu", &[x]).run()?;
-    /// #     r.output("y", &y[0])
-    /// # })?.compile()?;
-    /// # let mut r = machine.recorder();
-    /// # let x = r.input("x", TensorSpec::contiguous(DType::F32, &[2])?)?;
-    /// r.launch(&f).input("x", &x).origin(Origin::Unknown).run()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn origin(mut self, origin: Origin) -> RecordedLaunch<'a> {
         self.origin = origin;
         self

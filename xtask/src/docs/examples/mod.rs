@@ -1,8 +1,9 @@
 //! The examples of tensors' methods.
 //!
-//! Each method, each type of options and each option has one. Most are calls with the results that
-//! PyTorch gives: `recorded/FAMILY.json`, made by `tools/reference/examples.py`. `written` has
-//! those that PyTorch lacks or that are random. `call` writes a recorded call in Rust.
+//! Each method and each option is in one. Most are calls with the results that PyTorch gives:
+//! `recorded/FAMILY.json`, made by `tools/reference/examples.py`. `written` has those that PyTorch
+//! lacks or that are random. `call` writes a recorded call in Rust. An example of several items
+//! stands at the methods, or at the type of their options, or at the first of the options.
 
 mod call;
 mod written;
@@ -55,7 +56,7 @@ impl Examples {
         Ok(examples)
     }
 
-    /// Returns the lines for the example of an item, which [`Examples::replaced`] replaces.
+    /// Returns the line for the example of an item, which [`Examples::replaced`] replaces.
     fn placeholder(&mut self, of: &str, code: Code) -> String {
         self.used.push((of.to_owned(), code));
         format!("/// @{}@\n", self.used.len() - 1)
@@ -180,13 +181,28 @@ impl Examples {
             })
             .collect();
         ensure!(codes.len() == self.used.len(), "an example has functions of its own");
+        let mut first: BTreeMap<&[&str], usize> = BTreeMap::new();
+        for (number, code) in codes.iter().enumerate() {
+            let place = first.entry(code.as_slice()).or_insert(number);
+            if rank(&self.used[number].0) < rank(&self.used[*place].0) {
+                *place = number;
+            }
+        }
         for source in sources.values_mut() {
-            *source = self.source(source, &codes)?;
+            let stands = |number: usize| {
+                rank(&self.used[number].0) == 0 || first[codes[number].as_slice()] == number
+            };
+            *source = self.source(source, &codes, stands)?;
         }
         Ok(())
     }
 
-    fn source(&self, source: &str, codes: &[Vec<&str>]) -> Result<String> {
+    fn source(
+        &self,
+        source: &str,
+        codes: &[Vec<&str>],
+        stands: impl Fn(usize) -> bool,
+    ) -> Result<String> {
         let mut lines: Vec<String> = Vec::new();
         for line in source.lines() {
             let text = line.trim_start();
@@ -195,6 +211,10 @@ impl Examples {
                 lines.push(line.to_owned());
                 continue;
             };
+            if !stands(number) {
+                lines.pop_if(|line| line.trim() == "///");
+                continue;
+            }
             let indent = " ".repeat(line.len() - text.len());
             let (item, code) = &self.used[number];
             let on_ranks = matches!(code, Code::Written(written) if written.on_ranks);
@@ -209,6 +229,12 @@ impl Examples {
         }
         Ok(lines.join("\n") + "\n")
     }
+}
+
+/// Returns the rank of an item among those with the same example: a method before the type of its
+/// options, and that before an option.
+fn rank(item: &str) -> usize {
+    if item.contains("::") { 2 } else { usize::from(item.starts_with(char::is_uppercase)) }
 }
 
 /// Hidden lines for words of an example.

@@ -1,5 +1,5 @@
 //! Ways to divide calls among ranks: the calls on the parts give the parts of the results of the
-//! whole call, for every call with values of PyTorch.
+//! whole call, for the calls with values of PyTorch.
 //!
 //! Splits give equal bits, except where a kernel blocks its sums by the shape of the call
 //! ([`BY_SHAPE`]). Parts of a reduction give the values up to the dtype's tolerance, relative to
@@ -158,11 +158,18 @@ fn all_calls() -> Vec<Call> {
     calls().into_iter().chain(more).collect()
 }
 
-/// Checks every way of every call on a mesh.
-fn check_all(mesh: &Mesh) {
+/// Checks every way of calls on a mesh: of each third one, from the `first` on, and of those of an
+/// op until one divides. So each call is checked on a mesh of the four tests, and each op on all;
+/// with MILLSTREAM_ALL_PARTS set, each call on all, which takes three times as long.
+fn check_calls(mesh: &Mesh, first: usize) {
+    let are_all = std::env::var_os("MILLSTREAM_ALL_PARTS").is_some();
     let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut checked, mut ops) = (0, BTreeSet::new());
-    for call in all_calls().into_iter().filter(|call| !stagnates(call)) {
+    let calls = all_calls().into_iter().filter(|call| !stagnates(call));
+    for (number, call) in calls.enumerate() {
+        if !are_all && number % 3 != first && ops.contains(&call.op) {
+            continue;
+        }
         let call = Call { inputs: call.inputs.iter().map(dense).collect(), ..call };
         let ways = ways(&call);
         let whole = run_whole(&call).unwrap();
@@ -191,27 +198,27 @@ fn check_all(mesh: &Mesh) {
         "{checked} agree on {mesh}, not:\n{}",
         shown.collect::<Vec<_>>().join("\n")
     );
-    assert!(checked > 10_000 && ops.len() > 300, "{checked} of {} ops", ops.len());
+    assert!(checked > 4_000 && ops.len() > 300, "{checked} of {} ops", ops.len());
 }
 
 #[test]
 fn two_parts() {
-    check_all(&Mesh::new([0, 1]).unwrap());
+    check_calls(&Mesh::new([0, 1]).unwrap(), 0);
 }
 
 #[test]
 fn three_parts_of_which_some_are_longer() {
-    check_all(&Mesh::new([0, 1, 2]).unwrap());
+    check_calls(&Mesh::new([0, 1, 2]).unwrap(), 1);
 }
 
 #[test]
 fn four_parts_of_which_some_are_empty() {
-    check_all(&Mesh::new([0, 1, 2, 3]).unwrap());
+    check_calls(&Mesh::new([0, 1, 2, 3]).unwrap(), 2);
 }
 
 #[test]
 fn parts_of_parts_along_two_axes() {
-    check_all(&Mesh::new([[0, 1], [2, 3]]).unwrap());
+    check_calls(&Mesh::new([[0, 1], [2, 3]]).unwrap(), 0);
 }
 
 /// Ops of which no call has a way.

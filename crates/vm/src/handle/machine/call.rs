@@ -61,15 +61,6 @@ impl<'a> CallBuilder<'a> {
     }
 
     /// Sets a named argument.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
-    /// let y = machine.call("mul", &[&x]).attr("other", 3.0).run()?.remove(0);
-    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0, 9.0, 12.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     pub fn attr(
         mut self,
         name: impl Into<Cow<'static, str>>,
@@ -116,18 +107,6 @@ impl<'a> CallBuilder<'a> {
 
     /// Sets the priority: of the ready calls of a pool, those of the highest priority run first.
     /// The default is 0; in-order streams ignore it.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::{DeviceId, StreamKey, StreamMode};
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
-    /// let key = StreamKey::compute(DeviceId::cpu(0), 7);
-    /// let pool = machine.stream_with_mode(&key, StreamMode::Pool)?;
-    /// let urgent = machine.call("relu", &[&x]).priority(1).on(&pool)?.remove(0);
-    /// urgent.synchronize()?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[inline]
     pub fn priority(mut self, priority: i32) -> CallBuilder<'a> {
         self.priority = Priority(priority);
@@ -154,17 +133,6 @@ impl<'a> CallBuilder<'a> {
 
     /// Sets the origin: the place that errors and lists name. The default is the calling line, or
     /// the scope of [`with_origin`](crate::with_origin).
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use millstream_types::Origin;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// # let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
-    /// let place = Origin::Code(std::panic::Location::caller());
-    /// let error = machine.call("mm", &[&x]).origin(place).run().unwrap_err();
-    /// assert!(error.to_string().contains("mm"));
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[inline]
     pub fn origin(mut self, origin: Origin) -> CallBuilder<'a> {
         self.origin = origin;

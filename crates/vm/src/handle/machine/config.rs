@@ -19,10 +19,18 @@ use millstream_types::{DeviceId, Error, Result};
 /// The configuration of a machine. Each field has a method of its name that sets it:
 ///
 /// ```
-/// use millstream_vm::{DriverKind, MachineConfig};
+/// # use std::time::Duration;
+/// use millstream_vm::{DriverKind, Machine, MachineConfig};
 ///
-/// let config = MachineConfig::default().driver(DriverKind::Inline).watermark(64);
-/// assert_eq!(config.watermark, 64);
+/// let config = MachineConfig::default()
+///     .driver(DriverKind::Threaded)
+///     .threads(1) // kernels run on their stream's worker
+///     .watermark(100) // a submitter waits while more instructions are pending
+///     .watermark_bytes(1 << 20) // or while more than a MiB is released and still in use
+///     .watchdog(Some(Duration::from_secs(60))) // reports instructions that take longer
+///     .submitters(Some(1)); // this thread makes all calls and waits
+/// let machine = Machine::new(config)?;
+/// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -139,12 +147,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::driver`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let machine = Machine::new(MachineConfig::default().driver(DriverKind::Inline))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn driver(mut self, driver: DriverKind) -> MachineConfig {
         self.driver = driver;
@@ -168,13 +170,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::sync`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// use millstream_instructions::SyncPolicy;
-    /// let machine = Machine::new(MachineConfig::default().sync(SyncPolicy::LastUsedStream))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn sync(mut self, sync: SyncPolicy) -> MachineConfig {
         self.sync = sync;
@@ -182,14 +177,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::protection`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// use millstream_instructions::Protection;
-    /// let machine = Machine::new(MachineConfig::default().protection(Protection::default()))?;
-    /// assert!(machine.protection().waits());
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> MachineConfig {
         self.protection = protection;
@@ -197,13 +184,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::default_device`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let machine = Machine::new(MachineConfig::default().default_device("cpu:0".parse()?))?;
-    /// assert_eq!(machine.current_stream()?.key().to_string(), "cpu:0 compute 0");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn default_device(mut self, default_device: DeviceId) -> MachineConfig {
         self.default_device = default_device;
@@ -211,12 +191,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::host_workers`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let machine = Machine::new(MachineConfig::default().host_workers(2))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn host_workers(mut self, host_workers: usize) -> MachineConfig {
         self.host_workers = host_workers;
@@ -224,12 +198,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::threads`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let machine = Machine::new(MachineConfig::default().threads(1))?; // kernels use one thread
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn threads(mut self, threads: usize) -> MachineConfig {
         self.threads = threads;
@@ -237,13 +205,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::watermark`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// // A submitter waits while more than 100 instructions are pending.
-    /// let machine = Machine::new(MachineConfig::default().watermark(100))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn watermark(mut self, watermark: u64) -> MachineConfig {
         self.watermark = watermark;
@@ -251,13 +212,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::watermark_bytes`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// // A submitter waits while more than a MiB is released and still in use.
-    /// let machine = Machine::new(MachineConfig::default().watermark_bytes(1 << 20))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn watermark_bytes(mut self, watermark_bytes: u64) -> MachineConfig {
         self.watermark_bytes = watermark_bytes;
@@ -297,15 +251,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::watchdog`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use std::time::Duration;
-    /// // Reports instructions that take longer than a minute.
-    /// let config = MachineConfig::default().watchdog(Some(Duration::from_secs(60)));
-    /// let machine = Machine::new(config)?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn watchdog(mut self, watchdog: Option<Duration>) -> MachineConfig {
         self.watchdog = watchdog;
@@ -313,13 +258,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::ops`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let ops = millstream_ops::standard();
-    /// let machine = Machine::new(MachineConfig::default().ops(ops))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn ops(mut self, ops: OpRegistry) -> MachineConfig {
         self.ops = ops;
@@ -432,13 +370,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::annotations`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// // Recorded lists say how each use was ordered.
-    /// let machine = Machine::new(MachineConfig::default().annotations(true))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn annotations(mut self, annotations: bool) -> MachineConfig {
         self.annotations = annotations;
@@ -465,12 +396,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::plan_places`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let machine = Machine::new(MachineConfig::default().plan_places(64))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub const fn plan_places(mut self, plan_places: usize) -> MachineConfig {
         self.plan_places = Some(plan_places);
@@ -478,13 +403,6 @@ impl MachineConfig {
     }
 
     /// Sets [`MachineConfig::submitters`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// // One thread makes all calls and waits.
-    /// let machine = Machine::new(MachineConfig::default().submitters(Some(1)))?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn submitters(mut self, submitters: Option<usize>) -> MachineConfig {
         self.submitters = submitters;

@@ -10,16 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Number, Operand, call};
 
 /// Options of [`Tensor::add_with`] and [`Tensor::add_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-/// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
-/// let z = x.add_with(&y, options::Add::default().alpha(2))?;
-/// assert_eq!(z.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Add {
     attrs: Attrs,
@@ -27,16 +17,6 @@ pub struct Add {
 
 impl Add {
     /// Sets `alpha`: factor of y, whole for integers; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-    /// let y = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
-    /// let z = x.add_with(&y, options::Add::default().alpha(2))?;
-    /// assert_eq!(z.to_vec::<f32>()?, [21.0, 42.0, 63.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Number>) -> Add {
         self.attrs.set("alpha", call::number(alpha));
@@ -45,16 +25,6 @@ impl Add {
 }
 
 /// Options of [`Tensor::div_with`] and [`Tensor::div_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
-/// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
-/// let z = x.div_with(&y, options::Div::default().rounding_mode("floor"))?;
-/// assert_eq!(z.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Div {
     attrs: Attrs,
@@ -62,16 +32,6 @@ pub struct Div {
 
 impl Div {
     /// Sets `rounding_mode`: "floor" or "trunc"; else no rounding.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 3.0, -7.0], 3, &machine)?;
-    /// let y = Tensor::from_slice(&[2.0f32, 4.0, 2.0], 3, &machine)?;
-    /// let z = x.div_with(&y, options::Div::default().rounding_mode("floor"))?;
-    /// assert_eq!(z.to_vec::<f32>()?, [0.0, 0.0, -4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn rounding_mode(mut self, rounding_mode: &str) -> Div {
         self.attrs.set("rounding_mode", rounding_mode);
@@ -80,16 +40,6 @@ impl Div {
 }
 
 /// Options of [`Tensor::sub_with`] and [`Tensor::sub_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
-/// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-/// let z = x.sub_with(&y, options::Sub::default().alpha(2))?;
-/// assert_eq!(z.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Sub {
     attrs: Attrs,
@@ -97,16 +47,6 @@ pub struct Sub {
 
 impl Sub {
     /// Sets `alpha`: factor of y, whole for integers; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[10.0f32, 20.0, 30.0], 3, &machine)?;
-    /// let y = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-    /// let z = x.sub_with(&y, options::Sub::default().alpha(2))?;
-    /// assert_eq!(z.to_vec::<f32>()?, [8.0, 16.0, 24.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Number>) -> Sub {
         self.attrs.set("alpha", call::number(alpha));

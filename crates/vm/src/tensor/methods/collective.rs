@@ -10,23 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
 /// Options of [`Tensor::allgather_with_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
-/// let out = Tensor::zeros(3, DType::F32, &machine)?;
-/// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
-/// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allgather {
     attrs: Attrs,
@@ -59,24 +42,6 @@ impl Allgather {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
-    /// let second = options::Allgather::default().group((0, 1)).group_index(1);
-    /// out.allgather_with_(&x, second)?; // a group of its own, of both ranks
-    /// assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Allgather {
         self.attrs.set("group_index", group_index.to_int());
@@ -84,23 +49,6 @@ impl Allgather {
     }
 
     /// Sets `splits`: rows along the first dimension of each rank's part; default equal parts.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::full(rank + 1, rank as f32 + 1.0, &machine)?; // one row, or two
-    /// let out = Tensor::zeros(3, DType::F32, &machine)?;
-    /// out.allgather_with_(&x, options::Allgather::default().splits((1, 2)))?;
-    /// assert_eq!(out.to_vec::<f32>()?, [1.0, 2.0, 2.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn splits(mut self, splits: impl Ints) -> Allgather {
         self.attrs.set("splits", splits.to_ints());
@@ -109,21 +57,6 @@ impl Allgather {
 }
 
 /// Options of [`Tensor::allreduce_with_`].
-///
-/// ```
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-/// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
-/// assert_eq!(x.to_vec::<f32>()?, [10.0]);
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Allreduce {
     attrs: Attrs,
@@ -176,21 +109,6 @@ impl Allreduce {
     }
 
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// Tensor::allreduce_with_(&[&x], options::Allreduce::default().op("max"))?;
-    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> Allreduce {
         self.attrs.set("op", op);
@@ -249,24 +167,6 @@ impl Alltoall {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 2.0], [10.0, 20.0]][rank], 2, &machine)?;
-    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
-    /// let second = options::Alltoall::default().group((0, 1)).group_index(1);
-    /// out.alltoall_(&x, second)?; // a group of its own, of both ranks
-    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0], [2.0, 20.0]][rank]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Alltoall {
         self.attrs.set("group_index", group_index.to_int());
@@ -274,24 +174,6 @@ impl Alltoall {
     }
 
     /// Sets `input_splits`: rows sent to each rank; default equal parts.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
-    /// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
-    /// let parts = options::Alltoall::default().input_splits((1, 2)).output_splits([rank + 1; 2]);
-    /// out.alltoall_(&x, parts)?;
-    /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn input_splits(mut self, input_splits: impl Ints) -> Alltoall {
         self.attrs.set("input_splits", input_splits.to_ints());
@@ -299,24 +181,6 @@ impl Alltoall {
     }
 
     /// Sets `output_splits`: rows received from each rank; default equal parts.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 2.0, 3.0], [10.0, 20.0, 30.0]][rank], 3, &machine)?;
-    /// let out = Tensor::zeros([2, 4][rank], DType::F32, &machine)?;
-    /// let parts = options::Alltoall::default().input_splits((1, 2)).output_splits([rank + 1; 2]);
-    /// out.alltoall_(&x, parts)?;
-    /// assert_eq!(out.to_vec::<f32>()?, [vec![1.0, 10.0], vec![2.0, 3.0, 20.0, 30.0]][rank]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn output_splits(mut self, output_splits: impl Ints) -> Alltoall {
         self.attrs.set("output_splits", output_splits.to_ints());
@@ -325,22 +189,6 @@ impl Alltoall {
 }
 
 /// Options of [`Tensor::barrier_with_`].
-///
-/// ```
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
-/// let second = options::Barrier::default().group((0, 1)).group_index(1);
-/// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
-/// assert_eq!(x.to_vec::<f32>()?, [1.0]);
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Barrier {
     attrs: Attrs,
@@ -348,22 +196,6 @@ pub struct Barrier {
 
 impl Barrier {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
-    /// let second = options::Barrier::default().group((0, 1)).group_index(1);
-    /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
-    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Barrier {
         self.attrs.set("group", group.to_ints());
@@ -371,22 +203,6 @@ impl Barrier {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[1.0f32], 1, &machine)?;
-    /// let second = options::Barrier::default().group((0, 1)).group_index(1);
-    /// Tensor::barrier_with_(&[&x], second)?; // a group of its own, of both ranks
-    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Barrier {
         self.attrs.set("group_index", group_index.to_int());
@@ -395,22 +211,6 @@ impl Barrier {
 }
 
 /// Options of [`Tensor::broadcast_with_`].
-///
-/// ```
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-/// let second = options::Broadcast::default().group((0, 1)).group_index(1);
-/// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
-/// assert_eq!(x.to_vec::<f32>()?, [10.0]);
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Broadcast {
     attrs: Attrs,
@@ -418,22 +218,6 @@ pub struct Broadcast {
 
 impl Broadcast {
     /// Sets `group`: the ranks that take part, ascending; default all ranks of the program.
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
-    /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
-    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Ints) -> Broadcast {
         self.attrs.set("group", group.to_ints());
@@ -441,22 +225,6 @@ impl Broadcast {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// let second = options::Broadcast::default().group((0, 1)).group_index(1);
-    /// Tensor::broadcast_with_(&[&x], 1, second)?; // a group of its own, of both ranks
-    /// assert_eq!(x.to_vec::<f32>()?, [10.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> Broadcast {
         self.attrs.set("group_index", group_index.to_int());
@@ -465,27 +233,6 @@ impl Broadcast {
 }
 
 /// Options of [`Tensor::gather_to_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-/// let out = Tensor::zeros(2, DType::F32, &machine)?;
-/// if rank == 0 {
-///     x.gather_to_(0, options::GatherTo::default().out(&out))?;
-///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
-/// } else {
-///     x.gather_to_(0, Default::default())?;
-/// }
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GatherTo<'a> {
     out: Option<&'a Tensor>,
@@ -523,28 +270,6 @@ impl<'a> GatherTo<'a> {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
-    /// let second = options::GatherTo::default().group((0, 1)).group_index(1); // of both ranks
-    /// if rank == 0 {
-    ///     x.gather_to_(0, second.out(&out))?;
-    ///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
-    /// } else {
-    ///     x.gather_to_(0, second)?;
-    /// }
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> GatherTo<'a> {
         self.attrs.set("group_index", group_index.to_int());
@@ -553,27 +278,6 @@ impl<'a> GatherTo<'a> {
 
     /// Gives the tensor `out`: x's dtype, without overlapping elements; overwritten; on the root
     /// alone.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// let out = Tensor::zeros(2, DType::F32, &machine)?;
-    /// if rank == 0 {
-    ///     x.gather_to_(0, options::GatherTo::default().out(&out))?;
-    ///     assert_eq!(out.to_vec::<f32>()?, [1.0, 10.0]);
-    /// } else {
-    ///     x.gather_to_(0, Default::default())?;
-    /// }
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn out(mut self, out: &'a Tensor) -> GatherTo<'a> {
         self.out = Some(out);
@@ -611,25 +315,6 @@ impl<'a> GatherTo<'a> {
 }
 
 /// Options of [`Tensor::recv_with_`].
-///
-/// ```
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-/// if rank == 0 {
-///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
-/// } else {
-///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
-/// }
-/// assert_eq!(x.to_vec::<f32>()?, [1.0]);
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Recv {
     attrs: Attrs,
@@ -637,25 +322,6 @@ pub struct Recv {
 
 impl Recv {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// if rank == 0 {
-    ///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
-    /// } else {
-    ///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
-    /// }
-    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn tag(mut self, tag: impl Int) -> Recv {
         self.attrs.set("tag", tag.to_int());
@@ -664,23 +330,6 @@ impl Recv {
 }
 
 /// Options of [`Tensor::reduce_with_`].
-///
-/// ```
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-/// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
-/// if rank == 0 {
-///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
-/// }
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Reduce {
     attrs: Attrs,
@@ -735,23 +384,6 @@ impl Reduce {
     }
 
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// Tensor::reduce_with_(&[&x], 0, options::Reduce::default().op("mean"))?;
-    /// if rank == 0 {
-    ///     assert_eq!(x.to_vec::<f32>()?, [5.5]);
-    /// }
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> Reduce {
         self.attrs.set("op", op);
@@ -809,24 +441,6 @@ impl ReduceScatter {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
-    /// let second = options::ReduceScatter::default().group((0, 1)).group_index(1);
-    /// out.reduce_scatter_(&x, second)?; // a group of its own, of both ranks
-    /// assert_eq!(out.to_vec::<f32>()?, [[2.0, 4.0][rank]]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> ReduceScatter {
         self.attrs.set("group_index", group_index.to_int());
@@ -834,23 +448,6 @@ impl ReduceScatter {
     }
 
     /// Sets `op`: "sum", "product", "min", "max" or "mean"; default "sum".
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
-    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
-    /// out.reduce_scatter_(&x, options::ReduceScatter::default().op("product"))?;
-    /// assert_eq!(out.to_vec::<f32>()?, [[9.0, 16.0][rank]]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn op(mut self, op: &str) -> ReduceScatter {
         self.attrs.set("op", op);
@@ -883,27 +480,6 @@ impl ReduceScatter {
 }
 
 /// Options of [`Tensor::scatter_from_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
-/// let out = Tensor::zeros(1, DType::F32, &machine)?;
-/// if rank == 0 {
-///     out.scatter_from_(0, options::ScatterFrom::default().x(&x))?;
-/// } else {
-///     out.scatter_from_(0, Default::default())?;
-/// }
-/// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScatterFrom<'a> {
     x: Option<&'a Tensor>,
@@ -937,24 +513,6 @@ impl<'a> ScatterFrom<'a> {
     }
 
     /// Sets `group_index`: tells groups of the same ranks apart; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
-    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
-    /// let second = options::ScatterFrom::default().group((0, 1)).group_index(1); // of both ranks
-    /// out.scatter_from_(0, if rank == 0 { second.x(&x) } else { second })?;
-    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn group_index(mut self, group_index: impl Int) -> ScatterFrom<'a> {
         self.attrs.set("group_index", group_index.to_int());
@@ -987,27 +545,6 @@ impl<'a> ScatterFrom<'a> {
     }
 
     /// Gives the tensor `x`: out's dtype; on the root alone.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[1.0f32, 10.0], 2, &machine)?;
-    /// let out = Tensor::zeros(1, DType::F32, &machine)?;
-    /// if rank == 0 {
-    ///     out.scatter_from_(0, options::ScatterFrom::default().x(&x))?;
-    /// } else {
-    ///     out.scatter_from_(0, Default::default())?;
-    /// }
-    /// assert_eq!(out.to_vec::<f32>()?, [[1.0, 10.0][rank]]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn x(mut self, x: &'a Tensor) -> ScatterFrom<'a> {
         self.x = Some(x);
@@ -1016,25 +553,6 @@ impl<'a> ScatterFrom<'a> {
 }
 
 /// Options of [`Tensor::send_with`].
-///
-/// ```
-/// # use millstream_comm::{Communicator, LocalGroup};
-/// # use millstream_vm::*;
-/// # LocalGroup::run(2, |communicator| {
-/// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-/// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-/// // On each of two ranks:
-/// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-/// if rank == 0 {
-///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
-/// } else {
-///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
-/// }
-/// assert_eq!(x.to_vec::<f32>()?, [1.0]);
-/// # Ok(())
-/// # })?;
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Send {
     attrs: Attrs,
@@ -1042,25 +560,6 @@ pub struct Send {
 
 impl Send {
     /// Sets `tag`: distinguishes messages between the same ranks; default 0.
-    ///
-    /// ```
-    /// # use millstream_comm::{Communicator, LocalGroup};
-    /// # use millstream_vm::*;
-    /// # LocalGroup::run(2, |communicator| {
-    /// # let (rank, config) = (communicator.rank(), MachineConfig::default());
-    /// # let machine = Machine::new(config.communicator(std::sync::Arc::new(communicator)))?;
-    /// // On each of two ranks:
-    /// let x = Tensor::from_slice(&[[1.0f32, 10.0][rank]], 1, &machine)?;
-    /// if rank == 0 {
-    ///     Tensor::send_with(&[&x], 1, options::Send::default().tag(5))?;
-    /// } else {
-    ///     Tensor::recv_with_(&[&x], 0, options::Recv::default().tag(5))?;
-    /// }
-    /// assert_eq!(x.to_vec::<f32>()?, [1.0]);
-    /// # Ok(())
-    /// # })?;
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn tag(mut self, tag: impl Int) -> Send {
         self.attrs.set("tag", tag.to_int());

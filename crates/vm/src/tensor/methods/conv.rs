@@ -10,16 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
 /// Options of [`Tensor::avg_pool2d`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
-/// let y = x.avg_pool2d([2, 2], options::AvgPool2d::default().stride([1, 1]))?;
-/// assert_eq!(y.shape(), [1, 1, 2]);
-/// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AvgPool2d {
     attrs: Attrs,
@@ -96,16 +86,6 @@ impl AvgPool2d {
     }
 
     /// Sets `stride`: the step between windows; default kernel_size.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
-    /// let y = x.avg_pool2d([2, 2], options::AvgPool2d::default().stride([1, 1]))?;
-    /// assert_eq!(y.shape(), [1, 1, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> AvgPool2d {
         self.attrs.set("stride", stride.to_ints());
@@ -220,20 +200,6 @@ impl AvgPool3d {
     }
 
     /// Sets `stride`: the distances of windows; default the kernel's size.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(
-    ///     &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
-    ///     (1, 1, 2, 2, 2),
-    ///     &machine,
-    /// )?;
-    /// let y = x.avg_pool3d(1, options::AvgPool3d::default().stride(2))?;
-    /// assert_eq!(y.shape(), [1, 1, 1, 1, 1]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> AvgPool3d {
         self.attrs.set("stride", stride.to_ints());
@@ -242,16 +208,6 @@ impl AvgPool3d {
 }
 
 /// Options of [`Tensor::col2im_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 2), &machine)?;
-/// let y = x.col2im_with([2, 2], [2, 1], options::Col2im::default().dilation([1, 2]))?;
-/// assert_eq!(y.shape(), [1, 1, 2, 2]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Col2im {
     attrs: Attrs,
@@ -259,16 +215,6 @@ pub struct Col2im {
 
 impl Col2im {
     /// Sets `dilation`: the distances of a window's elements; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 2), &machine)?;
-    /// let y = x.col2im_with([2, 2], [2, 1], options::Col2im::default().dilation([1, 2]))?;
-    /// assert_eq!(y.shape(), [1, 1, 2, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn dilation(mut self, dilation: impl Ints) -> Col2im {
         self.attrs.set("dilation", dilation.to_ints());
@@ -423,17 +369,6 @@ impl<'a> Convolution<'a> {
     }
 
     /// Sets `stride`: step between windows; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 4), &machine)?;
-    /// let weight = Tensor::from_slice(&[1.0f32, 1.0], (1, 1, 2), &machine)?;
-    /// let y = x.convolution(&weight, options::Convolution::default().stride(2))?;
-    /// assert_eq!(y.shape(), [1, 1, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 7.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> Convolution<'a> {
         self.attrs.set("stride", stride.to_ints());
@@ -501,16 +436,6 @@ pub type Conv2d<'a> = Convolution<'a>;
 pub type Conv3d<'a> = Convolution<'a>;
 
 /// Options of [`Tensor::im2col_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 2, 2), &machine)?;
-/// let y = x.im2col_with([2, 1], options::Im2col::default().dilation([1, 2]))?;
-/// assert_eq!(y.shape(), [1, 2, 2]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Im2col {
     attrs: Attrs,
@@ -518,16 +443,6 @@ pub struct Im2col {
 
 impl Im2col {
     /// Sets `dilation`: the distances of a window's elements; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 2, 2), &machine)?;
-    /// let y = x.im2col_with([2, 1], options::Im2col::default().dilation([1, 2]))?;
-    /// assert_eq!(y.shape(), [1, 2, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn dilation(mut self, dilation: impl Ints) -> Im2col {
         self.attrs.set("dilation", dilation.to_ints());
@@ -573,16 +488,6 @@ impl Im2col {
 }
 
 /// Options of [`Tensor::max_pool2d`] and [`Tensor::max_pool2d_with_indices`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
-/// let y = x.max_pool2d([2, 2], options::MaxPool2d::default().stride([1, 1]))?;
-/// assert_eq!(y.shape(), [1, 1, 2]);
-/// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MaxPool2d {
     attrs: Attrs,
@@ -641,16 +546,6 @@ impl MaxPool2d {
     }
 
     /// Sets `stride`: the step between windows; default kernel_size.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 2, 3), &machine)?;
-    /// let y = x.max_pool2d([2, 2], options::MaxPool2d::default().stride([1, 1]))?;
-    /// assert_eq!(y.shape(), [1, 1, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> MaxPool2d {
         self.attrs.set("stride", stride.to_ints());
@@ -755,23 +650,6 @@ impl MaxPool3dWithIndices {
     }
 
     /// Sets `stride`: the distances of windows; default the kernel's size.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(
-    ///     &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
-    ///     (1, 1, 2, 2, 2),
-    ///     &machine,
-    /// )?;
-    /// let (values, indices) =
-    ///     x.max_pool3d_with_indices(1, options::MaxPool3dWithIndices::default().stride(2))?;
-    /// assert_eq!(values.shape(), [1, 1, 1, 1, 1]);
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0]);
-    /// assert_eq!(indices.shape(), [1, 1, 1, 1, 1]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn stride(mut self, stride: impl Ints) -> MaxPool3dWithIndices {
         self.attrs.set("stride", stride.to_ints());

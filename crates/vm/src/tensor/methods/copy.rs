@@ -10,17 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Number, call};
 
 /// Options of [`Tensor::cast_with`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
-/// let y = x.cast_with(DType::F64, options::Cast::default().memory_format("channels_last"))?;
-/// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
-/// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cast {
     attrs: Attrs,
@@ -29,17 +18,6 @@ pub struct Cast {
 impl Cast {
     /// Sets `memory_format`: the result's layout: "preserve" (that of x if it is dense),
     /// "contiguous" or "channels_last"; default "preserve".
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
-    /// let y = x.cast_with(DType::F64, options::Cast::default().memory_format("channels_last"))?;
-    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0]);
-    /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn memory_format(mut self, memory_format: &str) -> Cast {
         self.attrs.set("memory_format", memory_format);
@@ -48,16 +26,6 @@ impl Cast {
 }
 
 /// Options of [`Tensor::copy_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
-/// let y = x.copy_with(options::Copy::default().memory_format("channels_last"))?;
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-/// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Copy {
     attrs: Attrs,
@@ -66,16 +34,6 @@ pub struct Copy {
 impl Copy {
     /// Sets `memory_format`: the result's layout: "preserve" (that of x if it is dense),
     /// "contiguous" or "channels_last"; default "preserve".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 2, 1, 2), &machine)?;
-    /// let y = x.copy_with(options::Copy::default().memory_format("channels_last"))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-    /// assert_eq!(y.spec().layout.strides(), [4, 1, 4, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn memory_format(mut self, memory_format: &str) -> Copy {
         self.attrs.set("memory_format", memory_format);

@@ -28,16 +28,6 @@ pub struct Bincount<'a> {
 
 impl<'a> Bincount<'a> {
     /// Gives the tensor `weights`: x's shape.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1i64, 1, 3], 3, &machine)?;
-    /// let weights = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
-    /// let y = x.bincount(4, options::Bincount::default().weights(&weights))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 0.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn weights(mut self, weights: &'a Tensor) -> Bincount<'a> {
         self.weights = Some(weights);
@@ -46,15 +36,6 @@ impl<'a> Bincount<'a> {
 }
 
 /// Options of [`Tensor::histc_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
-/// let y = x.histc_with(options::Histc::default().bins(3))?;
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Histc {
     attrs: Attrs,
@@ -62,15 +43,6 @@ pub struct Histc {
 
 impl Histc {
     /// Sets `bins`: the number of bins; default 100.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], 4, &machine)?;
-    /// let y = x.histc_with(options::Histc::default().bins(3))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 1.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn bins(mut self, bins: impl Int) -> Histc {
         self.attrs.set("bins", bins.to_int());
@@ -146,16 +118,6 @@ impl<'a> Histogram<'a> {
     }
 
     /// Sets `range`: the first and the last edge of each column; default its extrema.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 4.0, 5.0], 4, &machine)?;
-    /// let (counts, edges) = x.histogram(2, options::Histogram::default().range([0.0, 4.0]))?;
-    /// assert_eq!(counts.to_vec::<f32>()?, [1.0, 2.0]);
-    /// assert_eq!(edges.to_vec::<f32>()?, [0.0, 2.0, 4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn range(mut self, range: impl Into<Vec<f64>>) -> Histogram<'a> {
         self.attrs.set("range", Into::<Vec<f64>>::into(range));
@@ -183,16 +145,6 @@ impl<'a> Histogram<'a> {
 }
 
 /// Options of [`Tensor::mode_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[2.0f32, 3.0, 3.0, 4.0, 4.0, 5.0], (2, 3), &machine)?;
-/// let (value, _) = x.mode_with(1, options::Mode::default().keepdim(true))?;
-/// assert_eq!(value.shape(), [2, 1]);
-/// assert_eq!(value.to_vec::<f32>()?, [3.0, 4.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Mode {
     attrs: Attrs,
@@ -200,16 +152,6 @@ pub struct Mode {
 
 impl Mode {
     /// Sets `keepdim`: keep the dimension with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 3.0, 4.0, 4.0, 5.0], (2, 3), &machine)?;
-    /// let (value, _) = x.mode_with(1, options::Mode::default().keepdim(true))?;
-    /// assert_eq!(value.shape(), [2, 1]);
-    /// assert_eq!(value.to_vec::<f32>()?, [3.0, 4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Mode {
         self.attrs.set("keepdim", keepdim);
@@ -218,16 +160,6 @@ impl Mode {
 }
 
 /// Options of [`Tensor::nonzero_static_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[0.0f32, 5.0, 6.0], 3, &machine)?;
-/// let y = x.nonzero_static_with(3, options::NonzeroStatic::default().fill_value(-9))?;
-/// assert_eq!(y.shape(), [3, 1]);
-/// assert_eq!(y.to_vec::<i64>()?, [1, 2, -9]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NonzeroStatic {
     attrs: Attrs,
@@ -235,16 +167,6 @@ pub struct NonzeroStatic {
 
 impl NonzeroStatic {
     /// Sets `fill_value`: the elements of rows without an index; default -1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.0f32, 5.0, 6.0], 3, &machine)?;
-    /// let y = x.nonzero_static_with(3, options::NonzeroStatic::default().fill_value(-9))?;
-    /// assert_eq!(y.shape(), [3, 1]);
-    /// assert_eq!(y.to_vec::<i64>()?, [1, 2, -9]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn fill_value(mut self, fill_value: impl Into<Number>) -> NonzeroStatic {
         self.attrs.set("fill_value", call::number(fill_value));
@@ -253,16 +175,6 @@ impl NonzeroStatic {
 }
 
 /// Options of [`Tensor::searchsorted_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let sorted = Tensor::from_slice(&[1.0f32, 3.0, 5.0], 3, &machine)?;
-/// let x = Tensor::from_slice(&[0.0f32, 3.0, 9.0], 3, &machine)?;
-/// let y = sorted.searchsorted_with(&x, options::Searchsorted::default().right(true))?;
-/// assert_eq!(y.to_vec::<i64>()?, [0, 2, 3]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Searchsorted {
     attrs: Attrs,
@@ -287,16 +199,6 @@ impl Searchsorted {
     }
 
     /// Sets `right`: the position after equal elements instead of before; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let sorted = Tensor::from_slice(&[1.0f32, 3.0, 5.0], 3, &machine)?;
-    /// let x = Tensor::from_slice(&[0.0f32, 3.0, 9.0], 3, &machine)?;
-    /// let y = sorted.searchsorted_with(&x, options::Searchsorted::default().right(true))?;
-    /// assert_eq!(y.to_vec::<i64>()?, [0, 2, 3]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn right(mut self, right: bool) -> Searchsorted {
         self.attrs.set("right", right);
@@ -305,15 +207,6 @@ impl Searchsorted {
 }
 
 /// Options of [`Tensor::unique_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
-/// let (values, _, _) = x.unique_with(.., options::Unique::default().consecutive(true))?;
-/// assert_eq!(values.to_vec::<i64>()?, [3, 1, 3]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Unique {
     attrs: Attrs,
@@ -322,15 +215,6 @@ pub struct Unique {
 impl Unique {
     /// Sets `consecutive`: only of neighbours one is dropped, else the result is sorted; default
     /// false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[3i64, 1, 3, 3], 4, &machine)?;
-    /// let (values, _, _) = x.unique_with(.., options::Unique::default().consecutive(true))?;
-    /// assert_eq!(values.to_vec::<i64>()?, [3, 1, 3]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn consecutive(mut self, consecutive: bool) -> Unique {
         self.attrs.set("consecutive", consecutive);

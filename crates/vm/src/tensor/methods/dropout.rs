@@ -10,15 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Real, Seed, call};
 
 /// Options of [`Tensor::dropout_with`] and [`Tensor::native_dropout_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let y = x.dropout_with(0.5, 7, options::Dropout::default().train(false))?;
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]); // unchanged
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Dropout {
     attrs: Attrs,
@@ -26,15 +17,6 @@ pub struct Dropout {
 
 impl Dropout {
     /// Sets `train`: whether elements are dropped; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = x.dropout_with(0.5, 7, options::Dropout::default().train(false))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]); // unchanged
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn train(mut self, train: bool) -> Dropout {
         self.attrs.set("train", train);

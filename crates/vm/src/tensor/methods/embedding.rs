@@ -10,18 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Real, call};
 
 /// Options of [`Tensor::embedding_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let table = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?.with_grad()?;
-/// let indices = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
-/// let tape = machine.tape();
-/// let rows = table.embedding_with(&indices, options::Embedding::default().padding_idx(1))?;
-/// tape.backward(&rows.sum(..)?)?;
-/// assert_eq!(table.grad().unwrap().to_vec::<f32>()?, [1.0, 0.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Embedding {
     attrs: Attrs,
@@ -29,18 +17,6 @@ pub struct Embedding {
 
 impl Embedding {
     /// Sets `padding_idx`: the row that gets no gradient; -1 for none; default -1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let table = Tensor::from_slice(&[1.0f32, 2.0], (2, 1), &machine)?.with_grad()?;
-    /// let indices = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
-    /// let tape = machine.tape();
-    /// let rows = table.embedding_with(&indices, options::Embedding::default().padding_idx(1))?;
-    /// tape.backward(&rows.sum(..)?)?;
-    /// assert_eq!(table.grad().unwrap().to_vec::<f32>()?, [1.0, 0.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn padding_idx(mut self, padding_idx: impl Int) -> Embedding {
         self.attrs.set("padding_idx", padding_idx.to_int());
@@ -95,25 +71,6 @@ pub struct LstmLayer<'a> {
 
 impl<'a> LstmLayer<'a> {
     /// Gives the tensor `bias_hh`: \[4 width\].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (2, 1, 1), &machine)?;
-    /// let weight_ih = Tensor::from_slice(&[1.0f32, 0.0, 2.0, 1.0], (4, 1), &machine)?;
-    /// let weight_hh = Tensor::from_slice(&[0.0f32, 1.0, 0.0, 1.0], (4, 1), &machine)?;
-    /// let hidden = Tensor::from_slice(&[0.0f32], (1, 1), &machine)?;
-    /// let cell = Tensor::from_slice(&[2.0f32], (1, 1), &machine)?;
-    /// let bias_ih = Tensor::from_slice(&[0.0f32, 1.0, 0.0, 0.0], 4, &machine)?;
-    /// let bias_hh = Tensor::from_slice(&[0.0f32, 0.0, 1.0, 0.0], 4, &machine)?;
-    /// let options = options::LstmLayer::default().bias_ih(&bias_ih).bias_hh(&bias_hh);
-    /// let (output, hidden, cell) =
-    ///     x.lstm_layer(&weight_ih, &weight_hh, &hidden, &cell, options)?;
-    /// assert_eq!(output.to_string(), "tensor([[[0.7130]],\n\n        [[0.9299]]])");
-    /// assert_eq!(hidden.to_string(), "tensor([[0.9299]])");
-    /// assert_eq!(cell.to_string(), "tensor([[2.7358]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn bias_hh(mut self, bias_hh: &'a Tensor) -> LstmLayer<'a> {
         self.bias_hh = Some(bias_hh);
@@ -147,23 +104,6 @@ impl<'a> LstmLayer<'a> {
     }
 
     /// Sets `reverse`: whether the last step comes first; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (2, 1, 1), &machine)?;
-    /// let weight_ih = Tensor::from_slice(&[1.0f32, 0.0, 2.0, 1.0], (4, 1), &machine)?;
-    /// let weight_hh = Tensor::from_slice(&[0.0f32, 1.0, 0.0, 1.0], (4, 1), &machine)?;
-    /// let hidden = Tensor::from_slice(&[0.0f32], (1, 1), &machine)?;
-    /// let cell = Tensor::from_slice(&[2.0f32], (1, 1), &machine)?;
-    /// let options = options::LstmLayer::default().reverse(true);
-    /// let (output, hidden, cell) =
-    ///     x.lstm_layer(&weight_ih, &weight_hh, &hidden, &cell, options)?;
-    /// assert_eq!(output.to_string(), "tensor([[[0.8331]],\n\n        [[0.8407]]])");
-    /// assert_eq!(hidden.to_string(), "tensor([[0.8331]])");
-    /// assert_eq!(cell.to_string(), "tensor([[2.0183]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reverse(mut self, reverse: bool) -> LstmLayer<'a> {
         self.attrs.set("reverse", reverse);
@@ -193,19 +133,6 @@ pub struct ScaledDotProductAttention<'a> {
 
 impl<'a> ScaledDotProductAttention<'a> {
     /// Gives the tensor `attn_mask`: added to the scores; a shape that broadcasts to \[b,h,s,l\].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let q = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2, 1), &machine)?;
-    /// let k = Tensor::from_slice(&[0.0f32, 1.0], (1, 1, 2, 1), &machine)?;
-    /// let v = Tensor::from_slice(&[0.0f32, 10.0], (1, 1, 2, 1), &machine)?;
-    /// let attn_mask = Tensor::from_slice(&[0.0f32, -1.0], (1, 1, 1, 2), &machine)?;
-    /// let options = options::ScaledDotProductAttention::default().attn_mask(&attn_mask);
-    /// let y = q.scaled_dot_product_attention(&k, &v, options)?;
-    /// assert_eq!(y.to_string(), "tensor([[[[5.0000],\n          [7.3106]]]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn attn_mask(mut self, attn_mask: &'a Tensor) -> ScaledDotProductAttention<'a> {
         self.attn_mask = Some(attn_mask);

@@ -10,16 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Ints, call};
 
 /// Options of [`Tensor::_fft_c2c_with`].
-///
-/// ```
-/// # use millstream_types::element::C64;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[C64::new(1.0, 2.0), C64::new(1.0, -2.0)], 2, &machine)?;
-/// let y = x._fft_c2c_with(0, false, options::FftC2c::default().normalization(2))?;
-/// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 0.0), C64::new(0.0, 2.0)]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FftC2c {
     attrs: Attrs,
@@ -28,16 +18,6 @@ pub struct FftC2c {
 impl FftC2c {
     /// Sets `normalization`: 0: none, 1: by the root of the number of elements, 2: by the number;
     /// default 0.
-    ///
-    /// ```
-    /// # use millstream_types::element::C64;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[C64::new(1.0, 2.0), C64::new(1.0, -2.0)], 2, &machine)?;
-    /// let y = x._fft_c2c_with(0, false, options::FftC2c::default().normalization(2))?;
-    /// assert_eq!(y.to_vec::<C64>()?, [C64::new(1.0, 0.0), C64::new(0.0, 2.0)]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn normalization(mut self, normalization: impl Int) -> FftC2c {
         self.attrs.set("normalization", normalization.to_int());
@@ -46,20 +26,6 @@ impl FftC2c {
 }
 
 /// Options of [`Tensor::_fft_c2r_with`].
-///
-/// ```
-/// # use millstream_types::element::C64;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(
-///     &[C64::new(10.0, 0.0), C64::new(-2.0, 2.0), C64::new(-2.0, 0.0)],
-///     3,
-///     &machine,
-/// )?;
-/// let y = x._fft_c2r_with(0, 4, options::FftC2r::default().normalization(2))?;
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FftC2r {
     attrs: Attrs,
@@ -68,20 +34,6 @@ pub struct FftC2r {
 impl FftC2r {
     /// Sets `normalization`: 0: none, 1: by the root of the number of elements, 2: by the number;
     /// default 0.
-    ///
-    /// ```
-    /// # use millstream_types::element::C64;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(
-    ///     &[C64::new(10.0, 0.0), C64::new(-2.0, 2.0), C64::new(-2.0, 0.0)],
-    ///     3,
-    ///     &machine,
-    /// )?;
-    /// let y = x._fft_c2r_with(0, 4, options::FftC2r::default().normalization(2))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn normalization(mut self, normalization: impl Int) -> FftC2r {
         self.attrs.set("normalization", normalization.to_int());
@@ -90,19 +42,6 @@ impl FftC2r {
 }
 
 /// Options of [`Tensor::_fft_r2c_with`].
-///
-/// ```
-/// # use millstream_types::element::C64;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], 4, &machine)?;
-/// let y = x._fft_r2c_with(0, true, options::FftR2c::default().normalization(1))?;
-/// assert_eq!(
-///     y.to_vec::<C64>()?,
-///     [C64::new(5.5, 0.0), C64::new(-1.0, 1.5), C64::new(-1.5, 0.0)]
-/// );
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FftR2c {
     attrs: Attrs,
@@ -111,19 +50,6 @@ pub struct FftR2c {
 impl FftR2c {
     /// Sets `normalization`: 0: none, 1: by the root of the number of elements, 2: by the number;
     /// default 0.
-    ///
-    /// ```
-    /// # use millstream_types::element::C64;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], 4, &machine)?;
-    /// let y = x._fft_r2c_with(0, true, options::FftR2c::default().normalization(1))?;
-    /// assert_eq!(
-    ///     y.to_vec::<C64>()?,
-    ///     [C64::new(5.5, 0.0), C64::new(-1.0, 1.5), C64::new(-1.5, 0.0)]
-    /// );
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn normalization(mut self, normalization: impl Int) -> FftR2c {
         self.attrs.set("normalization", normalization.to_int());

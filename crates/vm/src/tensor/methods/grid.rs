@@ -10,20 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Ints, Real, call};
 
 /// Options of [`Tensor::_ctc_loss_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let log_probs = Tensor::from_slice(&[0.0f32, -1.0, -2.0, -0.5], (2, 1, 2), &machine)?;
-/// let targets = Tensor::from_slice(&[0i64], (1, 1), &machine)?;
-/// let input_lengths = Tensor::from_slice(&[2i64], 1, &machine)?;
-/// let target_lengths = Tensor::from_slice(&[1i64], 1, &machine)?;
-/// let options = options::CtcLoss::default().blank(1);
-/// let (loss, _) =
-///     log_probs._ctc_loss_with(&targets, &input_lengths, &target_lengths, 1, options)?;
-/// assert_eq!(loss.to_string(), "tensor([0.2336])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CtcLoss {
     attrs: Attrs,
@@ -31,20 +17,6 @@ pub struct CtcLoss {
 
 impl CtcLoss {
     /// Sets `blank`: the class of the blank label; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let log_probs = Tensor::from_slice(&[0.0f32, -1.0, -2.0, -0.5], (2, 1, 2), &machine)?;
-    /// let targets = Tensor::from_slice(&[0i64], (1, 1), &machine)?;
-    /// let input_lengths = Tensor::from_slice(&[2i64], 1, &machine)?;
-    /// let target_lengths = Tensor::from_slice(&[1i64], 1, &machine)?;
-    /// let options = options::CtcLoss::default().blank(1);
-    /// let (loss, _) =
-    ///     log_probs._ctc_loss_with(&targets, &input_lengths, &target_lengths, 1, options)?;
-    /// assert_eq!(loss.to_string(), "tensor([0.2336])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn blank(mut self, blank: impl Int) -> CtcLoss {
         self.attrs.set("blank", blank.to_int());
@@ -76,18 +48,6 @@ impl CtcLoss {
 }
 
 /// Options of [`Tensor::grid_sampler_2d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
-/// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
-/// let options = options::GridSampler2d::default().interpolation_mode(1);
-/// let y = x.grid_sampler_2d_with(&grid, options)?;
-/// assert_eq!(y.shape(), [1, 1, 1, 2]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GridSampler2d {
     attrs: Attrs,
@@ -114,18 +74,6 @@ impl GridSampler2d {
     }
 
     /// Sets `interpolation_mode`: 0 linear, 1 nearest, 2 cubic; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 4), &machine)?;
-    /// let grid = Tensor::from_slice(&[-1.0f32, 0.0, 0.25, 0.0], (1, 1, 2, 2), &machine)?;
-    /// let options = options::GridSampler2d::default().interpolation_mode(1);
-    /// let y = x.grid_sampler_2d_with(&grid, options)?;
-    /// assert_eq!(y.shape(), [1, 1, 1, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn interpolation_mode(mut self, interpolation_mode: impl Int) -> GridSampler2d {
         self.attrs.set("interpolation_mode", interpolation_mode.to_int());
@@ -152,19 +100,6 @@ impl GridSampler2d {
 }
 
 /// Options of [`Tensor::grid_sampler_3d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
-/// let grid =
-///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
-/// let options = options::GridSampler3d::default().interpolation_mode(1);
-/// let y = x.grid_sampler_3d_with(&grid, options)?;
-/// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GridSampler3d {
     attrs: Attrs,
@@ -192,19 +127,6 @@ impl GridSampler3d {
     }
 
     /// Sets `interpolation_mode`: 0 linear, 1 nearest, 2 cubic; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (1, 1, 1, 1, 4), &machine)?;
-    /// let grid =
-    ///     Tensor::from_slice(&[-1.0f32, 0.0, 0.0, 0.25, 0.0, 0.0], (1, 1, 1, 2, 3), &machine)?;
-    /// let options = options::GridSampler3d::default().interpolation_mode(1);
-    /// let y = x.grid_sampler_3d_with(&grid, options)?;
-    /// assert_eq!(y.shape(), [1, 1, 1, 1, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn interpolation_mode(mut self, interpolation_mode: impl Int) -> GridSampler3d {
         self.attrs.set("interpolation_mode", interpolation_mode.to_int());
@@ -232,17 +154,6 @@ impl GridSampler3d {
 }
 
 /// Options of [`Tensor::segment_reduce_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
-/// let lengths = Tensor::from_slice(&[1i64, 3], 2, &machine)?;
-/// let options = options::SegmentReduce::default().initial(10.0);
-/// let y = data.segment_reduce_with(&lengths, "sum", options)?;
-/// assert_eq!(y.to_vec::<f32>()?, [11.0, 19.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SegmentReduce {
     attrs: Attrs,
@@ -269,17 +180,6 @@ impl SegmentReduce {
     }
 
     /// Sets `initial`: the value to start with.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let data = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
-    /// let lengths = Tensor::from_slice(&[1i64, 3], 2, &machine)?;
-    /// let options = options::SegmentReduce::default().initial(10.0);
-    /// let y = data.segment_reduce_with(&lengths, "sum", options)?;
-    /// assert_eq!(y.to_vec::<f32>()?, [11.0, 19.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn initial(mut self, initial: impl Real) -> SegmentReduce {
         self.attrs.set("initial", initial.to_real());
@@ -288,16 +188,6 @@ impl SegmentReduce {
 }
 
 /// Options of [`Tensor::upsample_bicubic2d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
-/// let options = options::UpsampleBicubic2d::default().align_corners(true);
-/// let y = x.upsample_bicubic2d_with([1, 4], options)?;
-/// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3148, 1.6852, 2.0000]]]])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UpsampleBicubic2d {
     attrs: Attrs,
@@ -305,16 +195,6 @@ pub struct UpsampleBicubic2d {
 
 impl UpsampleBicubic2d {
     /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
-    /// let options = options::UpsampleBicubic2d::default().align_corners(true);
-    /// let y = x.upsample_bicubic2d_with([1, 4], options)?;
-    /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3148, 1.6852, 2.0000]]]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn align_corners(mut self, align_corners: bool) -> UpsampleBicubic2d {
         self.attrs.set("align_corners", align_corners);
@@ -359,16 +239,6 @@ impl UpsampleBicubic2d {
 }
 
 /// Options of [`Tensor::upsample_bilinear2d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
-/// let options = options::UpsampleBilinear2d::default().align_corners(true);
-/// let y = x.upsample_bilinear2d_with([1, 4], options)?;
-/// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3333, 1.6667, 2.0000]]]])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UpsampleBilinear2d {
     attrs: Attrs,
@@ -376,16 +246,6 @@ pub struct UpsampleBilinear2d {
 
 impl UpsampleBilinear2d {
     /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
-    /// let options = options::UpsampleBilinear2d::default().align_corners(true);
-    /// let y = x.upsample_bilinear2d_with([1, 4], options)?;
-    /// assert_eq!(y.to_string(), "tensor([[[[1.0000, 1.3333, 1.6667, 2.0000]]]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn align_corners(mut self, align_corners: bool) -> UpsampleBilinear2d {
         self.attrs.set("align_corners", align_corners);
@@ -430,16 +290,6 @@ impl UpsampleBilinear2d {
 }
 
 /// Options of [`Tensor::upsample_linear1d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
-/// let options = options::UpsampleLinear1d::default().align_corners(true);
-/// let y = x.upsample_linear1d_with(4, options)?;
-/// assert_eq!(y.to_string(), "tensor([[[1.0000, 1.3333, 1.6667, 2.0000]]])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UpsampleLinear1d {
     attrs: Attrs,
@@ -447,16 +297,6 @@ pub struct UpsampleLinear1d {
 
 impl UpsampleLinear1d {
     /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
-    /// let options = options::UpsampleLinear1d::default().align_corners(true);
-    /// let y = x.upsample_linear1d_with(4, options)?;
-    /// assert_eq!(y.to_string(), "tensor([[[1.0000, 1.3333, 1.6667, 2.0000]]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn align_corners(mut self, align_corners: bool) -> UpsampleLinear1d {
         self.attrs.set("align_corners", align_corners);
@@ -482,16 +322,6 @@ impl UpsampleLinear1d {
 }
 
 /// Options of [`Tensor::upsample_nearest1d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
-/// let y = x.upsample_nearest1d_with(4, options::UpsampleNearest1d::default().scales(2.0))?;
-/// assert_eq!(y.shape(), [1, 1, 4]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UpsampleNearest1d {
     attrs: Attrs,
@@ -499,16 +329,6 @@ pub struct UpsampleNearest1d {
 
 impl UpsampleNearest1d {
     /// Sets `scales`: the factor of a length; default the ratio of the lengths.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 2), &machine)?;
-    /// let y = x.upsample_nearest1d_with(4, options::UpsampleNearest1d::default().scales(2.0))?;
-    /// assert_eq!(y.shape(), [1, 1, 4]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn scales(mut self, scales: impl Real) -> UpsampleNearest1d {
         self.attrs.set("scales", scales.to_real());
@@ -517,17 +337,6 @@ impl UpsampleNearest1d {
 }
 
 /// Options of [`Tensor::upsample_nearest2d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
-/// let options = options::UpsampleNearest2d::default().scales_h(1.0);
-/// let y = x.upsample_nearest2d_with([1, 4], options)?;
-/// assert_eq!(y.shape(), [1, 1, 1, 4]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UpsampleNearest2d {
     attrs: Attrs,
@@ -535,17 +344,6 @@ pub struct UpsampleNearest2d {
 
 impl UpsampleNearest2d {
     /// Sets `scales_h`: the factor of a length; default the ratio of the lengths.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 2), &machine)?;
-    /// let options = options::UpsampleNearest2d::default().scales_h(1.0);
-    /// let y = x.upsample_nearest2d_with([1, 4], options)?;
-    /// assert_eq!(y.shape(), [1, 1, 1, 4]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn scales_h(mut self, scales_h: impl Real) -> UpsampleNearest2d {
         self.attrs.set("scales_h", scales_h.to_real());
@@ -572,17 +370,6 @@ impl UpsampleNearest2d {
 }
 
 /// Options of [`Tensor::upsample_nearest3d_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
-/// let options = options::UpsampleNearest3d::default().scales_d(1.0);
-/// let y = x.upsample_nearest3d_with([1, 1, 4], options)?;
-/// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct UpsampleNearest3d {
     attrs: Attrs,
@@ -590,17 +377,6 @@ pub struct UpsampleNearest3d {
 
 impl UpsampleNearest3d {
     /// Sets `scales_d`: the factor of a length; default the ratio of the lengths.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
-    /// let options = options::UpsampleNearest3d::default().scales_d(1.0);
-    /// let y = x.upsample_nearest3d_with([1, 1, 4], options)?;
-    /// assert_eq!(y.shape(), [1, 1, 1, 1, 4]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn scales_d(mut self, scales_d: impl Real) -> UpsampleNearest3d {
         self.attrs.set("scales_d", scales_d.to_real());
@@ -662,16 +438,6 @@ pub struct UpsampleTrilinear3d {
 
 impl UpsampleTrilinear3d {
     /// Sets `align_corners`: whether the outermost elements stay outermost; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], (1, 1, 1, 1, 2), &machine)?;
-    /// let options = options::UpsampleTrilinear3d::default().align_corners(true);
-    /// let y = x.upsample_trilinear3d([1, 1, 4], options)?;
-    /// assert_eq!(y.to_string(), "tensor([[[[[1.0000, 1.3333, 1.6667, 2.0000]]]]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn align_corners(mut self, align_corners: bool) -> UpsampleTrilinear3d {
         self.attrs.set("align_corners", align_corners);

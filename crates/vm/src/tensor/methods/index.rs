@@ -10,17 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Number, Operand, call};
 
 /// Options of [`Tensor::index_add_with`] and [`Tensor::index_add_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-/// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
-/// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-/// let y = x.index_add_with(&index, &source, 0, options::IndexAdd::default().alpha(2))?;
-/// assert_eq!(y.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct IndexAdd {
     attrs: Attrs,
@@ -28,17 +17,6 @@ pub struct IndexAdd {
 
 impl IndexAdd {
     /// Sets `alpha`: factor of source; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
-    /// let source = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-    /// let y = x.index_add_with(&index, &source, 0, options::IndexAdd::default().alpha(2))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [41.0, 2.0, 23.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Number>) -> IndexAdd {
         self.attrs.set("alpha", call::number(alpha));
@@ -47,18 +25,6 @@ impl IndexAdd {
 }
 
 /// Options of [`Tensor::index_put_with`] and [`Tensor::index_put_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-/// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-/// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
-/// let options = options::IndexPut::default().accumulate(true);
-/// let y = x.index_put_with(&values, &[&index], options)?;
-/// assert_eq!(y.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct IndexPut {
     attrs: Attrs,
@@ -66,18 +32,6 @@ pub struct IndexPut {
 
 impl IndexPut {
     /// Sets `accumulate`: add instead of setting; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-    /// let values = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
-    /// let options = options::IndexPut::default().accumulate(true);
-    /// let y = x.index_put_with(&values, &[&index], options)?;
-    /// assert_eq!(y.to_vec::<f32>()?, [21.0, 2.0, 13.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn accumulate(mut self, accumulate: bool) -> IndexPut {
         self.attrs.set("accumulate", accumulate);
@@ -86,18 +40,6 @@ impl IndexPut {
 }
 
 /// Options of [`Tensor::index_reduce_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
-/// let source = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
-/// let options = options::IndexReduce::default().include_self(false);
-/// let y = x.index_reduce_with(&index, &source, 0, "prod", options)?;
-/// assert_eq!(y.to_vec::<f32>()?, [15.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct IndexReduce {
     attrs: Attrs,
@@ -105,18 +47,6 @@ pub struct IndexReduce {
 
 impl IndexReduce {
     /// Sets `include_self`: whether the elements of x count as values; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
-    /// let source = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
-    /// let options = options::IndexReduce::default().include_self(false);
-    /// let y = x.index_reduce_with(&index, &source, 0, "prod", options)?;
-    /// assert_eq!(y.to_vec::<f32>()?, [15.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn include_self(mut self, include_self: bool) -> IndexReduce {
         self.attrs.set("include_self", include_self);
@@ -125,17 +55,6 @@ impl IndexReduce {
 }
 
 /// Options of [`Tensor::put_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-/// let index = Tensor::from_slice(&[3i64, 3], 2, &machine)?;
-/// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
-/// let y = x.put_with(&index, &source, options::Put::default().accumulate(true))?;
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 21.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Put {
     attrs: Attrs,
@@ -143,17 +62,6 @@ pub struct Put {
 
 impl Put {
     /// Sets `accumulate`: whether to add the elements; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-    /// let index = Tensor::from_slice(&[3i64, 3], 2, &machine)?;
-    /// let source = Tensor::from_slice(&[7.0f32, 8.0], 2, &machine)?;
-    /// let y = x.put_with(&index, &source, options::Put::default().accumulate(true))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 3.0, 2.0, 21.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn accumulate(mut self, accumulate: bool) -> Put {
         self.attrs.set("accumulate", accumulate);
@@ -162,17 +70,6 @@ impl Put {
 }
 
 /// Options of [`Tensor::scatter_mean_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
-/// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
-/// let options = options::ScatterMean::default().include_self(false);
-/// assert_eq!(x.scatter_mean_with(&index, &src, 0, options)?.to_vec::<f32>()?, [4.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScatterMean {
     attrs: Attrs,
@@ -180,17 +77,6 @@ pub struct ScatterMean {
 
 impl ScatterMean {
     /// Sets `include_self`: whether the elements of x count as values; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
-    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
-    /// let options = options::ScatterMean::default().include_self(false);
-    /// assert_eq!(x.scatter_mean_with(&index, &src, 0, options)?.to_vec::<f32>()?, [4.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn include_self(mut self, include_self: bool) -> ScatterMean {
         self.attrs.set("include_self", include_self);
@@ -199,18 +85,6 @@ impl ScatterMean {
 }
 
 /// Options of [`Tensor::scatter_reduce_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-/// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
-/// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-/// let options = options::ScatterReduce::default().include_self(false);
-/// let y = x.scatter_reduce_with(&index, &src, 0, "prod", options)?;
-/// assert_eq!(y.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScatterReduce {
     attrs: Attrs,
@@ -218,18 +92,6 @@ pub struct ScatterReduce {
 
 impl ScatterReduce {
     /// Sets `include_self`: whether the elements of x at the index are combined, too; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0], 3, &machine)?;
-    /// let index = Tensor::from_slice(&[2i64, 0], 2, &machine)?;
-    /// let src = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-    /// let options = options::ScatterReduce::default().include_self(false);
-    /// let y = x.scatter_reduce_with(&index, &src, 0, "prod", options)?;
-    /// assert_eq!(y.to_vec::<f32>()?, [20.0, 2.0, 10.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn include_self(mut self, include_self: bool) -> ScatterReduce {
         self.attrs.set("include_self", include_self);
@@ -238,17 +100,6 @@ impl ScatterReduce {
 }
 
 /// Options of [`Tensor::scatter_sum_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
-/// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
-/// let options = options::ScatterSum::default().include_self(false);
-/// assert_eq!(x.scatter_sum_with(&index, &src, 0, options)?.to_vec::<f32>()?, [8.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScatterSum {
     attrs: Attrs,
@@ -256,17 +107,6 @@ pub struct ScatterSum {
 
 impl ScatterSum {
     /// Sets `include_self`: whether the elements of x count as values; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let index = Tensor::from_slice(&[0i64, 0], 2, &machine)?;
-    /// let src = Tensor::from_slice(&[3.0f32, 5.0], 2, &machine)?;
-    /// let options = options::ScatterSum::default().include_self(false);
-    /// assert_eq!(x.scatter_sum_with(&index, &src, 0, options)?.to_vec::<f32>()?, [8.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn include_self(mut self, include_self: bool) -> ScatterSum {
         self.attrs.set("include_self", include_self);

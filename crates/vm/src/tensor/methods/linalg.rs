@@ -10,15 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Real, call};
 
 /// Options of [`Tensor::cholesky_inverse_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 1.0], (2, 2), &machine)?;
-/// let y = x.cholesky_inverse_with(options::CholeskyInverse::default().upper(true))?;
-/// assert_eq!(y.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CholeskyInverse {
     attrs: Attrs,
@@ -26,15 +17,6 @@ pub struct CholeskyInverse {
 
 impl CholeskyInverse {
     /// Sets `upper`: whether the factor is upper triangular; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[2.0f32, 0.0, 0.0, 1.0], (2, 2), &machine)?;
-    /// let y = x.cholesky_inverse_with(options::CholeskyInverse::default().upper(true))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.25, -0.0, -0.0, 1.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn upper(mut self, upper: bool) -> CholeskyInverse {
         self.attrs.set("upper", upper);
@@ -43,16 +25,6 @@ impl CholeskyInverse {
 }
 
 /// Options of [`Tensor::cholesky_solve_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[4.0f32, 4.0], (2, 1), &machine)?;
-/// let factor = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 1.0], (2, 2), &machine)?;
-/// let y = x.cholesky_solve_with(&factor, options::CholeskySolve::default().upper(true))?;
-/// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CholeskySolve {
     attrs: Attrs,
@@ -60,16 +32,6 @@ pub struct CholeskySolve {
 
 impl CholeskySolve {
     /// Sets `upper`: whether the factor is upper triangular; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[4.0f32, 4.0], (2, 1), &machine)?;
-    /// let factor = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 1.0], (2, 2), &machine)?;
-    /// let y = x.cholesky_solve_with(&factor, options::CholeskySolve::default().upper(true))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn upper(mut self, upper: bool) -> CholeskySolve {
         self.attrs.set("upper", upper);
@@ -78,15 +40,6 @@ impl CholeskySolve {
 }
 
 /// Options of [`Tensor::linalg_cholesky_ex_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 5.0], (2, 2), &machine)?;
-/// let (u, _) = a.linalg_cholesky_ex_with(options::LinalgCholeskyEx::default().upper(true))?;
-/// assert_eq!(u.to_vec::<f32>()?, [2.0, 1.0, 0.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgCholeskyEx {
     attrs: Attrs,
@@ -112,15 +65,6 @@ impl LinalgCholeskyEx {
     }
 
     /// Sets `upper`: the upper factor instead of the lower; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 5.0], (2, 2), &machine)?;
-    /// let (u, _) = a.linalg_cholesky_ex_with(options::LinalgCholeskyEx::default().upper(true))?;
-    /// assert_eq!(u.to_vec::<f32>()?, [2.0, 1.0, 0.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn upper(mut self, upper: bool) -> LinalgCholeskyEx {
         self.attrs.set("upper", upper);
@@ -129,17 +73,6 @@ impl LinalgCholeskyEx {
 }
 
 /// Options of [`Tensor::linalg_eig_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
-/// let (values, vectors) =
-///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
-/// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
-/// assert_eq!(vectors.shape(), [0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgEig {
     attrs: Attrs,
@@ -147,17 +80,6 @@ pub struct LinalgEig {
 
 impl LinalgEig {
     /// Sets `compute_v`: whether to return the eigenvectors; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[1.0f32, -2.0, 1.0, 2.0], (2, 2), &machine)?;
-    /// let (values, vectors) =
-    ///     a.linalg_eig_with(options::LinalgEig::default().compute_v(false))?;
-    /// assert_eq!(values.to_string(), "tensor([1.5000+1.3229j, 1.5000-1.3229j])");
-    /// assert_eq!(vectors.shape(), [0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn compute_v(mut self, compute_v: bool) -> LinalgEig {
         self.attrs.set("compute_v", compute_v);
@@ -166,15 +88,6 @@ impl LinalgEig {
 }
 
 /// Options of [`Tensor::linalg_eigh_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
-/// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
-/// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgEigh {
     attrs: Attrs,
@@ -200,15 +113,6 @@ impl LinalgEigh {
     }
 
     /// Sets `UPLO`: the triangle that is read, "L" or "U"; default L.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 7.0, 3.0], (2, 2), &machine)?;
-    /// let (values, _) = a.linalg_eigh_with(options::LinalgEigh::default().uplo("U"))?;
-    /// assert_eq!(values.to_string(), "tensor([1.3820, 3.6180])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn uplo(mut self, uplo: &str) -> LinalgEigh {
         self.attrs.set("UPLO", uplo);
@@ -217,15 +121,6 @@ impl LinalgEigh {
 }
 
 /// Options of [`Tensor::linalg_inv_ex_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], (2, 2), &machine)?; // singular
-/// let checked = options::LinalgInvEx::default().check_errors(true);
-/// assert!(a.linalg_inv_ex_with(checked)?.0.to_vec::<f32>().is_err());
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgInvEx {
     attrs: Attrs,
@@ -233,15 +128,6 @@ pub struct LinalgInvEx {
 
 impl LinalgInvEx {
     /// Sets `check_errors`: whether the call fails where info is not 0; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[1.0f32, 2.0, 2.0, 4.0], (2, 2), &machine)?; // singular
-    /// let checked = options::LinalgInvEx::default().check_errors(true);
-    /// assert!(a.linalg_inv_ex_with(checked)?.0.to_vec::<f32>().is_err());
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn check_errors(mut self, check_errors: bool) -> LinalgInvEx {
         self.attrs.set("check_errors", check_errors);
@@ -250,17 +136,6 @@ impl LinalgInvEx {
 }
 
 /// Options of [`Tensor::linalg_ldl_factor_ex_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 3.0], (2, 2), &machine)?;
-/// let (ld, pivots, _) =
-///     a.linalg_ldl_factor_ex_with(options::LinalgLdlFactorEx::default().hermitian(true))?;
-/// assert_eq!(ld.to_vec::<f32>()?, [4.0, 0.0, 0.5, 2.0]);
-/// assert_eq!(pivots.to_vec::<i32>()?, [1, 2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLdlFactorEx {
     attrs: Attrs,
@@ -284,17 +159,6 @@ impl LinalgLdlFactorEx {
     }
 
     /// Sets `hermitian`: whether A is Hermitian; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[4.0f32, 2.0, 2.0, 3.0], (2, 2), &machine)?;
-    /// let (ld, pivots, _) =
-    ///     a.linalg_ldl_factor_ex_with(options::LinalgLdlFactorEx::default().hermitian(true))?;
-    /// assert_eq!(ld.to_vec::<f32>()?, [4.0, 0.0, 0.5, 2.0]);
-    /// assert_eq!(pivots.to_vec::<i32>()?, [1, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn hermitian(mut self, hermitian: bool) -> LinalgLdlFactorEx {
         self.attrs.set("hermitian", hermitian);
@@ -303,19 +167,6 @@ impl LinalgLdlFactorEx {
 }
 
 /// Options of [`Tensor::linalg_ldl_solve_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let ld = Tensor::from_slice(&[4.0f32, 0.0, 0.5, 2.0], (2, 2), &machine)?;
-/// let pivots = Tensor::from_slice(&[1i32, 2], 2, &machine)?;
-/// let b = Tensor::from_slice(&[8.0f32, 8.0], (2, 1), &machine)?;
-/// let options = options::LinalgLdlSolve::default().hermitian(true);
-/// let y = ld.linalg_ldl_solve_with(&pivots, &b, options)?;
-/// assert_eq!(y.shape(), [2, 1]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLdlSolve {
     attrs: Attrs,
@@ -323,19 +174,6 @@ pub struct LinalgLdlSolve {
 
 impl LinalgLdlSolve {
     /// Sets `hermitian`: whether A is Hermitian; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let ld = Tensor::from_slice(&[4.0f32, 0.0, 0.5, 2.0], (2, 2), &machine)?;
-    /// let pivots = Tensor::from_slice(&[1i32, 2], 2, &machine)?;
-    /// let b = Tensor::from_slice(&[8.0f32, 8.0], (2, 1), &machine)?;
-    /// let options = options::LinalgLdlSolve::default().hermitian(true);
-    /// let y = ld.linalg_ldl_solve_with(&pivots, &b, options)?;
-    /// assert_eq!(y.shape(), [2, 1]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn hermitian(mut self, hermitian: bool) -> LinalgLdlSolve {
         self.attrs.set("hermitian", hermitian);
@@ -344,18 +182,6 @@ impl LinalgLdlSolve {
 }
 
 /// Options of [`Tensor::linalg_lstsq_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 1.0, 1.0, 2.0], (3, 2), &machine)?;
-/// let b = Tensor::from_slice(&[1.0f32, 2.0, 6.0], (3, 1), &machine)?;
-/// let (x, _, _, s) =
-///     a.linalg_lstsq_with(&b, options::LinalgLstsq::default().driver("gelsd"))?;
-/// assert_eq!(x.to_string(), "tensor([[0.5000],\n        [2.5000]])");
-/// assert_eq!(s.to_string(), "tensor([2.6762, 0.9153])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLstsq {
     attrs: Attrs,
@@ -364,18 +190,6 @@ pub struct LinalgLstsq {
 impl LinalgLstsq {
     /// Sets `driver`: "gelsy", "gels", "gelsd" or "gelss", which differ in the results returned;
     /// default gelsy.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[1.0f32, 0.0, 1.0, 1.0, 1.0, 2.0], (3, 2), &machine)?;
-    /// let b = Tensor::from_slice(&[1.0f32, 2.0, 6.0], (3, 1), &machine)?;
-    /// let (x, _, _, s) =
-    ///     a.linalg_lstsq_with(&b, options::LinalgLstsq::default().driver("gelsd"))?;
-    /// assert_eq!(x.to_string(), "tensor([[0.5000],\n        [2.5000]])");
-    /// assert_eq!(s.to_string(), "tensor([2.6762, 0.9153])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn driver(mut self, driver: &str) -> LinalgLstsq {
         self.attrs.set("driver", driver);
@@ -402,17 +216,6 @@ impl LinalgLstsq {
 }
 
 /// Options of [`Tensor::linalg_lu_factor_ex_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[2.0f32, 1.0, 4.0, 6.0], (2, 2), &machine)?;
-/// let (lu, pivots, _) =
-///     a.linalg_lu_factor_ex_with(options::LinalgLuFactorEx::default().pivot(true))?;
-/// assert_eq!(lu.to_vec::<f32>()?, [4.0, 6.0, 0.5, -2.0]);
-/// assert_eq!(pivots.to_vec::<i32>()?, [2, 2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLuFactorEx {
     attrs: Attrs,
@@ -438,17 +241,6 @@ impl LinalgLuFactorEx {
     }
 
     /// Sets `pivot`: true: rows are exchanged; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 4.0, 6.0], (2, 2), &machine)?;
-    /// let (lu, pivots, _) =
-    ///     a.linalg_lu_factor_ex_with(options::LinalgLuFactorEx::default().pivot(true))?;
-    /// assert_eq!(lu.to_vec::<f32>()?, [4.0, 6.0, 0.5, -2.0]);
-    /// assert_eq!(pivots.to_vec::<i32>()?, [2, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn pivot(mut self, pivot: bool) -> LinalgLuFactorEx {
         self.attrs.set("pivot", pivot);
@@ -457,19 +249,6 @@ impl LinalgLuFactorEx {
 }
 
 /// Options of [`Tensor::linalg_lu_solve_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
-/// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
-/// let b = Tensor::from_slice(&[4.0f32, 16.0], (2, 1), &machine)?;
-/// let options = options::LinalgLuSolve::default().adjoint(true);
-/// let y = lu.linalg_lu_solve_with(&pivots, &b, options)?;
-/// assert_eq!(y.shape(), [2, 1]);
-/// assert_eq!(y.to_vec::<f32>()?, [-5.0, 3.5]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgLuSolve {
     attrs: Attrs,
@@ -477,19 +256,6 @@ pub struct LinalgLuSolve {
 
 impl LinalgLuSolve {
     /// Sets `adjoint`: whether the adjoint of A stands in its place; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
-    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
-    /// let b = Tensor::from_slice(&[4.0f32, 16.0], (2, 1), &machine)?;
-    /// let options = options::LinalgLuSolve::default().adjoint(true);
-    /// let y = lu.linalg_lu_solve_with(&pivots, &b, options)?;
-    /// assert_eq!(y.shape(), [2, 1]);
-    /// assert_eq!(y.to_vec::<f32>()?, [-5.0, 3.5]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn adjoint(mut self, adjoint: bool) -> LinalgLuSolve {
         self.attrs.set("adjoint", adjoint);
@@ -553,15 +319,6 @@ impl<'a> LinalgPinv<'a> {
     }
 
     /// Sets `hermitian`: whether x is symmetric; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 0.0, 0.0, 3.0], (2, 2), &machine)?;
-    /// let y = x.linalg_pinv(options::LinalgPinv::default().hermitian(true))?;
-    /// assert_eq!(y.to_string(), "tensor([[1.0000, 0.0000],\n        [0.0000, 0.3333]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn hermitian(mut self, hermitian: bool) -> LinalgPinv<'a> {
         self.attrs.set("hermitian", hermitian);
@@ -587,15 +344,6 @@ impl<'a> LinalgPinv<'a> {
 }
 
 /// Options of [`Tensor::linalg_qr_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[3.0f32, 1.0, 4.0, 2.0], (2, 2), &machine)?;
-/// let (_, r) = a.linalg_qr_with(options::LinalgQr::default().mode("r"))?;
-/// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgQr {
     attrs: Attrs,
@@ -603,15 +351,6 @@ pub struct LinalgQr {
 
 impl LinalgQr {
     /// Sets `mode`: "reduced", "complete", or "r" without Q; default reduced.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[3.0f32, 1.0, 4.0, 2.0], (2, 2), &machine)?;
-    /// let (_, r) = a.linalg_qr_with(options::LinalgQr::default().mode("r"))?;
-    /// assert_eq!(r.to_string(), "tensor([[-5.0000, -2.2000],\n        [ 0.0000,  0.4000]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn mode(mut self, mode: &str) -> LinalgQr {
         self.attrs.set("mode", mode);
@@ -620,18 +359,6 @@ impl LinalgQr {
 }
 
 /// Options of [`Tensor::linalg_solve_triangular_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 4.0], (2, 2), &machine)?;
-/// let b = Tensor::from_slice(&[4.0f32, 8.0], (2, 1), &machine)?;
-/// let options = options::LinalgSolveTriangular::default().upper(true);
-/// let y = a.linalg_solve_triangular_with(&b, options)?;
-/// assert_eq!(y.shape(), [2, 1]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgSolveTriangular {
     attrs: Attrs,
@@ -677,18 +404,6 @@ impl LinalgSolveTriangular {
     }
 
     /// Sets `upper`: whether it is the upper triangle; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[2.0f32, 1.0, 0.0, 4.0], (2, 2), &machine)?;
-    /// let b = Tensor::from_slice(&[4.0f32, 8.0], (2, 1), &machine)?;
-    /// let options = options::LinalgSolveTriangular::default().upper(true);
-    /// let y = a.linalg_solve_triangular_with(&b, options)?;
-    /// assert_eq!(y.shape(), [2, 1]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn upper(mut self, upper: bool) -> LinalgSolveTriangular {
         self.attrs.set("upper", upper);
@@ -697,16 +412,6 @@ impl LinalgSolveTriangular {
 }
 
 /// Options of [`Tensor::linalg_svd_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[3.0f32, 0.0, 4.0, 5.0], (2, 2), &machine)?;
-/// let (u, s, _) = a.linalg_svd_with(options::LinalgSvd::default().compute_uv(false))?;
-/// assert_eq!(u.shape(), [0]);
-/// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgSvd {
     attrs: Attrs,
@@ -714,16 +419,6 @@ pub struct LinalgSvd {
 
 impl LinalgSvd {
     /// Sets `compute_uv`: whether to return U and V; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[3.0f32, 0.0, 4.0, 5.0], (2, 2), &machine)?;
-    /// let (u, s, _) = a.linalg_svd_with(options::LinalgSvd::default().compute_uv(false))?;
-    /// assert_eq!(u.shape(), [0]);
-    /// assert_eq!(s.to_string(), "tensor([6.7082, 2.2361])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn compute_uv(mut self, compute_uv: bool) -> LinalgSvd {
         self.attrs.set("compute_uv", compute_uv);
@@ -750,18 +445,6 @@ impl LinalgSvd {
 }
 
 /// Options of [`Tensor::lu_unpack_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
-/// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
-/// let (p, l, _) =
-///     lu.lu_unpack_with(&pivots, options::LuUnpack::default().unpack_data(false))?;
-/// assert_eq!(p.to_vec::<f32>()?, [0.0, 1.0, 1.0, 0.0]);
-/// assert_eq!(l.shape(), [0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LuUnpack {
     attrs: Attrs,
@@ -769,18 +452,6 @@ pub struct LuUnpack {
 
 impl LuUnpack {
     /// Sets `unpack_data`: whether to return L and U; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let lu = Tensor::from_slice(&[4.0f32, 6.0, 0.5, -2.0], (2, 2), &machine)?;
-    /// let pivots = Tensor::from_slice(&[2i32, 2], 2, &machine)?;
-    /// let (p, l, _) =
-    ///     lu.lu_unpack_with(&pivots, options::LuUnpack::default().unpack_data(false))?;
-    /// assert_eq!(p.to_vec::<f32>()?, [0.0, 1.0, 1.0, 0.0]);
-    /// assert_eq!(l.shape(), [0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn unpack_data(mut self, unpack_data: bool) -> LuUnpack {
         self.attrs.set("unpack_data", unpack_data);
@@ -809,17 +480,6 @@ impl LuUnpack {
 }
 
 /// Options of [`Tensor::ormqr_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
-/// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
-/// let other = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
-/// let y = a.ormqr_with(&tau, &other, options::Ormqr::default().left(false))?;
-/// assert_eq!(y.to_string(), "tensor([[-2.2000,  0.4000]])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Ormqr {
     attrs: Attrs,
@@ -827,17 +487,6 @@ pub struct Ormqr {
 
 impl Ormqr {
     /// Sets `left`: whether A stands left of the unknown matrix; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let a = Tensor::from_slice(&[-5.0f32, -2.0, 0.5, 1.0], (2, 2), &machine)?;
-    /// let tau = Tensor::from_slice(&[1.6f32, 0.0], 2, &machine)?;
-    /// let other = Tensor::from_slice(&[1.0f32, 2.0], (1, 2), &machine)?;
-    /// let y = a.ormqr_with(&tau, &other, options::Ormqr::default().left(false))?;
-    /// assert_eq!(y.to_string(), "tensor([[-2.2000,  0.4000]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn left(mut self, left: bool) -> Ormqr {
         self.attrs.set("left", left);

@@ -10,17 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Number, call};
 
 /// Options of [`Tensor::addbmm_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
-/// let batch1 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
-/// let batch2 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
-/// let y = x.addbmm_with(&batch1, &batch2, options::Addbmm::default().beta(2))?;
-/// assert_eq!(y.to_vec::<f32>()?, [9.0, 23.0, 16.0, 44.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addbmm {
     attrs: Attrs,
@@ -46,17 +35,6 @@ impl Addbmm {
     }
 
     /// Sets `beta`: the factor of x; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
-    /// let batch1 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
-    /// let batch2 = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (1, 2, 2), &machine)?;
-    /// let y = x.addbmm_with(&batch1, &batch2, options::Addbmm::default().beta(2))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 23.0, 16.0, 44.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Number>) -> Addbmm {
         self.attrs.set("beta", call::number(beta));
@@ -65,18 +43,6 @@ impl Addbmm {
 }
 
 /// Options of [`Tensor::addmm_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let bias = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
-/// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
-/// let z = bias.addmm_with(&x, &y, options::Addmm::default().beta(2))?;
-/// assert_eq!(z.shape(), [2, 2]);
-/// assert_eq!(z.to_vec::<f32>()?, [39.0, 62.0, 63.0, 90.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addmm {
     attrs: Attrs,
@@ -103,18 +69,6 @@ impl Addmm {
     }
 
     /// Sets `beta`: factor of the bias, whole for integers; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], 2, &machine)?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 2), &machine)?;
-    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2), &machine)?;
-    /// let z = bias.addmm_with(&x, &y, options::Addmm::default().beta(2))?;
-    /// assert_eq!(z.shape(), [2, 2]);
-    /// assert_eq!(z.to_vec::<f32>()?, [39.0, 62.0, 63.0, 90.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Number>) -> Addmm {
         self.attrs.set("beta", call::number(beta));
@@ -123,17 +77,6 @@ impl Addmm {
 }
 
 /// Options of [`Tensor::addmv_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
-/// let mat = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-/// let vec = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let y = x.addmv_with(&mat, &vec, options::Addmv::default().beta(2))?;
-/// assert_eq!(y.to_vec::<f32>()?, [9.0, 16.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addmv {
     attrs: Attrs,
@@ -159,17 +102,6 @@ impl Addmv {
     }
 
     /// Sets `beta`: the factor of x; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &machine)?;
-    /// let mat = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-    /// let vec = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = x.addmv_with(&mat, &vec, options::Addmv::default().beta(2))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 16.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Number>) -> Addmv {
         self.attrs.set("beta", call::number(beta));
@@ -178,17 +110,6 @@ impl Addmv {
 }
 
 /// Options of [`Tensor::addr_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
-/// let vec1 = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let vec2 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
-/// let y = x.addr_with(&vec1, &vec2, options::Addr::default().beta(2))?;
-/// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 8.0, 10.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addr {
     attrs: Attrs,
@@ -214,17 +135,6 @@ impl Addr {
     }
 
     /// Sets `beta`: the factor of x; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 1.0, 1.0], (2, 2), &machine)?;
-    /// let vec1 = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let vec2 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
-    /// let y = x.addr_with(&vec1, &vec2, options::Addr::default().beta(2))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 6.0, 8.0, 10.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Number>) -> Addr {
         self.attrs.set("beta", call::number(beta));
@@ -233,17 +143,6 @@ impl Addr {
 }
 
 /// Options of [`Tensor::baddbmm_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let bias = Tensor::from_slice(&[10.0f32, 20.0], (2, 1, 1), &machine)?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
-/// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2, 1), &machine)?;
-/// let z = bias.baddbmm_with(&x, &y, options::Baddbmm::default().beta(2))?;
-/// assert_eq!(z.to_vec::<f32>()?, [37.0, 93.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Baddbmm {
     attrs: Attrs,
@@ -269,17 +168,6 @@ impl Baddbmm {
     }
 
     /// Sets `beta`: factor of the bias, whole for integers; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let bias = Tensor::from_slice(&[10.0f32, 20.0], (2, 1, 1), &machine)?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], (2, 1, 2), &machine)?;
-    /// let y = Tensor::from_slice(&[5.0f32, 6.0, 7.0, 8.0], (2, 2, 1), &machine)?;
-    /// let z = bias.baddbmm_with(&x, &y, options::Baddbmm::default().beta(2))?;
-    /// assert_eq!(z.to_vec::<f32>()?, [37.0, 93.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Into<Number>) -> Baddbmm {
         self.attrs.set("beta", call::number(beta));

@@ -105,19 +105,6 @@ impl<'a> BatchNorm<'a> {
     }
 
     /// Gives the tensor `running_var`: \[c\]; updated in place in training.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
-    /// let running_mean = Tensor::from_slice(&[1.0f32, 4.0], 2, &machine)?;
-    /// let running_var = Tensor::from_slice(&[4.0f32, 16.0], 2, &machine)?;
-    /// let options =
-    ///     options::BatchNorm::default().running_mean(&running_mean).running_var(&running_var);
-    /// let y = x.batch_norm(false, options)?;
-    /// assert_eq!(y.to_string(), "tensor([[ 0.0000, -0.5000],\n        [ 1.0000,  1.0000]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn running_var(mut self, running_var: &'a Tensor) -> BatchNorm<'a> {
         self.running_var = Some(running_var);
@@ -125,16 +112,6 @@ impl<'a> BatchNorm<'a> {
     }
 
     /// Gives the tensor `weight`: \[c\]: scale; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 8.0], (2, 2), &machine)?;
-    /// let weight = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = x.batch_norm(true, options::BatchNorm::default().weight(&weight))?;
-    /// assert_eq!(y.to_string(), "tensor([[-1.0000, -2.0000],\n        [ 1.0000,  2.0000]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn weight(mut self, weight: &'a Tensor) -> BatchNorm<'a> {
         self.weight = Some(weight);
@@ -195,16 +172,6 @@ impl<'a> LayerNorm<'a> {
     }
 
     /// Gives the tensor `weight`: scale; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 8.0], (2, 2), &machine)?;
-    /// let weight = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = x.layer_norm(2, options::LayerNorm::default().weight(&weight))?;
-    /// assert_eq!(y.to_string(), "tensor([[-1.0000,  2.0000],\n        [-1.0000,  2.0000]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn weight(mut self, weight: &'a Tensor) -> LayerNorm<'a> {
         self.weight = Some(weight);

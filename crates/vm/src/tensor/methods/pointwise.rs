@@ -10,15 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Number, Real, call};
 
 /// Options of [`Tensor::celu_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-/// let y = x.celu_with(options::Celu::default().alpha(2))?;
-/// assert_eq!(y.to_string(), "tensor([-0.7869,  0.0000,  2.0000])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Celu {
     attrs: Attrs,
@@ -26,15 +17,6 @@ pub struct Celu {
 
 impl Celu {
     /// Sets `alpha`: the limit of negative results, negated; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-    /// let y = x.celu_with(options::Celu::default().alpha(2))?;
-    /// assert_eq!(y.to_string(), "tensor([-0.7869,  0.0000,  2.0000])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Into<Number>) -> Celu {
         self.attrs.set("alpha", call::number(alpha));
@@ -43,15 +25,6 @@ impl Celu {
 }
 
 /// Options of [`Tensor::elu_with`] and [`Tensor::elu_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-/// let y = x.elu_with(options::Elu::default().alpha(2.0))?;
-/// assert_eq!(y.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Elu {
     attrs: Attrs,
@@ -59,15 +32,6 @@ pub struct Elu {
 
 impl Elu {
     /// Sets `alpha`: the result tends to -alpha * scale for negative x; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-    /// let y = x.elu_with(options::Elu::default().alpha(2.0))?;
-    /// assert_eq!(y.to_string(), "tensor([-1.2642,  0.0000,  2.0000])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn alpha(mut self, alpha: impl Real) -> Elu {
         self.attrs.set("alpha", alpha.to_real());
@@ -108,15 +72,6 @@ impl Elu {
 }
 
 /// Options of [`Tensor::gelu_with`] and [`Tensor::gelu_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-/// let y = x.gelu_with(options::Gelu::default().approximate("tanh"))?;
-/// assert_eq!(y.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Gelu {
     attrs: Attrs,
@@ -124,15 +79,6 @@ pub struct Gelu {
 
 impl Gelu {
     /// Sets `approximate`: "none" or "tanh"; default "none".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-    /// let y = x.gelu_with(options::Gelu::default().approximate("tanh"))?;
-    /// assert_eq!(y.to_string(), "tensor([-0.1588,  0.0000,  1.9546])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn approximate(mut self, approximate: &str) -> Gelu {
         self.attrs.set("approximate", approximate);
@@ -141,15 +87,6 @@ impl Gelu {
 }
 
 /// Options of [`Tensor::hardshrink_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
-/// let y = x.hardshrink_with(options::Hardshrink::default().lambd(1.5))?;
-/// assert_eq!(y.to_vec::<f32>()?, [-2.0, 0.0, 0.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Hardshrink {
     attrs: Attrs,
@@ -157,15 +94,6 @@ pub struct Hardshrink {
 
 impl Hardshrink {
     /// Sets `lambd`: the distance from 0; default 0.5.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
-    /// let y = x.hardshrink_with(options::Hardshrink::default().lambd(1.5))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [-2.0, 0.0, 0.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn lambd(mut self, lambd: impl Real) -> Hardshrink {
         self.attrs.set("lambd", lambd.to_real());
@@ -174,15 +102,6 @@ impl Hardshrink {
 }
 
 /// Options of [`Tensor::hardtanh_with`] and [`Tensor::hardtanh_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
-/// let y = x.hardtanh_with(options::Hardtanh::default().min_val(0.0))?;
-/// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Hardtanh {
     attrs: Attrs,
@@ -206,15 +125,6 @@ impl Hardtanh {
     }
 
     /// Sets `min_val`: the lower bound; default -1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-2.0f32, 0.5, 3.0], 3, &machine)?;
-    /// let y = x.hardtanh_with(options::Hardtanh::default().min_val(0.0))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn min_val(mut self, min_val: impl Real) -> Hardtanh {
         self.attrs.set("min_val", min_val.to_real());
@@ -223,15 +133,6 @@ impl Hardtanh {
 }
 
 /// Options of [`Tensor::leaky_relu_with`] and [`Tensor::leaky_relu_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-/// let y = x.leaky_relu_with(options::LeakyRelu::default().negative_slope(0.5))?;
-/// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LeakyRelu {
     attrs: Attrs,
@@ -239,15 +140,6 @@ pub struct LeakyRelu {
 
 impl LeakyRelu {
     /// Sets `negative_slope`: the slope for negative x; default 0.01.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-    /// let y = x.leaky_relu_with(options::LeakyRelu::default().negative_slope(0.5))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn negative_slope(mut self, negative_slope: impl Real) -> LeakyRelu {
         self.attrs.set("negative_slope", negative_slope.to_real());
@@ -256,15 +148,6 @@ impl LeakyRelu {
 }
 
 /// Options of [`Tensor::logit_with`] and [`Tensor::logit_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
-/// let y = x.logit_with(options::Logit::default().eps(0.25))?;
-/// assert_eq!(y.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Logit {
     attrs: Attrs,
@@ -272,15 +155,6 @@ pub struct Logit {
 
 impl Logit {
     /// Sets `eps`: x is clamped to eps and 1 - eps, if that is not negative; default -1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.0f32, 0.5, 1.0], 3, &machine)?;
-    /// let y = x.logit_with(options::Logit::default().eps(0.25))?;
-    /// assert_eq!(y.to_string(), "tensor([-1.0986,  0.0000,  1.0986])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn eps(mut self, eps: impl Real) -> Logit {
         self.attrs.set("eps", eps.to_real());
@@ -289,15 +163,6 @@ impl Logit {
 }
 
 /// Options of [`Tensor::nan_to_num_with`] and [`Tensor::nan_to_num_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
-/// let y = x.nan_to_num_with(options::NanToNum::default().nan(7.0))?;
-/// assert_eq!(y.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct NanToNum {
     attrs: Attrs,
@@ -305,15 +170,6 @@ pub struct NanToNum {
 
 impl NanToNum {
     /// Sets `nan`: replaces NaN; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[f32::NAN, 1.0, -2.0], 3, &machine)?;
-    /// let y = x.nan_to_num_with(options::NanToNum::default().nan(7.0))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [7.0, 1.0, -2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn nan(mut self, nan: impl Real) -> NanToNum {
         self.attrs.set("nan", nan.to_real());
@@ -354,15 +210,6 @@ impl NanToNum {
 }
 
 /// Options of [`Tensor::softplus_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-/// let y = x.softplus_with(options::Softplus::default().beta(2.0))?;
-/// assert_eq!(y.to_string(), "tensor([0.0635, 0.3466, 2.0091])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Softplus {
     attrs: Attrs,
@@ -370,15 +217,6 @@ pub struct Softplus {
 
 impl Softplus {
     /// Sets `beta`: the sharpness; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-1.0f32, 0.0, 2.0], 3, &machine)?;
-    /// let y = x.softplus_with(options::Softplus::default().beta(2.0))?;
-    /// assert_eq!(y.to_string(), "tensor([0.0635, 0.3466, 2.0091])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn beta(mut self, beta: impl Real) -> Softplus {
         self.attrs.set("beta", beta.to_real());
@@ -403,15 +241,6 @@ impl Softplus {
 }
 
 /// Options of [`Tensor::softshrink_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
-/// let y = x.softshrink_with(options::Softshrink::default().lambd(1.5))?;
-/// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Softshrink {
     attrs: Attrs,
@@ -419,15 +248,6 @@ pub struct Softshrink {
 
 impl Softshrink {
     /// Sets `lambd`: the distance from 0; default 0.5.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-2.0f32, 0.25, 1.0], 3, &machine)?;
-    /// let y = x.softshrink_with(options::Softshrink::default().lambd(1.5))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [-0.5, 0.0, 0.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn lambd(mut self, lambd: impl Real) -> Softshrink {
         self.attrs.set("lambd", lambd.to_real());

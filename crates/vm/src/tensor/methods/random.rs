@@ -10,16 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, Real, Seed, call};
 
 /// Options of [`Tensor::bernoulli_with`] and [`Tensor::bernoulli_with_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::zeros(1000, DType::F32, &machine)?;
-/// let y = x.bernoulli_with(7, options::Bernoulli::default().p(0.25))?;
-/// assert!((y.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Bernoulli {
     attrs: Attrs,
@@ -27,16 +17,6 @@ pub struct Bernoulli {
 
 impl Bernoulli {
     /// Sets `p`: the probability; default the elements of x.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
-    /// let y = x.bernoulli_with(7, options::Bernoulli::default().p(0.25))?;
-    /// assert!((y.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn p(mut self, p: impl Real) -> Bernoulli {
         self.attrs.set("p", p.to_real());
@@ -45,16 +25,6 @@ impl Bernoulli {
 }
 
 /// Options of [`Tensor::exponential_with_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::zeros(1000, DType::F32, &machine)?;
-/// x.exponential_with_(7, options::Exponential::default().lambd(4))?;
-/// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1); // 1 / lambd
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Exponential {
     attrs: Attrs,
@@ -62,16 +32,6 @@ pub struct Exponential {
 
 impl Exponential {
     /// Sets `lambd`: the rate, above 0; default 1.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
-    /// x.exponential_with_(7, options::Exponential::default().lambd(4))?;
-    /// assert!((x.mean(..)?.item::<f32>()? - 0.25).abs() < 0.1); // 1 / lambd
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn lambd(mut self, lambd: impl Real) -> Exponential {
         self.attrs.set("lambd", lambd.to_real());
@@ -80,16 +40,6 @@ impl Exponential {
 }
 
 /// Options of [`Tensor::normal_with_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::zeros(1000, DType::F32, &machine)?;
-/// x.normal_with_(7, options::Normal::default().mean(100).std(0.5))?;
-/// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Normal {
     attrs: Attrs,
@@ -97,16 +47,6 @@ pub struct Normal {
 
 impl Normal {
     /// Sets `mean`: the mean; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
-    /// x.normal_with_(7, options::Normal::default().mean(100).std(0.5))?;
-    /// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn mean(mut self, mean: impl Real) -> Normal {
         self.attrs.set("mean", mean.to_real());
@@ -114,16 +54,6 @@ impl Normal {
     }
 
     /// Sets `std`: the standard deviation, 0 or more; default 1.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::zeros(1000, DType::F32, &machine)?;
-    /// x.normal_with_(7, options::Normal::default().mean(100).std(0.5))?;
-    /// assert!((x.mean(..)?.item::<f32>()? - 100.0).abs() < 0.1);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn std(mut self, std: impl Real) -> Normal {
         self.attrs.set("std", std.to_real());
@@ -132,16 +62,6 @@ impl Normal {
 }
 
 /// Options of [`Tensor::randint_with_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::zeros(100, DType::I64, &machine)?;
-/// x.randint_with_(7, 7, options::Randint::default().low(1))?;
-/// assert!(x.to_vec::<i64>()?.iter().all(|v| (1..7).contains(v)));
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Randint {
     attrs: Attrs,
@@ -149,16 +69,6 @@ pub struct Randint {
 
 impl Randint {
     /// Sets `low`: the least number; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::zeros(100, DType::I64, &machine)?;
-    /// x.randint_with_(7, 7, options::Randint::default().low(1))?;
-    /// assert!(x.to_vec::<i64>()?.iter().all(|v| (1..7).contains(v)));
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn low(mut self, low: impl Int) -> Randint {
         self.attrs.set("low", low.to_int());
@@ -167,16 +77,6 @@ impl Randint {
 }
 
 /// Options of [`Tensor::uniform_with_`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::zeros(4, DType::F32, &machine)?;
-/// x.uniform_with_(7, options::Uniform::default().from(5).to(6))?;
-/// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Uniform {
     attrs: Attrs,
@@ -184,16 +84,6 @@ pub struct Uniform {
 
 impl Uniform {
     /// Sets `from`: the lower bound; default 0.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::zeros(4, DType::F32, &machine)?;
-    /// x.uniform_with_(7, options::Uniform::default().from(5).to(6))?;
-    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn from(mut self, from: impl Real) -> Uniform {
         self.attrs.set("from", from.to_real());
@@ -201,16 +91,6 @@ impl Uniform {
     }
 
     /// Sets `to`: the upper bound, reached only by rounding; default 1.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::zeros(4, DType::F32, &machine)?;
-    /// x.uniform_with_(7, options::Uniform::default().from(5).to(6))?;
-    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (5.0..=6.0).contains(v)));
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn to(mut self, to: impl Real) -> Uniform {
         self.attrs.set("to", to.to_real());

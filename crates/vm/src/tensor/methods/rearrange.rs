@@ -10,15 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Dims, Int, Ints, Number, call};
 
 /// Options of [`Tensor::constant_pad_nd_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let y = x.constant_pad_nd_with([1, 2], options::ConstantPadNd::default().value(9))?;
-/// assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0, 9.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ConstantPadNd {
     attrs: Attrs,
@@ -26,15 +17,6 @@ pub struct ConstantPadNd {
 
 impl ConstantPadNd {
     /// Sets `value`: the value; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = x.constant_pad_nd_with([1, 2], options::ConstantPadNd::default().value(9))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [9.0, 1.0, 2.0, 9.0, 9.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn value(mut self, value: impl Into<Number>) -> ConstantPadNd {
         self.attrs.set("value", call::number(value));
@@ -43,16 +25,6 @@ impl ConstantPadNd {
 }
 
 /// Options of [`Tensor::diag_embed_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let y = x.diag_embed_with(options::DiagEmbed::default().offset(1))?;
-/// assert_eq!(y.shape(), [3, 3]);
-/// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct DiagEmbed {
     attrs: Attrs,
@@ -77,16 +49,6 @@ impl DiagEmbed {
     }
 
     /// Sets `dim2`: the second dimension of the matrices; default -1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = x.diag_embed_with(options::DiagEmbed::default().dim1(1).dim2(0))?;
-    /// assert_eq!(y.shape(), [2, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 0.0, 0.0, 2.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn dim2(mut self, dim2: impl Int) -> DiagEmbed {
         self.attrs.set("dim2", dim2.to_int());
@@ -94,16 +56,6 @@ impl DiagEmbed {
     }
 
     /// Sets `offset`: the number of the diagonal, above the main one; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = x.diag_embed_with(options::DiagEmbed::default().offset(1))?;
-    /// assert_eq!(y.shape(), [3, 3]);
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn offset(mut self, offset: impl Int) -> DiagEmbed {
         self.attrs.set("offset", offset.to_int());
@@ -112,15 +64,6 @@ impl DiagEmbed {
 }
 
 /// Options of [`Tensor::rot90_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-/// let y = x.rot90_with([0, 1], options::Rot90::default().k(2))?;
-/// assert_eq!(y.to_vec::<f32>()?, [6.0, 2.0, 3.0, 1.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Rot90 {
     attrs: Attrs,
@@ -128,15 +71,6 @@ pub struct Rot90 {
 
 impl Rot90 {
     /// Sets `k`: the number of right angles; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-    /// let y = x.rot90_with([0, 1], options::Rot90::default().k(2))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [6.0, 2.0, 3.0, 1.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn k(mut self, k: impl Int) -> Rot90 {
         self.attrs.set("k", k.to_int());

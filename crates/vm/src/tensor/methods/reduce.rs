@@ -10,16 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Dims, Int, Number, OneDim, call};
 
 /// Options of [`Tensor::all_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
-/// let y = x.all_with(1, options::All::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [2, 1]);
-/// assert_eq!(y.to_vec::<bool>()?, [true, false]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct All {
     attrs: Attrs,
@@ -27,16 +17,6 @@ pub struct All {
 
 impl All {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
-    /// let y = x.all_with(1, options::All::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [2, 1]);
-    /// assert_eq!(y.to_vec::<bool>()?, [true, false]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> All {
         self.attrs.set("keepdim", keepdim);
@@ -45,16 +25,6 @@ impl All {
 }
 
 /// Options of [`Tensor::amax_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let y = x.amax_with(0, options::Amax::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 3]);
-/// assert_eq!(y.to_vec::<f32>()?, [4.0, 5.0, 9.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Amax {
     attrs: Attrs,
@@ -62,16 +32,6 @@ pub struct Amax {
 
 impl Amax {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let y = x.amax_with(0, options::Amax::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 3]);
-    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 5.0, 9.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Amax {
         self.attrs.set("keepdim", keepdim);
@@ -80,16 +40,6 @@ impl Amax {
 }
 
 /// Options of [`Tensor::amin_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let y = x.amin_with(0, options::Amin::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 3]);
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Amin {
     attrs: Attrs,
@@ -97,16 +47,6 @@ pub struct Amin {
 
 impl Amin {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let y = x.amin_with(0, options::Amin::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 3]);
-    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Amin {
         self.attrs.set("keepdim", keepdim);
@@ -115,18 +55,6 @@ impl Amin {
 }
 
 /// Options of [`Tensor::aminmax_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-/// let (least, greatest) = x.aminmax_with(0, options::Aminmax::default().keepdim(true))?;
-/// assert_eq!(least.shape(), [1, 2]);
-/// assert_eq!(least.to_vec::<f32>()?, [1.0, 3.0]);
-/// assert_eq!(greatest.shape(), [1, 2]);
-/// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Aminmax {
     attrs: Attrs,
@@ -134,18 +62,6 @@ pub struct Aminmax {
 
 impl Aminmax {
     /// Sets `keepdim`: whether reduced dimensions stay, of length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-    /// let (least, greatest) = x.aminmax_with(0, options::Aminmax::default().keepdim(true))?;
-    /// assert_eq!(least.shape(), [1, 2]);
-    /// assert_eq!(least.to_vec::<f32>()?, [1.0, 3.0]);
-    /// assert_eq!(greatest.shape(), [1, 2]);
-    /// assert_eq!(greatest.to_vec::<f32>()?, [2.0, 6.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Aminmax {
         self.attrs.set("keepdim", keepdim);
@@ -154,16 +70,6 @@ impl Aminmax {
 }
 
 /// Options of [`Tensor::any_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
-/// let y = x.any_with(1, options::Any::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [2, 1]);
-/// assert_eq!(y.to_vec::<bool>()?, [true, true]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Any {
     attrs: Attrs,
@@ -171,16 +77,6 @@ pub struct Any {
 
 impl Any {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[true, true, false, true], (2, 2), &machine)?;
-    /// let y = x.any_with(1, options::Any::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [2, 1]);
-    /// assert_eq!(y.to_vec::<bool>()?, [true, true]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Any {
         self.attrs.set("keepdim", keepdim);
@@ -189,16 +85,6 @@ impl Any {
 }
 
 /// Options of [`Tensor::argmax_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let y = x.argmax_with(0, options::Argmax::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 3]);
-/// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Argmax {
     attrs: Attrs,
@@ -206,16 +92,6 @@ pub struct Argmax {
 
 impl Argmax {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let y = x.argmax_with(0, options::Argmax::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 3]);
-    /// assert_eq!(y.to_vec::<i64>()?, [1, 1, 1]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Argmax {
         self.attrs.set("keepdim", keepdim);
@@ -224,16 +100,6 @@ impl Argmax {
 }
 
 /// Options of [`Tensor::argmin_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let y = x.argmin_with(0, options::Argmin::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 3]);
-/// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Argmin {
     attrs: Attrs,
@@ -241,16 +107,6 @@ pub struct Argmin {
 
 impl Argmin {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let y = x.argmin_with(0, options::Argmin::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 3]);
-    /// assert_eq!(y.to_vec::<i64>()?, [0, 0, 0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Argmin {
         self.attrs.set("keepdim", keepdim);
@@ -259,16 +115,6 @@ impl Argmin {
 }
 
 /// Options of [`Tensor::cdist_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x1 = Tensor::from_slice(&[0.0f32, 0.0, 3.0, 4.0], (2, 2), &machine)?;
-/// let x2 = Tensor::from_slice(&[0.0f32, 0.0, 0.0, 4.0], (2, 2), &machine)?;
-/// let y = x1.cdist_with(&x2, options::Cdist::default().p(1))?;
-/// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 7.0, 3.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cdist {
     attrs: Attrs,
@@ -276,16 +122,6 @@ pub struct Cdist {
 
 impl Cdist {
     /// Sets `p`: the order of the norm; default 2.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x1 = Tensor::from_slice(&[0.0f32, 0.0, 3.0, 4.0], (2, 2), &machine)?;
-    /// let x2 = Tensor::from_slice(&[0.0f32, 0.0, 0.0, 4.0], (2, 2), &machine)?;
-    /// let y = x1.cdist_with(&x2, options::Cdist::default().p(1))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 7.0, 3.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn p(mut self, p: impl Into<Number>) -> Cdist {
         self.attrs.set("p", call::number(p));
@@ -294,16 +130,6 @@ impl Cdist {
 }
 
 /// Options of [`Tensor::cumprod_with`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
-/// let y = x.cumprod_with(0, options::Cumprod::default().dtype(DType::F64))?;
-/// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 6.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cumprod {
     attrs: Attrs,
@@ -311,16 +137,6 @@ pub struct Cumprod {
 
 impl Cumprod {
     /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
-    /// let y = x.cumprod_with(0, options::Cumprod::default().dtype(DType::F64))?;
-    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 6.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Cumprod {
         self.attrs.set("dtype", dtype);
@@ -329,16 +145,6 @@ impl Cumprod {
 }
 
 /// Options of [`Tensor::cumsum_with`].
-///
-/// ```
-/// # use millstream_types::DType;
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
-/// let y = x.cumsum_with(0, options::Cumsum::default().dtype(DType::F64))?;
-/// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.0, 6.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cumsum {
     attrs: Attrs,
@@ -346,16 +152,6 @@ pub struct Cumsum {
 
 impl Cumsum {
     /// Sets `dtype`: convert to this dtype first; default i64 for bool and integers.
-    ///
-    /// ```
-    /// # use millstream_types::DType;
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1i64, 2, 3], 3, &machine)?;
-    /// let y = x.cumsum_with(0, options::Cumsum::default().dtype(DType::F64))?;
-    /// assert_eq!(y.to_vec::<f64>()?, [1.0, 3.0, 6.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Cumsum {
         self.attrs.set("dtype", dtype);
@@ -364,15 +160,6 @@ impl Cumsum {
 }
 
 /// Options of [`Tensor::dist_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let y = Tensor::from_slice(&[4.0f32, 6.0], 2, &machine)?;
-/// assert_eq!(x.dist_with(&y, options::Dist::default().p(1))?.item::<f32>()?, 7.0);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Dist {
     attrs: Attrs,
@@ -380,15 +167,6 @@ pub struct Dist {
 
 impl Dist {
     /// Sets `p`: the order of the norm; default 2.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let y = Tensor::from_slice(&[4.0f32, 6.0], 2, &machine)?;
-    /// assert_eq!(x.dist_with(&y, options::Dist::default().p(1))?.item::<f32>()?, 7.0);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn p(mut self, p: impl Into<Number>) -> Dist {
         self.attrs.set("p", call::number(p));
@@ -397,16 +175,6 @@ impl Dist {
 }
 
 /// Options of [`Tensor::hash_tensor_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 1.0, 0.0, 0.5], (2, 2), &machine)?;
-/// let y = x.hash_tensor_with(1, options::HashTensor::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [2, 1]);
-/// assert_eq!(y.to_vec::<u64>()?, [0, 0.5f64.to_bits()]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HashTensor {
     attrs: Attrs,
@@ -414,16 +182,6 @@ pub struct HashTensor {
 
 impl HashTensor {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 1.0, 0.0, 0.5], (2, 2), &machine)?;
-    /// let y = x.hash_tensor_with(1, options::HashTensor::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [2, 1]);
-    /// assert_eq!(y.to_vec::<u64>()?, [0, 0.5f64.to_bits()]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> HashTensor {
         self.attrs.set("keepdim", keepdim);
@@ -432,15 +190,6 @@ impl HashTensor {
 }
 
 /// Options of [`Tensor::linalg_vector_norm_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[3.0f32, -4.0], 2, &machine)?;
-/// let y = x.linalg_vector_norm_with(.., options::LinalgVectorNorm::default().ord(1))?;
-/// assert_eq!(y.item::<f32>()?, 7.0);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LinalgVectorNorm {
     attrs: Attrs,
@@ -482,15 +231,6 @@ impl LinalgVectorNorm {
     }
 
     /// Sets `ord`: the order of the norm, or an infinity for the maximum or minimum; default 2.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[3.0f32, -4.0], 2, &machine)?;
-    /// let y = x.linalg_vector_norm_with(.., options::LinalgVectorNorm::default().ord(1))?;
-    /// assert_eq!(y.item::<f32>()?, 7.0);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn ord(mut self, ord: impl Into<Number>) -> LinalgVectorNorm {
         self.attrs.set("ord", call::number(ord));
@@ -499,15 +239,6 @@ impl LinalgVectorNorm {
 }
 
 /// Options of [`Tensor::logsumexp_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], (2, 2), &machine)?;
-/// let y = x.logsumexp_with(0, options::Logsumexp::default().keepdim(true))?;
-/// assert_eq!(y.to_string(), "tensor([[3.1269, 5.0486]])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Logsumexp {
     attrs: Attrs,
@@ -515,15 +246,6 @@ pub struct Logsumexp {
 
 impl Logsumexp {
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 5.0], (2, 2), &machine)?;
-    /// let y = x.logsumexp_with(0, options::Logsumexp::default().keepdim(true))?;
-    /// assert_eq!(y.to_string(), "tensor([[3.1269, 5.0486]])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Logsumexp {
         self.attrs.set("keepdim", keepdim);
@@ -532,18 +254,6 @@ impl Logsumexp {
 }
 
 /// Options of [`Tensor::max_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let (values, indices) = x.max_with(1, options::Max::default().keepdim(true))?;
-/// assert_eq!(values.shape(), [2, 1]);
-/// assert_eq!(values.to_vec::<f32>()?, [3.0, 9.0]);
-/// assert_eq!(indices.shape(), [2, 1]);
-/// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Max {
     attrs: Attrs,
@@ -551,18 +261,6 @@ pub struct Max {
 
 impl Max {
     /// Sets `keepdim`: with dim alone: keep it with length 1; default false, and none without dim.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let (values, indices) = x.max_with(1, options::Max::default().keepdim(true))?;
-    /// assert_eq!(values.shape(), [2, 1]);
-    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 9.0]);
-    /// assert_eq!(indices.shape(), [2, 1]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [2, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Max {
         self.attrs.set("keepdim", keepdim);
@@ -571,16 +269,6 @@ impl Max {
 }
 
 /// Options of [`Tensor::mean_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let y = x.mean_with(0, options::Mean::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 3]);
-/// assert_eq!(y.to_vec::<f32>()?, [2.5, 3.5, 6.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Mean {
     attrs: Attrs,
@@ -605,16 +293,6 @@ impl Mean {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let y = x.mean_with(0, options::Mean::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 3]);
-    /// assert_eq!(y.to_vec::<f32>()?, [2.5, 3.5, 6.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Mean {
         self.attrs.set("keepdim", keepdim);
@@ -623,18 +301,6 @@ impl Mean {
 }
 
 /// Options of [`Tensor::min_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let (values, indices) = x.min_with(1, options::Min::default().keepdim(true))?;
-/// assert_eq!(values.shape(), [2, 1]);
-/// assert_eq!(values.to_vec::<f32>()?, [1.0, 4.0]);
-/// assert_eq!(indices.shape(), [2, 1]);
-/// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Min {
     attrs: Attrs,
@@ -642,18 +308,6 @@ pub struct Min {
 
 impl Min {
     /// Sets `keepdim`: with dim alone: keep it with length 1; default false, and none without dim.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let (values, indices) = x.min_with(1, options::Min::default().keepdim(true))?;
-    /// assert_eq!(values.shape(), [2, 1]);
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 4.0]);
-    /// assert_eq!(indices.shape(), [2, 1]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [0, 0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Min {
         self.attrs.set("keepdim", keepdim);
@@ -662,16 +316,6 @@ impl Min {
 }
 
 /// Options of [`Tensor::nansum_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 2.0, 6.0], (2, 2), &machine)?;
-/// let y = x.nansum_with(0, options::Nansum::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 2]);
-/// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Nansum {
     attrs: Attrs,
@@ -696,16 +340,6 @@ impl Nansum {
     }
 
     /// Sets `keepdim`: whether reduced dimensions stay, of length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, f32::NAN, 2.0, 6.0], (2, 2), &machine)?;
-    /// let y = x.nansum_with(0, options::Nansum::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 2]);
-    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 6.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Nansum {
         self.attrs.set("keepdim", keepdim);
@@ -714,14 +348,6 @@ impl Nansum {
 }
 
 /// Options of [`Tensor::pdist_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[0.0f32, 0.0, 3.0, 4.0], (2, 2), &machine)?;
-/// assert_eq!(x.pdist_with(options::Pdist::default().p(1))?.to_vec::<f32>()?, [7.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Pdist {
     attrs: Attrs,
@@ -729,14 +355,6 @@ pub struct Pdist {
 
 impl Pdist {
     /// Sets `p`: the order of the norm; default 2.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.0f32, 0.0, 3.0, 4.0], (2, 2), &machine)?;
-    /// assert_eq!(x.pdist_with(options::Pdist::default().p(1))?.to_vec::<f32>()?, [7.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn p(mut self, p: impl Into<Number>) -> Pdist {
         self.attrs.set("p", call::number(p));
@@ -745,16 +363,6 @@ impl Pdist {
 }
 
 /// Options of [`Tensor::prod_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let y = x.prod_with(0, options::Prod::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 3]);
-/// assert_eq!(y.to_vec::<f32>()?, [4.0, 10.0, 27.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Prod {
     attrs: Attrs,
@@ -779,16 +387,6 @@ impl Prod {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let y = x.prod_with(0, options::Prod::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 3]);
-    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 10.0, 27.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Prod {
         self.attrs.set("keepdim", keepdim);
@@ -797,15 +395,6 @@ impl Prod {
 }
 
 /// Options of [`Tensor::std_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-/// let y = x.std_with(0, options::Std::default().correction(0))?;
-/// assert_eq!(y.to_string(), "tensor(1.6997)");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Std {
     attrs: Attrs,
@@ -813,15 +402,6 @@ pub struct Std {
 
 impl Std {
     /// Sets `correction`: subtracted from the number of elements in the divisor; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-    /// let y = x.std_with(0, options::Std::default().correction(0))?;
-    /// assert_eq!(y.to_string(), "tensor(1.6997)");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn correction(mut self, correction: impl Into<Number>) -> Std {
         self.attrs.set("correction", call::number(correction));
@@ -846,16 +426,6 @@ impl Std {
 }
 
 /// Options of [`Tensor::std_mean_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-/// let (deviation, mean) = x.std_mean_with(0, options::StdMean::default().correction(0))?;
-/// assert_eq!(deviation.to_vec::<f32>()?, [0.5, 1.5]);
-/// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct StdMean {
     attrs: Attrs,
@@ -863,16 +433,6 @@ pub struct StdMean {
 
 impl StdMean {
     /// Sets `correction`: what is subtracted from the number of elements; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-    /// let (deviation, mean) = x.std_mean_with(0, options::StdMean::default().correction(0))?;
-    /// assert_eq!(deviation.to_vec::<f32>()?, [0.5, 1.5]);
-    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn correction(mut self, correction: impl Into<Number>) -> StdMean {
         self.attrs.set("correction", call::number(correction));
@@ -916,16 +476,6 @@ impl StdMean {
 }
 
 /// Options of [`Tensor::sum_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-/// let y = x.sum_with(0, options::Sum::default().keepdim(true))?;
-/// assert_eq!(y.shape(), [1, 3]);
-/// assert_eq!(y.to_vec::<f32>()?, [5.0, 7.0, 12.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     attrs: Attrs,
@@ -949,16 +499,6 @@ impl Sum {
     }
 
     /// Sets `keepdim`: keep reduced dimensions with length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 9.0], (2, 3), &machine)?;
-    /// let y = x.sum_with(0, options::Sum::default().keepdim(true))?;
-    /// assert_eq!(y.shape(), [1, 3]);
-    /// assert_eq!(y.to_vec::<f32>()?, [5.0, 7.0, 12.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Sum {
         self.attrs.set("keepdim", keepdim);
@@ -967,15 +507,6 @@ impl Sum {
 }
 
 /// Options of [`Tensor::var_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-/// let y = x.var_with(0, options::Var::default().correction(0))?;
-/// assert_eq!(y.to_string(), "tensor(2.8889)");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Var {
     attrs: Attrs,
@@ -983,15 +514,6 @@ pub struct Var {
 
 impl Var {
     /// Sets `correction`: subtracted from the number of elements in the divisor; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-    /// let y = x.var_with(0, options::Var::default().correction(0))?;
-    /// assert_eq!(y.to_string(), "tensor(2.8889)");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn correction(mut self, correction: impl Into<Number>) -> Var {
         self.attrs.set("correction", call::number(correction));
@@ -1017,16 +539,6 @@ impl Var {
 }
 
 /// Options of [`Tensor::var_mean_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-/// let (variance, mean) = x.var_mean_with(0, options::VarMean::default().correction(0))?;
-/// assert_eq!(variance.to_vec::<f32>()?, [0.25, 2.25]);
-/// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct VarMean {
     attrs: Attrs,
@@ -1034,16 +546,6 @@ pub struct VarMean {
 
 impl VarMean {
     /// Sets `correction`: what is subtracted from the number of elements; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 3.0, 2.0, 6.0], (2, 2), &machine)?;
-    /// let (variance, mean) = x.var_mean_with(0, options::VarMean::default().correction(0))?;
-    /// assert_eq!(variance.to_vec::<f32>()?, [0.25, 2.25]);
-    /// assert_eq!(mean.to_vec::<f32>()?, [1.5, 4.5]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn correction(mut self, correction: impl Into<Number>) -> VarMean {
         self.attrs.set("correction", call::number(correction));

@@ -28,16 +28,6 @@ pub struct BinaryCrossEntropy<'a> {
 
 impl<'a> BinaryCrossEntropy<'a> {
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.25f32, 0.75], 2, &machine)?;
-    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
-    /// let options = options::BinaryCrossEntropy::default().reduction("sum");
-    /// assert_eq!(x.binary_cross_entropy(&target, options)?.to_string(), "tensor(0.5754)");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> BinaryCrossEntropy<'a> {
         self.attrs.set("reduction", reduction);
@@ -104,17 +94,6 @@ impl<'a> BinaryCrossEntropyWithLogits<'a> {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-1.0f32, 2.0], 2, &machine)?;
-    /// let target = Tensor::from_slice(&[0.0f32, 1.0], 2, &machine)?;
-    /// let options = options::BinaryCrossEntropyWithLogits::default().reduction("sum");
-    /// let y = x.binary_cross_entropy_with_logits(&target, options)?;
-    /// assert_eq!(y.to_string(), "tensor(0.4402)");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> BinaryCrossEntropyWithLogits<'a> {
         self.attrs.set("reduction", reduction);
@@ -142,16 +121,6 @@ impl<'a> BinaryCrossEntropyWithLogits<'a> {
 }
 
 /// Options of [`Tensor::huber_loss_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-/// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
-/// let y = x.huber_loss_with(&target, options::HuberLoss::default().reduction("none"))?;
-/// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HuberLoss {
     attrs: Attrs,
@@ -176,16 +145,6 @@ impl HuberLoss {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
-    /// let y = x.huber_loss_with(&target, options::HuberLoss::default().reduction("none"))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> HuberLoss {
         self.attrs.set("reduction", reduction);
@@ -194,16 +153,6 @@ impl HuberLoss {
 }
 
 /// Options of [`Tensor::mse_loss_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-/// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
-/// let y = x.mse_loss_with(&target, options::MseLoss::default().reduction("none"))?;
-/// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 9.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MseLoss {
     attrs: Attrs,
@@ -211,16 +160,6 @@ pub struct MseLoss {
 
 impl MseLoss {
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
-    /// let y = x.mse_loss_with(&target, options::MseLoss::default().reduction("none"))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 4.0, 9.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> MseLoss {
         self.attrs.set("reduction", reduction);
@@ -264,16 +203,6 @@ impl<'a> MultiMarginLoss<'a> {
     }
 
     /// Sets `p`: the power, 1 or 2; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.5f32, 0.0, 1.0, 0.0, 0.25, 0.0], (2, 3), &machine)?;
-    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
-    /// let y = x.multi_margin_loss(&target, options::MultiMarginLoss::default().p(2))?;
-    /// assert_eq!(y.to_string(), "tensor(0.6042)");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn p(mut self, p: impl Into<Number>) -> MultiMarginLoss<'a> {
         self.attrs.set("p", call::number(p));
@@ -319,16 +248,6 @@ impl<'a> MultiMarginLoss<'a> {
 }
 
 /// Options of [`Tensor::multilabel_margin_loss_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
-/// let target = Tensor::from_slice(&[1i64, -1], 2, &machine)?;
-/// let options = options::MultilabelMarginLoss::default().reduction("sum");
-/// assert_eq!(x.multilabel_margin_loss_with(&target, options)?.item::<f32>()?, 1.25);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MultilabelMarginLoss {
     attrs: Attrs,
@@ -336,16 +255,6 @@ pub struct MultilabelMarginLoss {
 
 impl MultilabelMarginLoss {
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
-    /// let target = Tensor::from_slice(&[1i64, -1], 2, &machine)?;
-    /// let options = options::MultilabelMarginLoss::default().reduction("sum");
-    /// assert_eq!(x.multilabel_margin_loss_with(&target, options)?.item::<f32>()?, 1.25);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> MultilabelMarginLoss {
         self.attrs.set("reduction", reduction);
@@ -389,16 +298,6 @@ impl<'a> NllLoss<'a> {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[-0.5f32, -1.0, -2.0, -0.25], (2, 2), &machine)?;
-    /// let target = Tensor::from_slice(&[0i64, 1], 2, &machine)?;
-    /// let y = x.nll_loss(&target, options::NllLoss::default().reduction("none"))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.25]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> NllLoss<'a> {
         self.attrs.set("reduction", reduction);
@@ -425,17 +324,6 @@ impl<'a> NllLoss<'a> {
 }
 
 /// Options of [`Tensor::smooth_l1_loss_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-/// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
-/// let y =
-///     x.smooth_l1_loss_with(&target, options::SmoothL1Loss::default().reduction("none"))?;
-/// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SmoothL1Loss {
     attrs: Attrs,
@@ -460,17 +348,6 @@ impl SmoothL1Loss {
     }
 
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 5.0], 3, &machine)?;
-    /// let target = Tensor::from_slice(&[1.0f32, 4.0, 2.0], 3, &machine)?;
-    /// let y =
-    ///     x.smooth_l1_loss_with(&target, options::SmoothL1Loss::default().reduction("none"))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 1.5, 2.5]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> SmoothL1Loss {
         self.attrs.set("reduction", reduction);
@@ -479,16 +356,6 @@ impl SmoothL1Loss {
 }
 
 /// Options of [`Tensor::soft_margin_loss_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
-/// let target = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
-/// let options = options::SoftMarginLoss::default().reduction("sum");
-/// assert_eq!(x.soft_margin_loss_with(&target, options)?.to_string(), "tensor(0.7873)");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SoftMarginLoss {
     attrs: Attrs,
@@ -496,16 +363,6 @@ pub struct SoftMarginLoss {
 
 impl SoftMarginLoss {
     /// Sets `reduction`: "none", "mean" or "sum"; default "mean".
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.5f32, -1.0], 2, &machine)?;
-    /// let target = Tensor::from_slice(&[1.0f32, -1.0], 2, &machine)?;
-    /// let options = options::SoftMarginLoss::default().reduction("sum");
-    /// assert_eq!(x.soft_margin_loss_with(&target, options)?.to_string(), "tensor(0.7873)");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn reduction(mut self, reduction: &str) -> SoftMarginLoss {
         self.attrs.set("reduction", reduction);

@@ -10,15 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, call};
 
 /// Options of [`Tensor::argsort_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
-/// let y = x.argsort_with(0, options::Argsort::default().descending(true))?;
-/// assert_eq!(y.to_vec::<i64>()?, [1, 0, 2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Argsort {
     attrs: Attrs,
@@ -26,15 +17,6 @@ pub struct Argsort {
 
 impl Argsort {
     /// Sets `descending`: greatest first; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
-    /// let y = x.argsort_with(0, options::Argsort::default().descending(true))?;
-    /// assert_eq!(y.to_vec::<i64>()?, [1, 0, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn descending(mut self, descending: bool) -> Argsort {
         self.attrs.set("descending", descending);
@@ -43,17 +25,6 @@ impl Argsort {
 }
 
 /// Options of [`Tensor::kthvalue_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
-/// let (values, indices) =
-///     x.kthvalue_with(2, 0, options::Kthvalue::default().keepdim(true))?;
-/// assert_eq!(values.to_vec::<f32>()?, [2.0]);
-/// assert_eq!(indices.to_vec::<i64>()?, [2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Kthvalue {
     attrs: Attrs,
@@ -61,17 +32,6 @@ pub struct Kthvalue {
 
 impl Kthvalue {
     /// Sets `keepdim`: whether the dimension stays, of length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
-    /// let (values, indices) =
-    ///     x.kthvalue_with(2, 0, options::Kthvalue::default().keepdim(true))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Kthvalue {
         self.attrs.set("keepdim", keepdim);
@@ -80,16 +40,6 @@ impl Kthvalue {
 }
 
 /// Options of [`Tensor::median_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
-/// let (values, indices) = x.median_with(0, options::Median::default().keepdim(true))?;
-/// assert_eq!(values.to_vec::<f32>()?, [2.0]);
-/// assert_eq!(indices.to_vec::<i64>()?, [2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Median {
     attrs: Attrs,
@@ -97,16 +47,6 @@ pub struct Median {
 
 impl Median {
     /// Sets `keepdim`: whether the dimension stays, of length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
-    /// let (values, indices) = x.median_with(0, options::Median::default().keepdim(true))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Median {
         self.attrs.set("keepdim", keepdim);
@@ -115,16 +55,6 @@ impl Median {
 }
 
 /// Options of [`Tensor::nanmedian_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
-/// let (values, indices) = x.nanmedian_with(0, options::Nanmedian::default().keepdim(true))?;
-/// assert_eq!(values.to_vec::<f32>()?, [2.0]);
-/// assert_eq!(indices.to_vec::<i64>()?, [2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Nanmedian {
     attrs: Attrs,
@@ -132,16 +62,6 @@ pub struct Nanmedian {
 
 impl Nanmedian {
     /// Sets `keepdim`: whether the dimension stays, of length 1; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[3.0f32, 1.0, 2.0], 3, &machine)?;
-    /// let (values, indices) = x.nanmedian_with(0, options::Nanmedian::default().keepdim(true))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [2.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Nanmedian {
         self.attrs.set("keepdim", keepdim);
@@ -150,16 +70,6 @@ impl Nanmedian {
 }
 
 /// Options of [`Tensor::sort_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
-/// let (values, indices) = x.sort_with(0, options::Sort::default().descending(true))?;
-/// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
-/// assert_eq!(indices.to_vec::<i64>()?, [1, 0, 2]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Sort {
     attrs: Attrs,
@@ -167,16 +77,6 @@ pub struct Sort {
 
 impl Sort {
     /// Sets `descending`: greatest first; default false.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
-    /// let (values, indices) = x.sort_with(0, options::Sort::default().descending(true))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [1, 0, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn descending(mut self, descending: bool) -> Sort {
         self.attrs.set("descending", descending);
@@ -185,16 +85,6 @@ impl Sort {
 }
 
 /// Options of [`Tensor::topk_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
-/// let (values, indices) = x.topk_with(2, 0, options::Topk::default().largest(false))?;
-/// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0]);
-/// assert_eq!(indices.to_vec::<i64>()?, [2, 0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Topk {
     attrs: Attrs,
@@ -202,16 +92,6 @@ pub struct Topk {
 
 impl Topk {
     /// Sets `largest`: the greatest instead of the least; default true.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[2.0f32, 3.0, 1.0], 3, &machine)?;
-    /// let (values, indices) = x.topk_with(2, 0, options::Topk::default().largest(false))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [2, 0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn largest(mut self, largest: bool) -> Topk {
         self.attrs.set("largest", largest);

@@ -10,15 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Int, call};
 
 /// Options of [`Tensor::polygamma_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
-/// let y = x.polygamma_with(options::Polygamma::default().n(1))?;
-/// assert_eq!(y.to_string(), "tensor([4.9348, 1.6449, 0.6449])");
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Polygamma {
     attrs: Attrs,
@@ -26,15 +17,6 @@ pub struct Polygamma {
 
 impl Polygamma {
     /// Sets `n`: the order, 0 or more; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[0.5f32, 1.0, 2.0], 3, &machine)?;
-    /// let y = x.polygamma_with(options::Polygamma::default().n(1))?;
-    /// assert_eq!(y.to_string(), "tensor([4.9348, 1.6449, 0.6449])");
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn n(mut self, n: impl Int) -> Polygamma {
         self.attrs.set("n", n.to_int());

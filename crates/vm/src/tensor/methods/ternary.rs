@@ -10,17 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Number, Operand, call};
 
 /// Options of [`Tensor::addcdiv_with`] and [`Tensor::addcdiv_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
-/// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
-/// let y = x.addcdiv_with(&tensor1, &tensor2, options::Addcdiv::default().value(2))?;
-/// assert_eq!(y.to_vec::<f32>()?, [4.0, 3.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addcdiv {
     attrs: Attrs,
@@ -28,17 +17,6 @@ pub struct Addcdiv {
 
 impl Addcdiv {
     /// Sets `value`: a factor; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
-    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
-    /// let y = x.addcdiv_with(&tensor1, &tensor2, options::Addcdiv::default().value(2))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [4.0, 3.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn value(mut self, value: impl Into<Number>) -> Addcdiv {
         self.attrs.set("value", call::number(value));
@@ -47,17 +25,6 @@ impl Addcdiv {
 }
 
 /// Options of [`Tensor::addcmul_with`] and [`Tensor::addcmul_with_`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-/// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
-/// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
-/// let y = x.addcmul_with(&tensor1, &tensor2, options::Addcmul::default().value(10))?;
-/// assert_eq!(y.to_vec::<f32>()?, [61.0, 322.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Addcmul {
     attrs: Attrs,
@@ -65,17 +32,6 @@ pub struct Addcmul {
 
 impl Addcmul {
     /// Sets `value`: a factor; default 1.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0], 2, &machine)?;
-    /// let tensor1 = Tensor::from_slice(&[3.0f32, 4.0], 2, &machine)?;
-    /// let tensor2 = Tensor::from_slice(&[2.0f32, 8.0], 2, &machine)?;
-    /// let y = x.addcmul_with(&tensor1, &tensor2, options::Addcmul::default().value(10))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [61.0, 322.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn value(mut self, value: impl Into<Number>) -> Addcmul {
         self.attrs.set("value", call::number(value));

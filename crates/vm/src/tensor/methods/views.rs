@@ -10,15 +10,6 @@ use crate::handle::Tensor;
 use crate::tensor::{Dims, Int, Ints, call};
 
 /// Options of [`Tensor::as_strided_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
-/// let y = x.as_strided_with(2, 2, options::AsStrided::default().storage_offset(1))?;
-/// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AsStrided {
     attrs: Attrs,
@@ -26,15 +17,6 @@ pub struct AsStrided {
 
 impl AsStrided {
     /// Sets `storage_offset`: the position of the first element in the storage; default that of x.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0], 4, &machine)?;
-    /// let y = x.as_strided_with(2, 2, options::AsStrided::default().storage_offset(1))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 4.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn storage_offset(mut self, storage_offset: impl Int) -> AsStrided {
         self.attrs.set("storage_offset", storage_offset.to_int());
@@ -43,15 +25,6 @@ impl AsStrided {
 }
 
 /// Options of [`Tensor::diagonal_with`].
-///
-/// ```
-/// # use millstream_vm::*;
-/// # let machine = Machine::new(MachineConfig::default())?;
-/// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
-/// let y = x.diagonal_with(options::Diagonal::default().offset(1))?;
-/// assert_eq!(y.to_vec::<f32>()?, [2.0, 6.0]);
-/// # Ok::<(), millstream_types::Error>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Diagonal {
     attrs: Attrs,
@@ -93,15 +66,6 @@ impl Diagonal {
     }
 
     /// Sets `offset`: the offset from the main diagonal, negative below it; default 0.
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # let machine = Machine::new(MachineConfig::default())?;
-    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (2, 3), &machine)?;
-    /// let y = x.diagonal_with(options::Diagonal::default().offset(1))?;
-    /// assert_eq!(y.to_vec::<f32>()?, [2.0, 6.0]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
     #[must_use]
     pub fn offset(mut self, offset: impl Int) -> Diagonal {
         self.attrs.set("offset", offset.to_int());
