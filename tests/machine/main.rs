@@ -48,6 +48,7 @@ mod misuse;
 mod mixed_order;
 mod on_complete;
 mod oneflow;
+mod own_kernels;
 mod placement;
 mod poison;
 mod poison_on_device;
