@@ -73,7 +73,8 @@ impl CallSlot {
     fn bind(&self, kernel: &Arc<dyn Kernel>) -> Option<BoundKernel> {
         let none = Attrs::new();
         let attrs = self.call.attrs().map_or(&none, |attrs| &**attrs);
-        let bound = kernel.prepare(KernelSpec { operands: &self.specs, attrs, workspace: 0 })?;
+        let workspace = self.call.workspace() as usize;
+        let bound = kernel.prepare(KernelSpec { operands: &self.specs, attrs, workspace })?;
         Some(BoundKernel { of: kernel.clone(), kernel: bound })
     }
 }
