@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use millstream_ep::Progress;
-use millstream_kernels::{Kernel, PreparedKernel};
+use millstream_kernels::Kernel;
 
-use crate::tables::slots::CallSlot;
+use crate::tables::slots::{BoundForm, CallSlot};
 use crate::tapes::run::Base;
 use crate::worker::Worker;
 use crate::worker::stream::{NativeStream, WorkerStream};
@@ -77,12 +77,17 @@ impl Worker {
     }
 }
 
-/// Returns the kernel in the form that needs addresses alone, if the stream makes calls at once.
+/// Returns the kernel in the form that needs addresses alone, if the stream makes calls at once or
+/// its device computes by itself.
 #[inline]
 fn bound_kernel<'a>(
     native: &NativeStream,
     slot: &'a CallSlot,
     kernel: &Arc<dyn Kernel>,
-) -> Option<&'a dyn PreparedKernel> {
-    if native.asynchronous { None } else { slot.bound(kernel) }
+) -> Option<&'a BoundForm> {
+    match (native.asynchronous, native.launches_collectives) {
+        (false, _) => slot.bound(kernel, None),
+        (true, true) => slot.bound(kernel, Some(native.stream.native())),
+        (true, false) => None,
+    }
 }

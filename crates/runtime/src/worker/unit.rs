@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use millstream_ep::{Work, WorkResult};
 use millstream_instructions::{Body, Instruction, Operand};
-use millstream_kernels::{Kernel, KernelCtx, Operands, PreparedKernel, RawTensor};
+use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 use millstream_types::{Attrs, DeviceId, Origin, TensorId};
 
 use crate::scope::cancel::{self, CancelScope};
@@ -14,7 +14,7 @@ use crate::scope::reentrancy;
 use crate::tables::Tables;
 use crate::tables::functions::FunctionId;
 use crate::tables::run_context::CallSite;
-use crate::tables::slots::{CallSlot, TensorSlot};
+use crate::tables::slots::{BoundForm, CallSlot, TensorSlot};
 use crate::tapes::run::{Base, Run};
 use crate::tapes::tape::StepCall;
 use crate::worker::ranks;
@@ -49,7 +49,7 @@ pub(super) struct Unit<'a> {
     pub(super) callee: Callee<'a>,
     pub(super) kernel: &'a Arc<dyn Kernel>,
     /// The kernel in the form that needs addresses alone, if it has one.
-    pub(super) bound: Option<&'a dyn PreparedKernel>,
+    pub(super) bound: Option<&'a BoundForm>,
     /// The function of the program that it runs, if it runs one.
     pub(super) function: Option<FunctionId>,
     /// The scope of an instruction. A step has that of its launch.
@@ -96,9 +96,18 @@ impl Work for Unit<'_> {
             }
             addresses[count] = workspace.address();
             let addresses = &addresses[..count + usize::from(slot.call.workspace() > 0)];
-            // SAFETY: as in `Given::run`, and the slots are of the layouts that the kernel was
-            // bound to: the builder checks the class of each operand of a stored call.
-            return unsafe { bound.run(addresses, Some(&self.tables.threads)) };
+            let threads = Some(&self.tables.threads);
+            match bound {
+                // SAFETY: as in `Given::run`, and the slots are of the layouts that the kernel was
+                // bound to: the builder checks the class of each operand of a stored call.
+                BoundForm::Prepared(kernel) => return unsafe { kernel.run(addresses, threads) },
+                BoundForm::Planned(plan) => {
+                    // SAFETY: as above.
+                    if unsafe { plan.launch(addresses, native)? } {
+                        return Ok(());
+                    }
+                }
+            }
         }
         let given = Given::of(self.tables, self.callee, self.arguments, self.cancel_scope)?;
         given.run(self.tables, &**self.kernel, Some(&self.token), native)
