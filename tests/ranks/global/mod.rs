@@ -1,6 +1,7 @@
 //! Global tensors: the ranks of a mesh, as threads, against one rank.
 
 mod random;
+mod scaler;
 mod training;
 
 use std::sync::{Arc, Mutex};
