@@ -125,7 +125,7 @@ pub(super) unsafe fn launch_entry<A: KernelArgs>(
     blocks: u32,
     mut args: A,
 ) -> Result<()> {
-    const { assert!(size_of::<A>() % 8 == 0 && align_of::<A>() == 8, "a block of words") }
+    const { assert!(size_of::<A>().is_multiple_of(8) && align_of::<A>() == 8, "a block of words") }
     if blocks == 0 {
         return Ok(());
     }
