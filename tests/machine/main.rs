@@ -64,6 +64,7 @@ mod refusal_places;
 mod refused_launch;
 mod refused_order;
 mod remote_waits;
+mod scratch_memory;
 mod shutdown;
 mod storage;
 mod stream_options;

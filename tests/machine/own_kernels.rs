@@ -5,16 +5,19 @@
 use millstream::*;
 use millstream_testing::machine::*;
 
-/// Kernels that the first op of their group can have, and what they give for -1, 2, -3, 4. Those of
-/// the second group need scratch memory.
+/// Kernels that the first op of their group can have, and what they give for -1, 2, -3, 4, repeated
+/// [`TIMES`] times. Those of the second group need scratch memory.
 const KERNELS: [&[(&str, [f32; 4])]; 2] = [
     &[
         ("relu", [0.0, 2.0, 0.0, 4.0]),
         ("neg", [1.0, -2.0, 3.0, -4.0]),
         ("abs", [1.0, 2.0, 3.0, 4.0]),
     ],
-    &[("sum", [2.0; 4]), ("mean", [0.5; 4])],
+    &[("sum", [2.0 * TIMES as f32; 4]), ("mean", [0.5; 4])],
 ];
+
+/// So often that a sum has parts.
+const TIMES: usize = 5000;
 
 /// Returns a machine whose kernel of `op` is that of `kernel`.
 fn replaced(driver: DriverKind, op: &str, kernel: &str) -> Machine {
@@ -27,11 +30,12 @@ fn replaced(driver: DriverKind, op: &str, kernel: &str) -> Machine {
 /// Makes the call on equal operands a few times, of which all but the first find it kept.
 fn check(m: &Machine, op: &str, expected: &[f32]) {
     let s = cpu(m, 0);
-    let x = upload(&s, m, &[-1.0, 2.0, -3.0, 4.0]);
+    let x = upload(&s, m, &[-1.0, 2.0, -3.0, 4.0].repeat(TIMES));
     let before = m.inference_stats().unwrap().hits;
     for _ in 0..3 {
         let y = call(m, op, &[&x], &s);
-        assert_eq!(read(&y), expected[..y.numel()], "{op}");
+        let y = read(&y);
+        assert_eq!(y[..], expected.repeat(TIMES)[..y.len()], "{op}");
     }
     assert!(m.inference_stats().unwrap().hits >= before + 2, "{op}");
 }

@@ -88,8 +88,9 @@ fn later_calls_are_planned() {
             let (x, y) = (upload(m, &s, &[k, -2.0]), upload(m, &s, &[1.0, k]));
             assert_eq!(read(&call(m, "add", &[&x, &y], &s)).unwrap(), [k + 1.0, k - 2.0]);
             assert_eq!(read(&call(m, "relu", &[&x], &s)).unwrap(), [k, 0.0]);
-            // A kernel that needs scratch memory.
-            assert_eq!(read(&call(m, "sum", &[&x], &s)).unwrap(), [k - 2.0]);
+            // A sum of several parts, whose results lie in scratch memory.
+            let many = upload(m, &s, &[k; 20_000]);
+            assert_eq!(read(&call(m, "sum", &[&many], &s)).unwrap(), [20_000.0 * k]);
             let (a, b) = (rows(m, &s, &[k, 1.0, 2.0, 3.0]), rows(m, &s, &[1.0, 0.0, k, 1.0]));
             let product = [k + k, 1.0, 2.0 + 3.0 * k, 3.0];
             assert_eq!(read(&call(m, "matmul", &[&a, &b], &s)).unwrap(), product);
