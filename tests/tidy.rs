@@ -34,6 +34,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/ep/src/cuda/toolkit.rs", "loads the toolkit's libraries"),
     ("crates/ep/src/cuda/native_stream.rs", "copies and launches on operands of kernels"),
     ("crates/ep/src/cuda/graph_words.rs", "words in pinned memory that kernels read"),
+    ("crates/ep/src/cuda/plan.rs", "descriptions of launches, with addresses of operands"),
     ("crates/ep/src/cuda/host_work.rs", "copies operands of kernels to the host and back"),
     ("crates/ep/src/cuda/device_error.rs", "flags in pinned memory that kernels set"),
     ("crates/kernels/src/cuda/", "passes operands to the device by their addresses"),

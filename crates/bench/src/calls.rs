@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use millstream::options::Conv2d;
 use millstream::{Attrs, DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, Tensor};
 use serde::Serialize;
 
@@ -45,6 +46,10 @@ enum Kind {
     InPlace,
     /// `x.reshape((4, 4))`
     View,
+    /// `x.sum(..)`, whose kernel needs scratch memory
+    Sum,
+    /// A convolution of 4 x 4 numbers, whose kernel needs scratch memory
+    Convolution,
     /// A prepared `add_`
     Prepared,
     /// A prepared `add_` in a batch
@@ -141,6 +146,18 @@ fn repeat(
         Kind::View => {
             for _ in calls {
                 last = x.reshape((4, 4))?;
+            }
+        }
+        Kind::Sum => {
+            for _ in calls {
+                last = x.sum(..)?;
+            }
+        }
+        Kind::Convolution => {
+            let (image, weight) = (x.reshape((1, 1, 4, 4))?, y.narrow(0, 0, 9)?);
+            let weight = weight.reshape((1, 1, 3, 3))?;
+            for _ in calls {
+                last = image.conv2d(&weight, Conv2d::default())?;
             }
         }
         Kind::Prepared => {

@@ -2,13 +2,14 @@
 //! If that does not support the call, or there is no C++ compiler, it launches the host's kernel of
 //! the same op, by name.
 
+use std::any::Any;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use anyhow::Result;
 
 use millstream_kernels::cuda::{KIND, Unsupported, native};
-use millstream_kernels::{Kernel, KernelCtx, KernelRegistry};
+use millstream_kernels::{Kernel, KernelCtx, KernelRegistry, KernelSpec, PlannedKernel};
 
 use crate::{HOST_KERNELS, call};
 
@@ -34,6 +35,15 @@ impl Kernel for KernelWithFallback {
         // SAFETY: the stand-in's kernels have these two arguments, and it copies them before the
         // launch returns. The creator of the context guarantees its operands.
         unsafe { native.launch(&kernel, [1; 3], [1; 3], 0, &mut arguments) }
+    }
+
+    fn plan(
+        &self,
+        call: KernelSpec<'_>,
+        written: &[bool],
+        native: &dyn Any,
+    ) -> Option<Arc<dyn PlannedKernel>> {
+        self.own.as_ref()?.plan(call, written, native)
     }
 }
 

@@ -34,6 +34,6 @@ pub mod typed;
 
 pub use completion::{CompletionToken, DeferredCompletion};
 pub use context::{KernelCtx, Operands, RankContext, RawTensor, Threads};
-pub use prepared::{KernelSpec, PreparedKernel};
+pub use prepared::{KernelSpec, PlannedKernel, PreparedKernel};
 pub use registry::{Kernel, KernelRegistry, standard};
 pub use typed::{Elements, ElementsMut, TypedCall, typed};

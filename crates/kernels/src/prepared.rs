@@ -1,6 +1,7 @@
 //! Kernels that are bound once to the layouts and arguments of a call, and then run many times on
 //! addresses alone.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -42,4 +43,20 @@ pub trait PreparedKernel: Send + Sync {
     ///   that the kernel writes. Operands of this call may overlap as they may for
     ///   [`Kernel::run`](crate::Kernel::run).
     unsafe fn run(&self, operands: &[*mut u8], threads: Option<&Threads>) -> Result<()>;
+}
+
+/// The launches of a call on a device, chosen once.
+pub trait PlannedKernel: Send + Sync {
+    /// Launches the call on operands at these addresses, in the order of [`KernelSpec::operands`],
+    /// with that of the workspace behind them if the call has any. Returns false, and has launched
+    /// nothing, if the kernel may choose otherwise for them: operands overlap, an address is
+    /// aligned otherwise, or the stream belongs to another device. The call is then to be run by
+    /// [`Kernel::run`](crate::Kernel::run).
+    ///
+    /// # Errors
+    /// The device refuses a launch.
+    ///
+    /// # Safety
+    /// Those of [`PreparedKernel::run`], until the launched work has run.
+    unsafe fn launch(&self, operands: &[*mut u8], native: &dyn Any) -> Result<bool>;
 }

@@ -1,11 +1,12 @@
 //! Kernels by device kind and op. A registry is a value; anyone can add to it.
 
+use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use crate::context::KernelCtx;
-use crate::prepared::{KernelSpec, PreparedKernel};
+use crate::prepared::{KernelSpec, PlannedKernel, PreparedKernel};
 
 /// The implementation of an op for one kind of device.
 pub trait Kernel: Send + Sync {
@@ -18,6 +19,18 @@ pub trait Kernel: Send + Sync {
     /// Binds the kernel to the layouts and arguments of a call that runs many times. Returns none
     /// if the kernel has no such form: it is then run by [`Kernel::run`]. Both give the same bits.
     fn prepare(&self, _call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+        None
+    }
+
+    /// Chooses once what a call launches on the device of a native stream. `written` says which
+    /// operands the call writes. Returns none if the kernel has no such form: it is then run by
+    /// [`Kernel::run`]. Both give the same bits.
+    fn plan(
+        &self,
+        _call: KernelSpec<'_>,
+        _written: &[bool],
+        _native: &dyn Any,
+    ) -> Option<Arc<dyn PlannedKernel>> {
         None
     }
 }

@@ -2,6 +2,7 @@
 
 mod compiled;
 mod random;
+mod scaler;
 mod training;
 
 use std::sync::{Arc, Mutex};

@@ -337,42 +337,49 @@ fn reasons() {
         r.call("relu", &[y]).on(a).map(drop)
     });
     insta::assert_snapshot!(amid, @"it comes after tape 1, step 3, which comes after calls of its own");
-    let scaled = reason(&|r| {
-        let x = r.input_on("x0", spec(2), &CUDA)?;
-        let a = stream(r, 0);
-        let alpha = r.scalar("alpha", 2.0)?;
-        let y = r.call("relu", &[x]).on(a)?[0];
-        r.call("add_", &[x, y]).attr("alpha", alpha).on(a).map(drop)
-    });
-    insta::assert_snapshot!(scaled, @r#"tape 0, step 2: each launch gives the scalar "alpha", a floating-point number, and a graph would keep that of its capture"#);
     drop((s, m));
     no_violations();
     nothing_is_open();
 }
 
-/// Launches with a number each, which are no graph, give what eager calls give.
+/// A launch with another floating-point number updates the graph, and gives its own results. The
+/// numbers that its random calls draw need no update.
 #[test]
-fn scalars_are_given_call_by_call() {
-    let _turn = stand_in().turn();
-    let m = machine(DriverKind::Threaded, CudaConfig::default());
-    let s = m.compute(&CUDA, 0).unwrap();
-    let step = m.record(|r| {
-        let x = r.input_on("x", spec(2), &CUDA)?;
-        let a = stream(r, 0);
-        let alpha = r.scalar("alpha", 2.0)?;
-        let y = r.call("relu", &[x]).on(a)?[0];
-        r.call("add_", &[x, y]).attr("alpha", alpha).on(a).map(drop)
+fn other_numbers() {
+    each(|turn, m| {
+        let (s, random) = (m.compute(&CUDA, 0).unwrap(), Generator::new(7));
+        let step = m.record(|r| {
+            let x = r.input_on("x", spec(2), &CUDA)?;
+            let a = stream(r, 0);
+            let (alpha, factor) = (r.scalar("alpha", 2.0)?, r.scalar("factor", 1.0)?);
+            let y = r.call("relu", &[x]).on(a)?[0];
+            r.call("add_", &[x, y]).attr("alpha", alpha).on(a)?;
+            r.call("mul_", &[x]).attr("other", factor).on(a)?;
+            r.call("uniform_", &[y]).draw(&random).on(a)?;
+            r.output("y", &y)
+        });
+        let step = step.unwrap().compile().unwrap();
+        let (x, y) = (upload(m, &s, &[1.0, -3.0]), upload(m, &s, &W));
+        let mut expected = [1.0_f32, -3.0];
+        let mut drawn: Vec<Vec<f32>> = Vec::new();
+        // The second launch makes the graph, and the third has its numbers. Zeros of another sign
+        // are other numbers.
+        for (k, alpha) in [0.5, -2.0, -2.0, 0.0, -0.0, 0.0, 8.0].into_iter().enumerate() {
+            let from = turn.calls().len();
+            let launch = step.launch().input("x", &x).output("y", &y).scalar("alpha", alpha);
+            launch.scalar("factor", -1.0).run().unwrap();
+            expected = expected.map(|x| -(x + alpha as f32 * x.max(0.0)));
+            assert_eq!(read(&x).unwrap(), expected, "launch {k}");
+            let own = read(&y).unwrap();
+            assert!(!drawn.contains(&own), "launch {k}");
+            drawn.push(own);
+            let has = |name| turn.calls()[from..].iter().any(|call| call.starts_with(name));
+            assert_eq!(has("cuGraphExecUpdate"), k > 1 && k != 2, "launch {k}");
+            assert_eq!(has("cuGraphLaunch"), k > 0, "launch {k}");
+        }
+        let GraphStatus { nodes, instantiated, updated, launches, .. } = status(&step);
+        assert_eq!((nodes, instantiated, updated, launches), (4, 1, 4, 6));
     });
-    let step = step.unwrap().compile().unwrap();
-    let x = upload(&m, &s, &[1.0, -3.0]);
-    for alpha in [0.5, -2.0, 8.0] {
-        step.launch().input("x", &x).scalar("alpha", alpha).run().unwrap();
-    }
-    // 1 + 0.5, then 1.5 - 3, which has no positive part.
-    assert_eq!(read(&x).unwrap(), [-1.5, -3.0]);
-    drop((x, s, step, m));
-    no_violations();
-    nothing_is_open();
 }
 
 #[test]

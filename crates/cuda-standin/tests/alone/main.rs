@@ -11,6 +11,7 @@ mod multi_tensor;
 mod nccl;
 mod peer_waits;
 mod peers;
+mod plans;
 mod pools;
 mod products;
 mod refusals;

@@ -1,7 +1,9 @@
 //! Runs a kernel of the device on operands in host memory: copies them to the device, and back.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ops::Range;
+use std::slice::from_raw_parts;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
@@ -10,7 +12,8 @@ use millstream::ep::{Backend, Device, Memory, Progress, Stream, Work, WorkResult
 use millstream_backoff::{Backoff, POLLS};
 use millstream_cuda_standin::compiles;
 use millstream_kernels::cuda::Unsupported;
-use millstream_kernels::{KernelCtx, Operands, RawTensor};
+use millstream_kernels::{Kernel, KernelCtx, KernelSpec, Operands, RawTensor};
+use millstream_types::{Layout, TensorSpec};
 
 /// Runs an op's kernel for the device. If there is none, or it does not support the call, runs the
 /// host's kernel and prints that.
@@ -22,7 +25,15 @@ pub(crate) fn run(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
         return host.run(ctx);
     };
     let mut rig = Rig::new()?;
+    let before = content(ctx)?;
+    let planned = rig.launch_planned(&**kernel, ctx)?.then(|| content(ctx)).transpose()?;
+    restore(ctx, &before)?;
     let result = rig.call(ctx, &|ctx| kernel.run(ctx));
+    if let Some(planned) = planned {
+        let what = format!("{op} {}", ctx.attrs());
+        assert!(result.is_ok(), "{what}: planned, and in its context: {result:?}");
+        assert!(content(ctx)? == planned, "{what}: other bytes if planned");
+    }
     match result {
         Err(error) if error.is::<Unsupported>() => {
             println!("{op}: by the host: {error}");
@@ -55,14 +66,39 @@ impl Rig {
         Ok(Rig { device, stream })
     }
 
+    /// Launches a call by its plan. Returns false if it has none, or one for other addresses; then
+    /// nothing is launched.
+    fn launch_planned(&mut self, kernel: &dyn Kernel, ctx: &KernelCtx<'_>) -> Result<bool> {
+        let launched = Cell::new(false);
+        self.call(ctx, &|ctx| {
+            let (native, (memory, workspace)) = (ctx.native(), ctx.workspace());
+            let operands = operands(ctx)?;
+            let spec = |x: &RawTensor<'_>| {
+                let layout = Layout::strided(x.shape, x.strides, 0)?;
+                Ok(Arc::new(TensorSpec::new(x.dtype, layout)?))
+            };
+            let specs = operands.iter().map(spec).collect::<Result<Vec<_>>>()?;
+            let call = KernelSpec { operands: &specs, attrs: ctx.attrs(), workspace };
+            // Which operands a call writes is its op's to say: here, any.
+            let written = vec![true; operands.len()];
+            let Some(plan) = kernel.plan(call, &written, native) else { return Ok(()) };
+            let addresses = operands.iter().map(|x| x.data);
+            let addresses: Vec<*mut u8> =
+                addresses.chain((workspace > 0).then_some(memory)).collect();
+            // SAFETY: the context's operands, as for any call.
+            launched.set(unsafe { plan.launch(&addresses, native)? });
+            Ok(())
+        })?;
+        Ok(launched.get())
+    }
+
     /// Copies the memory of the operands, runs the kernel, and copies the memory back.
     fn call(
         &mut self,
         ctx: &KernelCtx<'_>,
         kernel: &dyn Fn(&KernelCtx<'_>) -> Result<()>,
     ) -> Result<()> {
-        let operands: Vec<RawTensor<'_>> =
-            (0..ctx.operands()).map(|k| ctx.operand(k)).collect::<Result<_>>()?;
+        let operands = operands(ctx)?;
         let mut blocks: Vec<Block> = Vec::new();
         for host in merged_ranges(&operands) {
             blocks.push(Block { device: self.device.allocate(host.len())?, host });
@@ -108,6 +144,27 @@ impl Rig {
         }
         outcome.and(result.unwrap_or(Ok(())))
     }
+}
+
+fn operands<'a>(ctx: &KernelCtx<'a>) -> Result<Vec<RawTensor<'a>>> {
+    (0..ctx.operands()).map(|k| ctx.operand(k)).collect()
+}
+
+/// Returns the content of the operands' memory.
+fn content(ctx: &KernelCtx<'_>) -> Result<Vec<Vec<u8>>> {
+    let ranges = merged_ranges(&operands(ctx)?);
+    // SAFETY: the context promises that the operands' memory is valid; nothing writes it now.
+    let bytes = |x: Range<usize>| unsafe { from_raw_parts(x.start as *const u8, x.len()) }.to_vec();
+    Ok(ranges.into_iter().map(bytes).collect())
+}
+
+/// Restores the content of the operands' memory.
+fn restore(ctx: &KernelCtx<'_>, content: &[Vec<u8>]) -> Result<()> {
+    for (range, bytes) in merged_ranges(&operands(ctx)?).into_iter().zip(content) {
+        // SAFETY: as in `content`; nothing else uses the memory now.
+        unsafe { (range.start as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+    Ok(())
 }
 
 /// Returns the memory ranges of the operands, with overlapping ones merged.

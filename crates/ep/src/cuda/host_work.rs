@@ -71,6 +71,7 @@ impl NativeStream {
         function: impl FnOnce(&[*mut u8]) -> anyhow::Result<()> + Send + 'static,
     ) -> anyhow::Result<()> {
         self.refuse_in_capture("run on the host")?;
+        self.refuse_in_plan("run on the host")?;
         let (mut offsets, mut total) = (Vec::with_capacity(operands.len()), 0usize);
         for operand in operands {
             offsets.push(total);

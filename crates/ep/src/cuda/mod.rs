@@ -54,6 +54,7 @@ mod native_stream;
 pub mod nccl;
 mod peer_waits;
 mod pinned;
+mod plan;
 mod scratch;
 mod stream;
 mod toolkit;
@@ -76,6 +77,7 @@ pub use driver::{DriverError, ReportDropError, ResourceCounts};
 pub use host_work::HostOperand;
 pub use native_stream::{Kernel, NativeStream};
 pub use pinned::CudaPinnedBackend;
+pub use plan::{KernelLaunch, PlannedLaunch, WorkPlan};
 pub use scratch::{Scratch, ScratchMark};
 
 /// The kind of these devices.

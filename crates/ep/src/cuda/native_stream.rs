@@ -1,4 +1,6 @@
 //! The native stream of a kernel's context: launches, copies and library calls on a CUDA stream.
+//!
+//! Long because all that a kernel can ask of its stream stands together.
 
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
@@ -18,6 +20,7 @@ use crate::cuda::driver::{
 };
 use crate::cuda::host_work::StagingBlock;
 use crate::cuda::nccl::NcclStream;
+use crate::cuda::plan::{KernelLaunch, PlannedLaunch};
 use crate::cuda::scratch::Scratch;
 
 /// The action of a copy through the host's functions.
@@ -44,6 +47,9 @@ pub struct NativeStream {
     device_errors: Arc<Mutex<DeviceErrors>>,
     /// Whether the newest capture that the stream has taken part in is under way.
     capture: Mutex<Option<Arc<AtomicBool>>>,
+    /// Whether the stream notes launches instead of making them, and those that it has noted.
+    pub(super) is_planning: AtomicBool,
+    pub(super) planned: Mutex<Vec<PlannedLaunch>>,
 }
 
 /// A loaded kernel.
@@ -67,8 +73,18 @@ impl NativeStream {
     pub(super) fn new(raw: RawStream, device: Arc<DeviceState>) -> NativeStream {
         let (blas, bounce, scratch) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (staging, device_errors) = (Mutex::default(), Arc::default());
-        let capture = Mutex::default();
-        NativeStream { blas, raw, device, bounce, staging, scratch, device_errors, capture }
+        NativeStream {
+            blas,
+            raw,
+            device,
+            bounce,
+            staging,
+            scratch,
+            device_errors,
+            capture: Mutex::default(),
+            is_planning: AtomicBool::new(false),
+            planned: Mutex::default(),
+        }
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -166,6 +182,7 @@ impl NativeStream {
     /// # Errors
     /// The driver's error.
     pub fn can_access(&self, address: *const u8) -> anyhow::Result<bool> {
+        self.refuse_in_plan("ask for the owner of memory")?;
         Ok(match memory_owner(&self.device.context, address)? {
             MemoryOwner::Unknown => false,
             MemoryOwner::Pinned => true,
@@ -187,6 +204,7 @@ impl NativeStream {
         if bytes == 0 || std::ptr::eq(to, from) {
             return Ok(());
         }
+        self.refuse_in_plan("copy")?;
         let context = &self.device.context;
         let own = self.device.id.index();
         match (memory_owner(context, to)?, memory_owner(context, from)?) {
@@ -283,6 +301,7 @@ impl NativeStream {
     /// As [`NativeStream::copy`], for `to`.
     pub unsafe fn fill(&self, to: *mut u8, value: u8, bytes: usize) -> anyhow::Result<()> {
         if bytes > 0 {
+            self.refuse_in_plan("fill memory")?;
             // SAFETY: guaranteed by the caller.
             unsafe { self.raw.fill(to, value, bytes)? };
         }
@@ -292,10 +311,10 @@ impl NativeStream {
     /// Returns scratch memory for one call of a kernel.
     pub fn scratch(&self) -> Scratch<'_> {
         let blocks = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        Scratch::new(blocks, &self.device.context, self.is_capturing())
+        Scratch::new(blocks, &self.device.context, self.is_capturing(), self.is_planning())
     }
 
-    /// Launches a matrix product in the stream's order.
+    /// Launches a matrix product in the stream's order; notes it if the stream plans.
     ///
     /// # Errors
     /// cuBLAS is missing, it refuses the call, or it does not support the matrices.
@@ -304,6 +323,10 @@ impl NativeStream {
     /// The matrices are valid until the product has run, and the product is ordered against all
     /// other uses of them. The elements of `out` are distinct, and none is in `x` or `y`.
     pub unsafe fn gemm(&self, gemm: &Gemm) -> anyhow::Result<()> {
+        if self.is_planning() {
+            self.note_planned(PlannedLaunch::Gemm(*gemm));
+            return Ok(());
+        }
         let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
         let Properties { driver, capability, .. } = *self.properties();
         let handle = match &mut *blas {
@@ -341,6 +364,7 @@ impl NativeStream {
     /// # Errors
     /// The driver has no pinned memory.
     pub fn error_flag(&self, error: anyhow::Error) -> anyhow::Result<*mut u64> {
+        self.refuse_in_plan("take a flag for errors")?;
         let is_capturing = self.is_capturing();
         let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(
@@ -368,9 +392,37 @@ impl NativeStream {
         shared: u32,
         arguments: &mut [*mut c_void],
     ) -> anyhow::Result<()> {
+        self.refuse_in_plan("launch a kernel without an argument block")?;
         // SAFETY: guaranteed by the caller.
         unsafe { self.raw.launch(&kernel.0, grid, block, shared, arguments)? };
         Ok(())
+    }
+
+    /// Launches a kernel as [`NativeStream::launch`] does, with one argument: a block of words.
+    /// Notes the launch if the stream plans.
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Safety
+    /// As for [`NativeStream::launch`], with the address of the block.
+    pub unsafe fn launch_block(
+        &self,
+        kernel: &Kernel,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        arguments: &mut [u64],
+    ) -> anyhow::Result<()> {
+        if self.is_planning() {
+            let (kernel, arguments) = (kernel.clone(), arguments.to_vec());
+            let launch = KernelLaunch { kernel, grid, block, shared, arguments };
+            self.note_planned(PlannedLaunch::Kernel(launch));
+            return Ok(());
+        }
+        let mut parameters: [*mut c_void; 1] = [arguments.as_mut_ptr().cast()];
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launch(kernel, grid, block, shared, &mut parameters) }
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Scratch<'a> {
     context: &'a Arc<Context>,
     /// Whether the call is captured, and may not allocate.
     is_fixed: bool,
+    /// Whether the call is planned, and may take none.
+    is_none: bool,
     /// The index of the block of the next allocation.
     block: usize,
     /// The bytes of that block in use.
@@ -36,16 +38,19 @@ impl<'a> Scratch<'a> {
         blocks: MutexGuard<'a, Vec<DeviceBlock>>,
         context: &'a Arc<Context>,
         is_fixed: bool,
+        is_none: bool,
     ) -> Scratch<'a> {
-        Scratch { blocks, context, is_fixed, block: 0, used: 0 }
+        Scratch { blocks, context, is_fixed, is_none, block: 0, used: 0 }
     }
 
     /// Allocates `bytes` bytes of device memory of unspecified content, aligned to 256 bytes. They
     /// belong to the call until the stream has run the work that the call launches.
     ///
     /// # Errors
-    /// The driver is out of memory, or the call is captured and the stream has too little.
+    /// The driver is out of memory; the call is captured and the stream has too little; or the call
+    /// is planned.
     pub fn take(&mut self, bytes: usize) -> anyhow::Result<*mut u8> {
+        ensure!(!self.is_none, "a planned call cannot take scratch memory");
         let bytes = bytes.checked_next_multiple_of(ALIGN).context("scratch of too many bytes")?;
         while let Some(block) = self.blocks.get(self.block) {
             if block.bytes() - self.used >= bytes {

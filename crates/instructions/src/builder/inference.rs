@@ -18,14 +18,15 @@ use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 
 use millstream_ops::{OutputSpec, Signature};
-use millstream_types::{Access, Attrs, OpId, Origin, Result, StreamId, TensorSpec};
+use millstream_types::{Access, Attrs, OpId, Result, TensorSpec};
 
-use crate::builder::memory::Allocations;
+use crate::builder::memory::{Allocation, Allocations};
 use crate::builder::slot::SpecClass;
 use crate::builder::{
     Builder, Call, InferenceStats, NotKept, Outcome, Output, Outputs, PreparedCall, Sink,
     SyncPolicy, TensorRef,
 };
+use crate::frontier::Frontier;
 use crate::instruction::Priority;
 use crate::planner::ArenaId;
 use crate::table::Kind;
@@ -60,7 +61,6 @@ pub(super) struct Inferred {
     /// The call: its inputs, then its new tensors.
     pub(super) call: PreparedCall,
     pub(super) outputs: SmallVec<[InferredOutput; 2]>,
-    workspace: u64,
     /// Whether all results are views, so that no kernel runs.
     is_view: bool,
     /// Whether the sink was asked to store the call.
@@ -300,20 +300,11 @@ impl Builder {
             });
         }
         let (workspace, inputs) = (signature.workspace as u64, call.inputs.len());
-        let call = PreparedCall::new(call.op, operands, attrs, call.priority);
-        let is_stored = is_view || workspace > 0;
+        let call = PreparedCall::new(call.op, operands, attrs, call.priority, workspace);
+        let is_stored = is_view;
         let is_simple = outputs.len() == 1 && inputs < SIMPLE && workspace == 0 && !is_view;
-        let entry = Inferred {
-            hash,
-            classes,
-            call,
-            inputs,
-            outputs,
-            workspace,
-            is_view,
-            is_stored,
-            is_simple,
-        };
+        let entry =
+            Inferred { hash, classes, call, inputs, outputs, is_view, is_stored, is_simple };
         let replaced = self.inference.add(Box::new(entry));
         if let Some(number) = replaced.and_then(|old| old.call.number) {
             sink.forget_call(number);
@@ -371,16 +362,17 @@ impl Builder {
     ) -> Result<Outcome<Outputs>> {
         let Call { stream, origin, .. } = *call;
         let arena = self.streams[stream.index()].memory;
+        let scratch = found.call.workspace();
         // Most calls make one tensor, in memory that their stream has free: nothing is collected.
         if let [InferredOutput::Fresh { spec, bytes, class }] = &found.outputs[..]
-            && (found.workspace == 0 && found.is_stored && found.inputs < MAX_INPUTS)
+            && (scratch == 0 && found.is_stored && found.inputs < MAX_INPUTS)
             && let Some(memory) = self.place_idle(stream, arena, *bytes)
         {
             let made = self.begin_classified(sink, stream, spec, *class, memory, origin);
             let mut tensors = [made; MAX_INPUTS];
             tensors[..found.inputs].copy_from_slice(call.inputs);
             let tensors = &tensors[..=found.inputs];
-            self.emit_found(sink, stream, &found.call, tensors, ordered, origin);
+            self.emit_found(sink, call, &found.call, tensors, None, ordered);
             let mut outputs = Outputs::new();
             outputs.push(Output::Tensor(made));
             return Ok(Outcome::Done(outputs));
@@ -391,8 +383,8 @@ impl Builder {
         });
         let mut sizes: SmallVec<[(ArenaId, u64); 4]> =
             fresh.clone().map(|(_, bytes, _)| (arena, bytes)).collect();
-        if found.workspace > 0 {
-            sizes.push((arena, found.workspace));
+        if scratch > 0 {
+            sizes.push((arena, scratch));
         }
         let mut memory = Allocations::new();
         if let [(arena, bytes)] = sizes[..]
@@ -412,7 +404,7 @@ impl Builder {
                 Outcome::Done(memory) => memory,
             };
         }
-        let workspace = if found.workspace > 0 { memory.pop() } else { None };
+        let workspace = if scratch > 0 { memory.pop() } else { None };
         let mut tensors: SmallVec<[TensorRef; MAX_INPUTS]> = SmallVec::from_slice(call.inputs);
         for ((spec, _, class), memory) in fresh.zip(memory) {
             let made = self.begin_classified(sink, stream, spec, class, memory, origin);
@@ -424,17 +416,12 @@ impl Builder {
             _ => made.next().map(|tensor| Output::Tensor(*tensor)),
         });
         let outputs = outputs.collect();
-        if workspace.is_some() {
-            let operands = found.call.uses(tensors.iter().map(|tensor| tensor.id));
-            self.emit_call(sink, call, operands, found.call.attrs().cloned(), workspace);
-            return Ok(Outcome::Done(outputs));
-        }
         if !found.is_stored {
             let specs = tensors.iter().map(|tensor| self.slots.shared_spec(tensor.id).clone());
             found.call.number = sink.store_call(&found.call, specs.collect());
             found.is_stored = true;
         }
-        self.emit_found(sink, stream, &found.call, &tensors, ordered, origin);
+        self.emit_found(sink, call, &found.call, &tensors, workspace, ordered);
         Ok(Outcome::Done(outputs))
     }
 
@@ -443,12 +430,13 @@ impl Builder {
     fn emit_found(
         &mut self,
         sink: &mut impl Sink,
-        stream: StreamId,
+        Call { stream, origin, .. }: &Call<'_>,
         call: &PreparedCall,
         tensors: &[TensorRef],
+        workspace: Option<Allocation>,
         ordered: Ordered,
-        origin: &Origin,
     ) {
+        let stream = *stream;
         if !ordered {
             let uses = tensors.iter().map(|tensor| tensor.id).zip(call.accesses());
             self.wait_for_uses(sink, stream, uses, origin);
@@ -458,6 +446,10 @@ impl Builder {
             self.slots.used(tensor.id, at, access);
         }
         self.stats.count(Kind::OpCall);
-        sink.emit_prepared(at, call, tensors, origin);
+        let placement = workspace.as_ref().map(|workspace| &workspace.placement);
+        sink.emit_prepared(at, call, tensors, placement, origin);
+        if let Some(workspace) = workspace {
+            self.release_block(sink, workspace.block, Frontier::of(at), origin);
+        }
     }
 }

@@ -102,7 +102,7 @@ impl Builder {
             slots.used(tensor.id, at, access);
         }
         stats.count(Kind::OpCall);
-        sink.emit_prepared(at, &found.call, tensors, origin);
+        sink.emit_prepared(at, &found.call, tensors, None, origin);
         Some(output)
     }
 }

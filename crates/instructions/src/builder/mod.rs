@@ -133,15 +133,18 @@ pub trait Sink {
         &[]
     }
 
-    /// Takes a prepared call on `tensors` as the next instruction.
+    /// Takes a prepared call on `tensors` as the next instruction, with its scratch memory if it
+    /// needs some.
     fn emit_prepared(
         &mut self,
         at: Point,
         call: &PreparedCall,
         tensors: &[TensorRef],
+        workspace: Option<&Placement>,
         origin: &Origin,
     ) {
-        self.emit(call.instruction(at, tensors.iter().map(|tensor| tensor.id), origin));
+        let tensors = tensors.iter().map(|tensor| tensor.id);
+        self.emit(call.instruction(at, tensors, workspace, origin));
     }
 
     /// Takes the beginning of a tensor, in memory for `on`, as the next instruction.

@@ -16,7 +16,7 @@ use millstream_types::{
 
 use crate::builder::slot::SpecClass;
 use crate::builder::{Builder, Sink, SyncPolicy, TensorRef};
-use crate::instruction::{Operand, Operands, Priority};
+use crate::instruction::{Operand, Operands, Placement, Priority};
 use crate::table::{Body, Instruction, Kind};
 
 /// A call whose schema has been asked: an op, the classes of its operands, and its arguments.
@@ -32,6 +32,7 @@ pub struct PreparedCall {
     /// The sink's number of the function of the program that the next call runs. Recorded lists
     /// omit it.
     pub function: Option<u64>,
+    workspace: u64,
 }
 
 impl PreparedCall {
@@ -50,13 +51,19 @@ impl PreparedCall {
         self.attrs.as_ref()
     }
 
+    /// Returns the bytes of scratch memory that each call is given; 0 if it needs none.
+    pub const fn workspace(&self) -> u64 {
+        self.workspace
+    }
+
     pub(super) const fn new(
         op: OpId,
         operands: SmallVec<[(SpecClass, Access); 4]>,
         attrs: Option<Arc<Attrs>>,
         priority: Priority,
+        workspace: u64,
     ) -> PreparedCall {
-        PreparedCall { op, operands, attrs, priority, number: None, function: None }
+        PreparedCall { op, operands, attrs, priority, number: None, function: None, workspace }
     }
 
     pub(super) fn uses(&self, tensors: impl IntoIterator<Item = TensorId>) -> Operands {
@@ -64,16 +71,19 @@ impl PreparedCall {
         uses.map(|(tensor, access)| Operand { tensor, access }).collect()
     }
 
-    /// Returns the call as an instruction at the point `at`, on the first of `tensors`.
+    /// Returns the call as an instruction at the point `at`, on the first of `tensors`, with its
+    /// scratch memory if it needs some.
     pub fn instruction(
         &self,
         at: Point,
         tensors: impl IntoIterator<Item = TensorId>,
+        workspace: Option<&Placement>,
         origin: &Origin,
     ) -> Instruction {
         let PreparedCall { op, priority, .. } = *self;
         let (operands, attrs) = (self.uses(tensors), self.attrs.clone());
-        let body = Body::OpCall { at, op, operands, attrs, workspace: None, priority };
+        let workspace = workspace.map(|placement| Box::new(*placement));
+        let body = Body::OpCall { at, op, operands, attrs, workspace, priority };
         Instruction { body, origin: origin.clone() }
     }
 }
@@ -114,7 +124,7 @@ impl Builder {
             operands.push((self.slots.classify(tensor.id), access));
         }
         let attrs = (!attrs.is_empty()).then(|| attrs.clone());
-        Ok(PreparedCall::new(op, operands, attrs, Priority::default()))
+        Ok(PreparedCall::new(op, operands, attrs, Priority::default(), 0))
     }
 
     /// Emits a prepared call. Checks only the operands' liveness, memory and classes.
@@ -141,7 +151,7 @@ impl Builder {
             self.slots.used(tensor.id, at, *access);
         }
         self.stats.count(Kind::OpCall);
-        sink.emit_prepared(at, call, tensors, origin);
+        sink.emit_prepared(at, call, tensors, None, origin);
         Ok(at)
     }
 

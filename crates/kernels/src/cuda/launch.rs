@@ -1,7 +1,8 @@
 //! Compiles our own kernels at their first use and launches them. The device keeps the compiled
 //! ones.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString};
+use std::slice::from_raw_parts_mut;
 use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow};
@@ -124,6 +125,7 @@ pub(super) unsafe fn launch_entry<A: KernelArgs>(
     blocks: u32,
     mut args: A,
 ) -> Result<()> {
+    const { assert!(size_of::<A>().is_multiple_of(8) && align_of::<A>() == 8, "a block of words") }
     if blocks == 0 {
         return Ok(());
     }
@@ -131,7 +133,8 @@ pub(super) unsafe fn launch_entry<A: KernelArgs>(
     let properties = native.properties();
     let compile = || compiled(&source()?, properties.driver, properties.capability);
     let kernel = native.kernel(module, &CString::new(name)?, compile)?;
-    let mut parameters: [*mut c_void; 1] = [(&raw mut args).cast()];
+    // SAFETY: a block of this size without padding, by the contract of `KernelArgs`.
+    let words = unsafe { from_raw_parts_mut((&raw mut args).cast(), size_of::<A>() / 8) };
     // SAFETY: the caller's promise, of the argument block and the operands.
-    unsafe { native.launch(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], 0, &mut parameters) }
+    unsafe { native.launch_block(&kernel, [blocks, 1, 1], [THREADS as u32, 1, 1], 0, words) }
 }

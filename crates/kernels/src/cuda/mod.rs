@@ -11,6 +11,7 @@
 //! | [`args`] | the argument block of a kernel, and of elementwise ones |
 //! | `source`, `functions` | CUDA C: the prelude, elementwise kernels, functions of elements |
 //! | `launch`, `cache` | compilation and launches; compiled kernels on disk |
+//! | `plan` | what a call launches, chosen once |
 //! | `strided`, `template` | kernels whose operands have own strides: argument block, sources |
 //! | `row_reduction` | kernels over the rows of a tensor: argument block, assignment of threads |
 //! | `overlap` | copies of operands that overlap the written tensor |
@@ -53,6 +54,7 @@ mod nll;
 mod norm;
 mod on_host;
 mod overlap;
+mod plan;
 mod pooling;
 mod random;
 mod rearrange;
@@ -128,6 +130,16 @@ const FAMILIES: &[&[Kernel]] = &[
 
 /// Registers all kernels of this kind.
 pub fn register(kernels: &mut KernelRegistry) {
+    let mut launching = KernelRegistry::new();
+    register_launching(&mut launching);
+    plan::register(&launching, kernels);
+    collective::register(kernels);
+    on_host::register(kernels);
+    on_host::register_complex(kernels);
+}
+
+/// Registers the kernels that the device computes.
+fn register_launching(kernels: &mut KernelRegistry) {
     for (op, kernel) in FAMILIES.iter().copied().flatten() {
         kernels.register(KIND, op, Arc::new(*kernel));
     }
@@ -135,7 +147,6 @@ pub fn register(kernels: &mut KernelRegistry) {
         let kernel = move |ctx: &KernelCtx<'_>| kernel(ctx, &copy::COPY_PRIMITIVES);
         kernels.register(KIND, op, Arc::new(kernel));
     }
-    collective::register(kernels);
     loss::register(kernels);
     copy::register(kernels);
     create::register(kernels);
@@ -148,8 +159,6 @@ pub fn register(kernels: &mut KernelRegistry) {
     matmul::register(kernels);
     conv::register(kernels);
     attention::register(kernels);
-    on_host::register(kernels);
-    on_host::register_complex(kernels);
 }
 
 /// Returns the name and the source of every kernel, for a few dtypes each.

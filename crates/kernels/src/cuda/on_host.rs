@@ -4,6 +4,7 @@
 //!
 //! A call is refused within a captured graph, which cannot call the host.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -15,7 +16,7 @@ use super::native;
 use crate::context::{KernelCtx, Operands, RawTensor};
 use crate::cpu::memory::byte_count;
 use crate::cpu::{Written, written_by};
-use crate::prepared::{KernelSpec, PreparedKernel};
+use crate::prepared::{KernelSpec, PlannedKernel};
 use crate::registry::{Kernel, KernelRegistry};
 
 /// The host's kernel of an op, and the operands that it writes.
@@ -105,10 +106,15 @@ impl Kernel for ComplexOnHost {
         self.host.run(ctx)
     }
 
-    fn prepare(&self, call: KernelSpec<'_>) -> Option<Arc<dyn PreparedKernel>> {
+    fn plan(
+        &self,
+        call: KernelSpec<'_>,
+        written: &[bool],
+        native: &dyn Any,
+    ) -> Option<Arc<dyn PlannedKernel>> {
         match call.operands.iter().any(|x| x.dtype.is_complex()) {
             true => None,
-            false => self.device.prepare(call),
+            false => self.device.plan(call, written, native),
         }
     }
 }

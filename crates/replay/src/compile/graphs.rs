@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use millstream_instructions::ScalarDecl;
 use millstream_runtime::tapes::graph::{CapturePlan, CaptureStep, GraphPlan};
 use millstream_runtime::tapes::tape::{Action, StepCall, Tape};
-use millstream_types::{DeviceId, ScalarValue};
+use millstream_types::{DeviceId, ScalarId, ScalarValue};
 
 /// Fewer calls are launched as fast without a graph.
 const MIN_CALLS: usize = 2;
@@ -49,13 +49,15 @@ fn awaited(action: &Action) -> Option<(u16, u32)> {
     }
 }
 
-/// Returns the name of a floating-point number of each launch that a call uses. Kernels read whole
-/// ones from the words of the graph.
-fn floating<'a>(call: &StepCall, scalars: &'a [ScalarDecl]) -> Option<&'a str> {
-    let used = call.attrs.iter().flat_map(|attrs| attrs.scalars());
-    let mut declared = used.filter_map(|used| scalars.get(used.scalar.index()));
-    let found = declared.find(|scalar| matches!(scalar.value, ScalarValue::Float(_)))?;
-    Some(&found.name)
+/// Returns the floating-point numbers of each launch that a call uses. Kernels read whole ones from
+/// the words of the graph.
+fn floats(call: &StepCall, scalars: &[ScalarDecl]) -> impl Iterator<Item = u32> {
+    let used = call.attrs.iter().flat_map(|attrs| attrs.scalars()).map(|used| used.scalar);
+    let is_float = |id: &ScalarId| {
+        let declared = scalars.get(id.index());
+        declared.is_some_and(|scalar| matches!(scalar.value, ScalarValue::Float(_)))
+    };
+    used.filter(is_float).map(|id| id.0)
 }
 
 /// Plans the capture of a group of tapes, one of `groups`.
@@ -71,7 +73,7 @@ fn capture(
     let steps_of = |tape: u16| &tapes[usize::from(tape)].steps;
     let mut before = BTreeSet::new();
     let mut positions = BTreeMap::new();
-    let (mut bases, mut calls) = (BTreeSet::new(), 0);
+    let (mut bases, mut given, mut calls) = (BTreeSet::new(), BTreeSet::new(), 0);
     for &tape in group {
         let mut has_called = false;
         for (step, action) in steps_of(tape).iter().enumerate() {
@@ -80,13 +82,7 @@ fn capture(
                 Action::Call { call, .. } => {
                     (has_called, calls) = (true, calls + 1);
                     let call = &tapes[usize::from(tape)].calls[*call as usize];
-                    if let Some(name) = floating(call, scalars) {
-                        return Err(format!(
-                            "{}: each launch gives the scalar {name:?}, a floating-point number, \
-                             and a graph would keep that of its capture",
-                            place()
-                        ));
-                    }
+                    given.extend(floats(call, scalars));
                     bases.extend(call.operands.iter().map(|operand| operand.address.base));
                     bases.extend(call.workspace.iter().map(|memory| memory.0.base));
                 }
@@ -124,7 +120,8 @@ fn capture(
     let steps = order(tapes, group, &positions)?;
     let positions = positions.len() + group.len();
     let (before, bases) = (before.into_iter().collect(), bases.into_iter().collect());
-    Ok(CapturePlan { before, steps, positions, bases })
+    let floats = given.into_iter().collect();
+    Ok(CapturePlan { before, steps, positions, bases, floats })
 }
 
 /// Returns whether a step of a tape outside comes after a step of the group. If another group may

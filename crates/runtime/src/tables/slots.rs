@@ -10,6 +10,7 @@
 //!    was written, so the worker sees the write.
 //! 3. Chunks are never moved or freed while the table lives.
 
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -17,8 +18,8 @@ use std::sync::{Arc, OnceLock};
 use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
-use millstream_kernels::{Kernel, KernelSpec, PreparedKernel, RawTensor};
-use millstream_types::{Attrs, TensorSpec};
+use millstream_kernels::{Kernel, KernelSpec, PlannedKernel, PreparedKernel, RawTensor};
+use millstream_types::{Access, Attrs, TensorSpec};
 
 /// A tensor's memory and layout.
 #[derive(Clone, Debug)]
@@ -43,8 +44,8 @@ pub struct CallSlot {
     pub(crate) call: PreparedCall,
     /// The dtypes, shapes and layouts of all its operands.
     specs: SmallVec<[Arc<TensorSpec>; 4]>,
-    /// The kernel bound to these, once a stream that makes calls at once has made the call; none in
-    /// it if the kernel has no such form.
+    /// The kernel bound to these, once a stream has made the call; none in it if the kernel has no
+    /// such form.
     bound: OnceLock<Option<BoundKernel>>,
 }
 
@@ -52,7 +53,15 @@ pub struct CallSlot {
 pub(crate) struct BoundKernel {
     /// The kernel that was bound: other kinds of devices have others.
     of: Arc<dyn Kernel>,
-    kernel: Arc<dyn PreparedKernel>,
+    form: BoundForm,
+}
+
+/// What a kernel has chosen for a stored call.
+pub(crate) enum BoundForm {
+    /// For the host.
+    Prepared(Arc<dyn PreparedKernel>),
+    /// For a device that computes by itself.
+    Planned(Arc<dyn PlannedKernel>),
 }
 
 impl CallSlot {
@@ -61,20 +70,33 @@ impl CallSlot {
         CallSlot { call, specs, bound: OnceLock::new() }
     }
 
-    /// Returns the bound form of the call's kernel on a device that makes calls at once, if it has
-    /// one. The first such call binds it.
+    /// Returns the bound form of the call's kernel, if it has one: for the host, or for the device
+    /// of a native stream. The first call binds it.
     #[inline]
-    pub(crate) fn bound(&self, kernel: &Arc<dyn Kernel>) -> Option<&dyn PreparedKernel> {
-        let bound = self.bound.get_or_init(|| self.bind(kernel)).as_ref()?;
-        Arc::ptr_eq(&bound.of, kernel).then_some(&*bound.kernel)
+    pub(crate) fn bound(
+        &self,
+        kernel: &Arc<dyn Kernel>,
+        native: Option<&dyn Any>,
+    ) -> Option<&BoundForm> {
+        let bound = self.bound.get_or_init(|| self.bind(kernel, native)).as_ref()?;
+        Arc::ptr_eq(&bound.of, kernel).then_some(&bound.form)
     }
 
     #[cold]
-    fn bind(&self, kernel: &Arc<dyn Kernel>) -> Option<BoundKernel> {
+    fn bind(&self, kernel: &Arc<dyn Kernel>, native: Option<&dyn Any>) -> Option<BoundKernel> {
         let none = Attrs::new();
         let attrs = self.call.attrs().map_or(&none, |attrs| &**attrs);
-        let bound = kernel.prepare(KernelSpec { operands: &self.specs, attrs, workspace: 0 })?;
-        Some(BoundKernel { of: kernel.clone(), kernel: bound })
+        let workspace = self.call.workspace() as usize;
+        let call = KernelSpec { operands: &self.specs, attrs, workspace };
+        let form = match native {
+            None => BoundForm::Prepared(kernel.prepare(call)?),
+            Some(native) => {
+                let written = self.call.accesses().map(Access::writes);
+                let written: SmallVec<[bool; 4]> = written.collect();
+                BoundForm::Planned(kernel.plan(call, &written, native)?)
+            }
+        };
+        Some(BoundKernel { of: kernel.clone(), form })
     }
 }
 

@@ -9,9 +9,10 @@
 //! 3. All tapes of a graph take part in its launch: each is idle when the graph is launched, and
 //!    none goes on before the graph has completed. So the graph is never in flight when it is
 //!    captured or launched again, and nothing else uses the scratch memory of its streams.
-//! 4. A graph holds the addresses of one launch. If a launch has others, the calls are captured
-//!    again, and the graph is updated in place, or replaced. The numbers of a launch are words that
-//!    the graph's kernels read, so they need no other capture.
+//! 4. A graph holds the addresses and the floating-point numbers of one launch. If a launch has
+//!    others, the calls are captured again, and the graph is updated in place, or replaced. The
+//!    whole numbers of a launch are words that the graph's kernels read, so they need no other
+//!    capture.
 //! 5. After a refused capture the launch makes its calls one by one, and the next launch tries
 //!    again: other addresses may need a kernel that no launch has used before. After
 //!    [`MAX_REFUSALS`] refusals the instance makes all its calls one by one, as does a program
@@ -27,8 +28,8 @@ use millstream_types::DeviceId;
 
 use crate::sync::{Mutex, MutexGuard};
 
-use super::run::Base;
-use super::tape::Program;
+use super::run::{Base, Run};
+use super::tape::{Program, StepCall};
 
 /// The number of refused captures after which an instance tries no more.
 const MAX_REFUSALS: u32 = 3;
@@ -51,6 +52,8 @@ pub struct CapturePlan {
     pub positions: usize,
     /// The bases of the launch that the calls use, in ascending order.
     pub bases: Vec<u32>,
+    /// The floating-point numbers of the launch that the calls use, in ascending order.
+    pub floats: Vec<u32>,
 }
 
 /// A step of a capture. The stream of the first tape begins and ends it.
@@ -65,6 +68,20 @@ pub enum CaptureStep {
 }
 
 impl CapturePlan {
+    /// Returns what a graph of this launch keeps of it.
+    pub(crate) fn given(&self, run: &Run) -> Given {
+        let bases = self.bases.iter().filter_map(|base| run.bases.get(*base as usize));
+        let floats = self.floats.iter().filter_map(|scalar| run.words.get(*scalar as usize));
+        Given { bases: bases.copied().collect(), floats: floats.copied().collect() }
+    }
+
+    /// Returns whether the graph keeps all numbers that the launch gives a call. A kernel that
+    /// expects a number and gets a word refuses the capture.
+    pub(crate) fn keeps_numbers(&self, call: &StepCall) -> bool {
+        let mut used = call.attrs.iter().flat_map(|attrs| attrs.scalars());
+        used.all(|used| self.floats.contains(&used.scalar.0))
+    }
+
     /// Returns the calls in the order of the capture: the tape and the step of each.
     pub(crate) fn calls(&self) -> impl Iterator<Item = (u16, u32)> {
         self.steps.iter().filter_map(|step| match step {
@@ -77,14 +94,21 @@ impl CapturePlan {
 /// The graphs of an instance, one for each plan of its program.
 pub struct InstanceGraphs(Box<[Mutex<InstanceGraph>]>);
 
+/// What a capture keeps of its launch: the addresses, and the words of floating-point numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) bases: SmallVec<[Base; 8]>,
+    pub(crate) floats: SmallVec<[i64; 4]>,
+}
+
 /// The graph of an instance for one plan.
 #[derive(Default)]
 pub(crate) struct InstanceGraph {
     pub(crate) stage: Stage,
     /// Kept for the next capture, too.
     pub(crate) graph: Option<Box<dyn Graph>>,
-    /// The addresses that the graph was captured with.
-    pub(crate) bases: SmallVec<[Base; 8]>,
+    /// What the graph was captured with.
+    pub(crate) given: Given,
     /// Why the newest capture was refused, and how many were.
     refused: (String, u32),
     instantiated: u64,
@@ -118,12 +142,12 @@ impl InstanceGraph {
     }
 
     /// Notes a capture.
-    pub(crate) fn note_capture(&mut self, captured: Captured, bases: SmallVec<[Base; 8]>) {
+    pub(crate) fn note_capture(&mut self, captured: Captured, given: Given) {
         match captured {
             Captured::Instantiated => self.instantiated += 1,
             Captured::Updated => self.updated += 1,
         }
-        (self.stage, self.bases) = (Stage::Ready, bases);
+        (self.stage, self.given) = (Stage::Ready, given);
     }
 }
 
@@ -190,7 +214,8 @@ pub struct GraphStatus {
     pub reason: Option<String>,
     /// How many graphs were made, over all instances.
     pub instantiated: u64,
-    /// How often a graph was updated in place, because a launch had other addresses.
+    /// How often a graph was updated in place, because a launch had other addresses or
+    /// floating-point numbers.
     pub updated: u64,
     /// How many launches ran a graph.
     pub launches: u64,

@@ -29,7 +29,7 @@ pub struct Playing {
     pub(crate) base: u64,
 }
 
-/// The address of a storage or of private memory.
+/// The address of a storage, of private memory, or of scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base(*mut u8);
 
@@ -41,6 +41,10 @@ unsafe impl Sync for Base {}
 impl Base {
     pub const fn new(address: *mut u8) -> Base {
         Base(address)
+    }
+
+    pub(crate) const fn address(self) -> *mut u8 {
+        self.0
     }
 
     /// Returns the address that lies at an offset from one of `bases`.

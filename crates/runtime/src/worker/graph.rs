@@ -11,7 +11,7 @@ use crate::scope::cancel::{self, Cancelled};
 use crate::sync::inbox::Message;
 use crate::sync::points::Milestone;
 use crate::tapes::graph::{CapturePlan, CaptureStep, Decision, InstanceGraph, Stage};
-use crate::tapes::run::{Base, Run};
+use crate::tapes::run::Run;
 use crate::tapes::tape::Formal;
 use crate::worker::Worker;
 use crate::worker::launch::{kernel_of, no_kernel};
@@ -157,8 +157,9 @@ impl Worker {
         }
     }
 
-    /// Launches a graph on the stream at `at`, after a capture if it has none with the addresses of
-    /// the launch. The inner error is that of the launch: nothing of it has run.
+    /// Launches a graph on the stream at `at`, after a capture if it has none with the addresses
+    /// and floating-point numbers of the launch. The inner error is that of the launch: nothing of
+    /// it has run.
     ///
     /// # Errors
     /// There is no graph, for this reason.
@@ -170,13 +171,12 @@ impl Worker {
     ) -> anyhow::Result<Result<Progress>> {
         let run = &graph.run;
         let mut own = run.instance_graph(graph.plan);
-        let bases = capture.bases.iter().filter_map(|base| run.bases.get(*base as usize));
-        let bases: SmallVec<[Base; 8]> = bases.copied().collect();
-        if own.stage != Stage::Ready || own.bases != bases {
+        let given = capture.given(run);
+        if own.stage != Stage::Ready || own.given != given {
             // A capture that fails leaves nothing to launch.
             own.stage = Stage::Warm;
             let captured = self.capture(graph, capture, &mut own)?;
-            own.note_capture(captured, bases);
+            own.note_capture(captured, given);
         }
         let Some(made) = &mut own.graph else { anyhow::bail!("the graph is missing") };
         let launched = self.graphs_of(at)?.launch(&mut **made, &run.words);
@@ -255,7 +255,7 @@ impl Worker {
                 }
                 CaptureStep::Call { tape, step } => {
                     let step = StepRef { run: run.clone(), tape, step };
-                    self.capture_call(at_of(tape)?, &step, graph).map_err(|error| {
+                    self.capture_call(at_of(tape)?, &step, capture, graph).map_err(|error| {
                         error.context(format!("tape {tape}, step {}", step.step + 1))
                     })?;
                 }
@@ -268,6 +268,7 @@ impl Worker {
         &mut self,
         at: usize,
         step: &StepRef,
+        capture: &CapturePlan,
         graph: &mut dyn Graph,
     ) -> anyhow::Result<()> {
         let Some(call) = step.call() else { anyhow::bail!("it is no call") };
@@ -280,7 +281,9 @@ impl Worker {
         };
         let (subject, token) = (Subject::Step(step.clone()), TokenSource::new(inbox, step.point()));
         let mut work = Unit::of_step(tables, native.device.id(), &subject, kernel, token);
-        work.arguments = Arguments::OfGraph(graph.words());
+        if !capture.keeps_numbers(call) {
+            work.arguments = Arguments::OfGraph(graph.words());
+        }
         let Some(graphs) = native.stream.graphs() else { anyhow::bail!("no graphs") };
         let captured = graphs.capture(graph, &mut work);
         anyhow::ensure!(!work.token.is_taken(), "a call that completes later cannot be captured");

@@ -44,7 +44,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_stream_policy::WorkerGroup;
+use millstream_stream_policy::{KnownChunks, WorkerGroup};
 use millstream_types::{Point, StreamId};
 
 use crate::profile::recording::Recording;
@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     /// Steps of tapes that count in `finished` when they complete, or did. The emission counts the
     /// play of a tape alone.
     steps: u64,
+    /// Where it has found scratch memory of stored calls.
+    known_chunks: KnownChunks,
     messages: Vec<Message>,
     stop: bool,
     /// Whether a stream is to be forgotten once it is idle.
@@ -109,6 +111,7 @@ impl Worker {
             dirty: Vec::new(),
             finished: 0,
             steps: 0,
+            known_chunks: KnownChunks::default(),
             messages: Vec::new(),
             stop: false,
             closing: false,

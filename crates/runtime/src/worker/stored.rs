@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use millstream_ep::Progress;
-use millstream_kernels::{Kernel, PreparedKernel};
+use millstream_kernels::Kernel;
 
-use crate::tables::slots::CallSlot;
+use crate::tables::slots::{BoundForm, CallSlot};
+use crate::tapes::run::Base;
 use crate::worker::Worker;
 use crate::worker::stream::{NativeStream, WorkerStream};
 use crate::worker::subject::Subject;
@@ -16,7 +17,7 @@ use crate::worker::work::TokenSource;
 impl Worker {
     /// Makes a stored call. Returns it, as an instruction, if the stream is blocked before it.
     pub(super) fn call_stored(&mut self, at: usize, call: StoredCall) -> Option<Task> {
-        let Worker { tables, inbox, streams, .. } = self;
+        let Worker { tables, inbox, streams, known_chunks, .. } = self;
         let stream = &mut streams[at];
         if let Some(samples) = &mut stream.samples {
             samples.begin();
@@ -29,7 +30,15 @@ impl Worker {
         // Every special case takes the path of all instructions.
         let ready = stream.lost.is_none() && stream.cancel_scope.is_none() && !tables.poison.any();
         // A function of an in-order stream does not run here, where it would hold up others.
-        let ready = ready && (stream.pooled || !call.function.is_some());
+        let function = call.function(slot);
+        let ready = ready && (stream.pooled || !function.is_some());
+        // Scratch memory that cannot be found fails the call there.
+        let workspace = call.workspace(slot).map(|at| tables.memory.locate(&at, known_chunks));
+        let ready = ready && !matches!(workspace, Some(Err(_)));
+        let workspace = Base::new(match workspace {
+            Some(Ok((address, _))) => address.as_ptr(),
+            _ => std::ptr::null_mut(),
+        });
         let WorkerStream { native, key, .. } = stream;
         let Some(native) = native.as_mut().filter(|_| ready) else {
             let instruction = call.instruction(slot);
@@ -44,10 +53,10 @@ impl Worker {
         let mut work = Unit {
             tables,
             device: &key.device,
-            callee: Callee::Stored(&call, slot),
+            callee: Callee::Stored(&call, slot, workspace),
             kernel,
             bound,
-            function: call.function.is_some().then_some(call.function),
+            function: function.is_some().then_some(function),
             // A stream within a cancel scope takes the path of all instructions.
             cancel_scope: None,
             arguments: Arguments::OfLaunch,
@@ -68,12 +77,17 @@ impl Worker {
     }
 }
 
-/// Returns the kernel in the form that needs addresses alone, if the stream makes calls at once.
+/// Returns the kernel in the form that needs addresses alone, if the stream makes calls at once or
+/// its device computes by itself.
 #[inline]
 fn bound_kernel<'a>(
     native: &NativeStream,
     slot: &'a CallSlot,
     kernel: &Arc<dyn Kernel>,
-) -> Option<&'a dyn PreparedKernel> {
-    if native.asynchronous { None } else { slot.bound(kernel) }
+) -> Option<&'a BoundForm> {
+    match (native.asynchronous, native.launches_collectives) {
+        (false, _) => slot.bound(kernel, None),
+        (true, true) => slot.bound(kernel, Some(native.stream.native())),
+        (true, false) => None,
+    }
 }

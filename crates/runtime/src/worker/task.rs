@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_instructions::{Body, Instruction, Kind, Via};
+use millstream_instructions::{ArenaId, Body, Instruction, Kind, Placement, Via};
 use millstream_types::{EventId, Origin, Point, StreamId, StreamKey, TensorId};
 
 use crate::profile::recording::Recording;
@@ -64,8 +64,28 @@ pub(crate) struct StoredCall {
     /// Its place in the program.
     pub(crate) origin: Origin,
     pub(crate) tensors: [TensorId; MAX_TENSORS],
-    /// The function of the program that it runs; [`FunctionId::NONE`] where it runs a kernel.
-    pub(crate) function: FunctionId,
+    pub(crate) companion: Companion,
+}
+
+/// What a stored call has beside its tensors, in one word: the place of its scratch memory if its
+/// slot states some, else the number of the function of the program that it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Companion(u64);
+
+impl Companion {
+    /// The bits of an offset. The others are those of its arena.
+    const OFFSET_BITS: u32 = 48;
+
+    pub(crate) const fn function(function: FunctionId) -> Companion {
+        Companion(function.number())
+    }
+
+    /// Returns the word of a placement; none if its offset is too great for it.
+    pub(crate) fn scratch(placement: &Placement) -> Option<Companion> {
+        let fits = placement.offset >> Companion::OFFSET_BITS == 0;
+        let arena = u64::from(placement.arena.0) << Companion::OFFSET_BITS;
+        fits.then_some(Companion(arena | placement.offset))
+    }
 }
 
 impl StoredCall {
@@ -73,10 +93,33 @@ impl StoredCall {
         Point { stream: self.stream, seq: self.seq }
     }
 
+    /// Returns the function of the program that it runs; [`FunctionId::NONE`] where it runs a
+    /// kernel.
+    #[inline]
+    pub(crate) fn function(&self, slot: &CallSlot) -> FunctionId {
+        match slot.call.workspace() {
+            0 => FunctionId::of(Some(self.companion.0)),
+            _ => FunctionId::NONE,
+        }
+    }
+
+    /// Returns the place of its scratch memory, if it needs some. The number of the placement is
+    /// that of none: only recorded lists need it, and those have the call in full.
+    #[inline]
+    pub(crate) fn workspace(&self, slot: &CallSlot) -> Option<Placement> {
+        let size = slot.call.workspace();
+        let Companion(word) = self.companion;
+        let arena = ArenaId((word >> Companion::OFFSET_BITS) as u16);
+        let offset = word & ((1 << Companion::OFFSET_BITS) - 1);
+        (size > 0).then_some(Placement { arena, offset, size, generation: 0 })
+    }
+
     /// Returns the instruction that it stands for.
     pub(crate) fn instruction(&self, slot: &CallSlot) -> Instruction {
-        let mut instruction = slot.call.instruction(self.at(), self.tensors, &self.origin);
-        self.function.name_in(&mut instruction);
+        let (at, workspace) = (self.at(), self.workspace(slot));
+        let mut instruction =
+            slot.call.instruction(at, self.tensors, workspace.as_ref(), &self.origin);
+        self.function(slot).name_in(&mut instruction);
         instruction
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use millstream_ep::{Work, WorkResult};
 use millstream_instructions::{Body, Instruction, Operand};
-use millstream_kernels::{Kernel, KernelCtx, Operands, PreparedKernel, RawTensor};
+use millstream_kernels::{Kernel, KernelCtx, Operands, RawTensor};
 use millstream_types::{Attrs, DeviceId, Origin, TensorId};
 
 use crate::scope::cancel::{self, CancelScope};
@@ -14,8 +14,8 @@ use crate::scope::reentrancy;
 use crate::tables::Tables;
 use crate::tables::functions::FunctionId;
 use crate::tables::run_context::CallSite;
-use crate::tables::slots::{CallSlot, TensorSlot};
-use crate::tapes::run::Run;
+use crate::tables::slots::{BoundForm, CallSlot, TensorSlot};
+use crate::tapes::run::{Base, Run};
 use crate::tapes::tape::StepCall;
 use crate::worker::ranks;
 use crate::worker::subject::{StepRef, Subject};
@@ -38,7 +38,8 @@ pub(super) enum Arguments {
 #[derive(Clone, Copy)]
 pub(super) enum Callee<'a> {
     Subject(&'a Subject),
-    Stored(&'a StoredCall, &'a CallSlot),
+    /// With the address of its scratch memory; null if it needs none.
+    Stored(&'a StoredCall, &'a CallSlot, Base),
 }
 
 /// A call that runs now.
@@ -48,7 +49,7 @@ pub(super) struct Unit<'a> {
     pub(super) callee: Callee<'a>,
     pub(super) kernel: &'a Arc<dyn Kernel>,
     /// The kernel in the form that needs addresses alone, if it has one.
-    pub(super) bound: Option<&'a dyn PreparedKernel>,
+    pub(super) bound: Option<&'a BoundForm>,
     /// The function of the program that it runs, if it runs one.
     pub(super) function: Option<FunctionId>,
     /// The scope of an instruction. A step has that of its launch.
@@ -87,15 +88,26 @@ impl Work for Unit<'_> {
             let site = CallSite { device: self.device, native };
             return self.tables.functions.run(function, Some(&self.token), site);
         }
-        if let (Some(bound), Callee::Stored(call, slot)) = (self.bound, self.callee) {
-            let mut addresses = [std::ptr::null_mut(); MAX_TENSORS];
-            let addresses = &mut addresses[..slot.call.accesses().len()];
-            for (address, &tensor) in addresses.iter_mut().zip(&call.tensors) {
+        if let (Some(bound), Callee::Stored(call, slot, workspace)) = (self.bound, self.callee) {
+            let mut addresses = [std::ptr::null_mut(); MAX_TENSORS + 1];
+            let count = slot.call.accesses().len();
+            for (address, &tensor) in addresses[..count].iter_mut().zip(&call.tensors) {
                 *address = slot_of(self.tables, tensor).first();
             }
-            // SAFETY: as in `Given::run`, and the slots are of the layouts that the kernel was
-            // bound to: the builder checks the class of each operand of a stored call.
-            return unsafe { bound.run(addresses, Some(&self.tables.threads)) };
+            addresses[count] = workspace.address();
+            let addresses = &addresses[..count + usize::from(slot.call.workspace() > 0)];
+            let threads = Some(&self.tables.threads);
+            match bound {
+                // SAFETY: as in `Given::run`, and the slots are of the layouts that the kernel was
+                // bound to: the builder checks the class of each operand of a stored call.
+                BoundForm::Prepared(kernel) => return unsafe { kernel.run(addresses, threads) },
+                BoundForm::Planned(plan) => {
+                    // SAFETY: as above.
+                    if unsafe { plan.launch(addresses, native)? } {
+                        return Ok(());
+                    }
+                }
+            }
         }
         let given = Given::of(self.tables, self.callee, self.arguments, self.cancel_scope)?;
         given.run(self.tables, &**self.kernel, Some(&self.token), native)
@@ -104,7 +116,7 @@ impl Work for Unit<'_> {
     fn detach(&mut self) -> Box<dyn Work> {
         let subject = match self.callee {
             Callee::Subject(subject) => subject.clone(),
-            Callee::Stored(call, slot) => Subject::Instruction(call.instruction(slot)),
+            Callee::Stored(call, slot, _) => Subject::Instruction(call.instruction(slot)),
         };
         Box::new(DetachedUnit {
             tables: self.tables.clone(),
@@ -197,10 +209,11 @@ impl<'a> Given<'a> {
         let none = (std::ptr::null_mut(), 0);
         let (op, operands, attrs, workspace, origin) = match callee {
             Callee::Subject(Subject::Step(step)) => return Given::of_step(step, arguments),
-            Callee::Stored(call, slot) => {
+            Callee::Stored(call, slot, workspace) => {
                 let tensors = &call.tensors[..slot.call.accesses().len()];
                 let operands = Names::Tensors(tables, tensors);
-                (slot.call.op(), operands, slot.call.attrs(), none, &call.origin)
+                let workspace = (workspace.address(), slot.call.workspace() as usize);
+                (slot.call.op(), operands, slot.call.attrs(), workspace, &call.origin)
             }
             Callee::Subject(Subject::Instruction(Instruction { body, origin })) => {
                 let Body::OpCall { op, operands, attrs, workspace, .. } = body else {

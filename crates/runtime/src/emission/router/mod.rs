@@ -38,7 +38,7 @@ use crate::tables::Tables;
 use crate::tables::functions::FunctionId;
 use crate::tables::loans::{self, Loan};
 use crate::tables::slots::{CallSlot, TensorSlot};
-use crate::worker::task::{MAX_TENSORS, StoredCall, Task};
+use crate::worker::task::{Companion, MAX_TENSORS, StoredCall, Task};
 
 use launch::TapeStreams;
 pub use times::TimesRecorder;
@@ -458,9 +458,11 @@ impl Router {
         at: Point,
         call: &PreparedCall,
         tensors: &[TensorRef],
+        workspace: Option<&Placement>,
         origin: &Origin,
     ) {
-        let mut instruction = call.instruction(at, tensors.iter().map(|tensor| tensor.id), origin);
+        let tensors = tensors.iter().map(|tensor| tensor.id);
+        let mut instruction = call.instruction(at, tensors, workspace, origin);
         // Without the function's number, which depends on the moments of completions.
         self.record_now(&instruction);
         FunctionId::of(call.function).name_in(&mut instruction);
@@ -482,18 +484,22 @@ impl Sink for Router {
         at: Point,
         call: &PreparedCall,
         tensors: &[TensorRef],
+        workspace: Option<&Placement>,
         origin: &Origin,
     ) {
-        let seen = self.recorder.is_some() || self.watchdog.is_some();
-        let (Some(number), false) = (call.number, seen) else {
-            return self.emit_in_full(at, call, tensors, origin);
+        let companion = match workspace {
+            Some(placement) => Companion::scratch(placement),
+            None => Some(Companion::function(FunctionId::of(call.function))),
         };
-        let function = FunctionId::of(call.function);
+        let seen = self.recorder.is_some() || self.watchdog.is_some();
+        let (Some(number), Some(companion), false) = (call.number, companion, seen) else {
+            return self.emit_in_full(at, call, tensors, workspace, origin);
+        };
         let stored = || {
             let mut names = [TensorId(0); MAX_TENSORS];
             names.iter_mut().zip(tensors).for_each(|(name, tensor)| *name = tensor.id);
             let (stream, seq, origin, tensors) = (at.stream, at.seq, origin.clone(), names);
-            StoredCall { stream, number, seq, origin, tensors, function }
+            StoredCall { stream, number, seq, origin, tensors, companion }
         };
         let stream = &mut self.streams[at.stream.index()];
         let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());

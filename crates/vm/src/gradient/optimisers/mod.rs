@@ -162,6 +162,7 @@ pub fn sgd(parameters: &[&Tensor], state: &mut State, settings: &Sgd) -> Result<
     }
     program.step(format_args!("addcmul_(%0,{gradient},%{rate}|value=-1)"));
     step(|| {
+        let unless = sets::own_unless(unless.as_ref())?;
         let (mut sets, mut factors) = (Vec::new(), Vec::new());
         for Owned { position, parameter, gradient } in sets::owned(parameters)? {
             let mut set = vec![parameter.clone(), gradient];
@@ -263,6 +264,7 @@ fn adaptive(
     let change = program.value(format_args!("mul(%2,{step_size})"));
     program.step(format_args!("addcdiv_(%0,{change},{denominator})"));
     step(|| {
+        let unless = sets::own_unless(unless.as_ref())?;
         let owned = sets::owned(parameters)?;
         let own: Vec<&Tensor> = owned.iter().map(|owned| &owned.parameter).collect();
         state.count_step(&own, unless.as_ref())?;

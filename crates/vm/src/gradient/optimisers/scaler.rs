@@ -1,9 +1,13 @@
 //! The scale of losses: gradients in 16-bit floats keep small values if the loss is multiplied, and
 //! they are divided again.
 
-use millstream_types::{Attrs, DType, Result};
+use std::sync::Arc;
 
-use crate::handle::Tensor;
+use millstream_runtime::scope::origin;
+use millstream_types::{Attrs, DType, Error, Reduction, Result, Sbp, Sharding};
+
+use crate::handle::global::{self, Global, Views};
+use crate::handle::{Tensor, stream_of};
 use crate::tensor::call_op;
 
 use super::state::outside;
@@ -40,7 +44,8 @@ impl Default for Scaling {
 /// are left out, and reduce the scale. The host reads nothing: scale and decision are tensors, so
 /// steps with a scaler can be recorded, traced and replayed.
 ///
-/// Its rules are those of PyTorch's `GradScaler`. All parameters lie on one device.
+/// Its rules are those of PyTorch's `GradScaler`. All parameters lie on one device, or are held by
+/// one mesh. Then all of its ranks leave a step out if an element of any part is not finite.
 ///
 /// ```
 /// # use millstream_vm::*;
@@ -73,8 +78,15 @@ pub struct GradScaler {
     found: Tensor,
 }
 
+/// Divides gradients by the scale, and sets `found` if an element was not finite.
+fn unscale(found: &Tensor, scale: &Tensor, gradients: &[Tensor]) -> Result<()> {
+    let factor = scale.cast(DType::F64)?.reciprocal()?.cast(DType::F32)?;
+    let tensors: Vec<&Tensor> = [found, &factor].into_iter().chain(gradients).collect();
+    call_op("unscale_", &tensors, Attrs::new()).map(drop)
+}
+
 impl GradScaler {
-    /// Makes a scaler on the device of a tensor.
+    /// Makes a scaler on the device of a tensor, or on its mesh.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -137,16 +149,51 @@ impl GradScaler {
     /// ```
     ///
     /// # Errors
-    /// A call is refused: a parameter lies on another device.
+    /// A call is refused: a parameter lies on another device or mesh, or its gradient is partial.
     #[track_caller]
     pub fn unscale(&self, parameters: &[&Tensor]) -> Result<()> {
         step(|| {
             let gradients: Vec<Tensor> = parameters.iter().filter_map(|p| p.grad()).collect();
-            let factor = self.scale.cast(DType::F64)?.reciprocal()?.cast(DType::F32)?;
-            let tensors: Vec<&Tensor> =
-                [&self.found, &factor].into_iter().chain(&gradients).collect();
-            call_op("unscale_", &tensors, Attrs::new()).map(drop)
+            match self.found.global() {
+                None => unscale(&self.found, &self.scale, &gradients),
+                Some(found) => self.unscale_parts(found, &gradients),
+            }
         })
+    }
+
+    /// Divides this rank's parts of global gradients. What each rank finds is a part of a maximum.
+    fn unscale_parts(&self, found: &Global, gradients: &[Tensor]) -> Result<()> {
+        let mesh = found.sharding.mesh();
+        let mut parts = Vec::new();
+        for gradient in gradients {
+            let of_mesh = gradient.global().filter(|g| g.sharding.mesh() == mesh);
+            let Some(own) = of_mesh.filter(|own| !own.sharding.is_partial()) else {
+                let held = match gradient.sharding() {
+                    Some(sharding) => format!("as {sharding} by mesh {}", sharding.mesh()),
+                    None => "by this rank".to_owned(),
+                };
+                let message = format!(
+                    "{} is held {held}, and the scaler by mesh {mesh}; expected a gradient of \
+                     that mesh, none of whose axes is partial: redistribute it first",
+                    gradient.spec().brief()
+                );
+                return Err(Error::Invalid { what: "gradient", message });
+            };
+            parts.extend(own.local.clone());
+        }
+        let scale = self.scale.global().and_then(|scale| scale.local.as_ref());
+        if let (Some(found), Some(scale)) = (&found.local, scale) {
+            unscale(found, scale, &parts)?;
+        }
+        let sbp = vec![Sbp::Partial(Reduction::Max); mesh.rank()];
+        let partial = Arc::new(Sharding::new(mesh, sbp)?);
+        let (stream, origin) = (stream_of(&self.found)?, origin::caller());
+        let (local, spec) = (found.local.clone(), self.found.shared_spec().clone());
+        let part = global::wrap(local, spec, partial, Views::default(), &stream, &origin);
+        match global::reduce_together(&[part], &found.sharding)?.first() {
+            Some(all) => self.found.copy_(all).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Returns a number, of f32 without dimensions: 1 if a gradient since the last

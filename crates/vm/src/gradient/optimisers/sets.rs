@@ -83,6 +83,26 @@ fn are_apart(own: &[Place], others: &[Place]) -> bool {
     !own.iter().any(|place| others.iter().any(|other| overlap(place, other)))
 }
 
+/// Returns the number by which a step is left out, as parts need it: of a global one this rank's
+/// part. A rank outside of its mesh has none, and no parts.
+///
+/// # Errors
+/// A global number is not whole on every rank.
+pub(super) fn own_unless(unless: Option<&Tensor>) -> Result<Option<Tensor>> {
+    let Some(unless) = unless else { return Ok(None) };
+    match unless.global() {
+        None => Ok(Some(unless.clone())),
+        Some(global) if global.sharding.is_broadcast() => Ok(global.local.clone()),
+        Some(global) => {
+            let message = format!(
+                "`unless` is held as {}; ranks would take different steps: redistribute it to B",
+                global.sharding
+            );
+            Err(Error::Invalid { what: "setting", message })
+        }
+    }
+}
+
 /// A parameter as a step changes it: of a global one this rank's part.
 pub(super) struct Owned {
     /// Its position among the parameters.

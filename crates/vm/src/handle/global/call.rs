@@ -30,7 +30,13 @@ pub(crate) fn is_any(tensors: &[&Tensor]) -> bool {
 #[cold]
 pub(crate) fn make(call: OpCall<'_>, is_within: bool, origin: &Origin) -> Result<Results> {
     let request = Request { verb: Verb::Op(call), is_within, origin };
-    request::submit_to(ABOVE_PARTS, request, |_| {
+    request::submit_to(ABOVE_PARTS, request, |request| {
+        // The layers may have cast operands.
+        let Verb::Op(call) = request.verb else {
+            return Err(Error::Internal {
+                message: "a layer changed the kind of a call".to_owned(),
+            });
+        };
         let _own = request::suspend(ABOVE_PARTS);
         if is_within {
             let message = "a critical section takes no global tensors; use `to_local()?`";

@@ -1,0 +1,230 @@
+//! Plans of calls: what a call launches is chosen once, and later calls like it give addresses
+//! alone.
+//!
+//! A kernel is planned by running it on operands at addresses of no memory, on a stream that notes
+//! launches instead of making them ([`NativeStream::plan`]). So a plan has what the kernel itself
+//! chooses: functions, grids, argument blocks, products of matrices. The argument blocks say where
+//! their addresses stand ([`ArgsHeader`](super::args::ArgsHeader)).
+//!
+//! # Rules
+//! 1. A kernel chooses by its operands' layouts, the arguments, the device, the overlap of operands
+//!    with written ones, and the alignment of addresses to at most [`ALIGN`] bytes. The first three
+//!    are those of the plan; a call whose operands overlap or are aligned otherwise is no call of
+//!    the plan.
+//! 2. A kernel that needs more than launches has no plan: scratch memory of the stream, flags for
+//!    errors, copies, the host.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use smallvec::SmallVec;
+
+use millstream_ep::cuda::{KernelLaunch, NativeStream, PlannedLaunch, WorkPlan};
+use millstream_ep::panics::catch_panic;
+
+use super::args::MemoryRange;
+use crate::context::{KernelCtx, Operands, RawTensor};
+use crate::prepared::{KernelSpec, PlannedKernel};
+use crate::registry::{Kernel, KernelRegistry};
+
+/// The greatest alignment of an address that kernels choose by.
+const ALIGN: u64 = 256;
+
+/// The distance of the addresses that operands have while a call is planned.
+const DISTANCE: u64 = 1 << 40;
+
+/// The words of an argument block that is copied to the stack. Longer ones are copied to the heap.
+const WORDS: usize = 160;
+
+/// A kernel that can be planned.
+struct Plannable(Arc<dyn Kernel>);
+
+impl Kernel for Plannable {
+    fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
+        self.0.run(ctx)
+    }
+
+    fn plan(
+        &self,
+        call: KernelSpec<'_>,
+        written: &[bool],
+        native: &dyn Any,
+    ) -> Option<Arc<dyn PlannedKernel>> {
+        let native = native.downcast_ref()?;
+        // A call without a plan runs in its context, which gives the error.
+        let plan = catch_panic(|| KernelPlan::new(&*self.0, call, written, native)).ok()?;
+        Some(Arc::new(plan))
+    }
+}
+
+/// Registers kernels such that they can be planned.
+pub(super) fn register(plannable: &KernelRegistry, kernels: &mut KernelRegistry) {
+    for op in plannable.ops(super::KIND) {
+        if let Some(kernel) = plannable.get(super::KIND, op) {
+            kernels.register(super::KIND, op, Arc::new(Plannable(kernel.clone())));
+        }
+    }
+}
+
+/// The launches of a call of a kernel: for each its function, grid, block, shared memory and
+/// argument block, or its matrix product, and where the call's addresses stand in it.
+struct KernelPlan {
+    /// The operands, and the workspace if there is one.
+    operands: SmallVec<[PlannedOperand; 4]>,
+    plan: WorkPlan,
+    /// For each launch.
+    addresses: Vec<SmallVec<[Place; 4]>>,
+}
+
+/// An operand of a plan.
+struct PlannedOperand {
+    /// Its address while the call was planned.
+    address: u64,
+    bytes: u64,
+    is_written: bool,
+}
+
+/// An address in a launch.
+struct Place {
+    /// The word of the argument block; of a product, which of its matrices.
+    at: usize,
+    operand: usize,
+    /// The bytes from the operand's first element.
+    offset: u64,
+}
+
+/// Operands at the addresses of a plan.
+struct Unlocated<'a>(Vec<RawTensor<'a>>);
+
+impl Operands for Unlocated<'_> {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn get(&self, index: usize) -> RawTensor<'_> {
+        self.0[index]
+    }
+}
+
+impl KernelPlan {
+    /// Plans a call.
+    ///
+    /// # Errors
+    /// The kernel refuses the call, or needs more than launches.
+    fn new(
+        kernel: &dyn Kernel,
+        call: KernelSpec<'_>,
+        written: &[bool],
+        native: &NativeStream,
+    ) -> Result<KernelPlan> {
+        let KernelSpec { operands: specs, attrs, workspace } = call;
+        let mut operands: SmallVec<[PlannedOperand; 4]> = SmallVec::new();
+        let mut tensors = Vec::new();
+        for (k, spec) in specs.iter().enumerate() {
+            // Storages are aligned: what is left is the offset.
+            let offset = (spec.layout.offset() * spec.dtype.size()) as u64 % ALIGN;
+            let address = (k as u64 + 1) * DISTANCE + offset;
+            let (shape, strides) = (spec.layout.shape(), spec.layout.strides());
+            let data = std::ptr::without_provenance_mut(address as usize);
+            let tensor = RawTensor { data, dtype: spec.dtype, shape, strides };
+            let bytes = MemoryRange::of(&tensor).bytes;
+            operands.push(PlannedOperand { address, bytes, is_written: written[k] });
+            tensors.push(tensor);
+        }
+        let memory = (specs.len() as u64 + 1) * DISTANCE;
+        if workspace > 0 {
+            let bytes = workspace as u64;
+            operands.push(PlannedOperand { address: memory, bytes, is_written: true });
+        }
+        ensure!(operands.iter().all(|x| x.bytes <= DISTANCE / 2), "an operand is too large");
+        let tensors = Unlocated(tensors);
+        let memory = (std::ptr::without_provenance_mut(memory as usize), workspace);
+        // SAFETY: the stream plans: it launches nothing, so nothing accesses the operands.
+        let ctx = unsafe { KernelCtx::new(&tensors, attrs, memory, None, native) };
+        let plan = native.plan(|| kernel.run(&ctx))?;
+        let places = |launch: &PlannedLaunch| {
+            let addresses: SmallVec<[(usize, u64); 4]> = match launch {
+                PlannedLaunch::Kernel(launch) => addresses(&launch.arguments)?,
+                PlannedLaunch::Gemm(gemm) => {
+                    let matrices = [&gemm.x, &gemm.y, &gemm.out];
+                    matrices.iter().map(|m| m.data.addr() as u64).enumerate().collect()
+                }
+            };
+            let place = |(at, address)| place(&operands, at, address);
+            addresses.into_iter().map(place).collect::<Result<_>>()
+        };
+        let addresses = plan.launches.iter().map(places).collect::<Result<_>>()?;
+        Ok(KernelPlan { operands, plan, addresses })
+    }
+
+    /// Returns whether the kernel would choose what is planned for operands at these addresses.
+    fn is_for(&self, addresses: &[*mut u8]) -> bool {
+        let all = || self.operands.iter().zip(addresses.iter().map(|data| data.addr() as u64));
+        let is_aligned = all().all(|(x, at)| at % ALIGN == x.address % ALIGN);
+        let overlap = |(k, (x, at)): (usize, (&PlannedOperand, u64))| {
+            let mut later = all().skip(k + 1).filter(|(y, _)| x.is_written || y.is_written);
+            later.any(|(y, other)| at < other + y.bytes && other < at + x.bytes)
+        };
+        addresses.len() == self.operands.len() && is_aligned && !all().enumerate().any(overlap)
+    }
+}
+
+/// Returns the addresses in an argument block, each with its word. Absent operands have none.
+fn addresses(arguments: &[u64]) -> Result<SmallVec<[(usize, u64); 4]>> {
+    let [first, second] = *arguments.first_chunk().context("no header")?;
+    let ([size, operands], [offset, stride]) = (halves(first), halves(second));
+    ensure!(size == size_of_val(arguments), "an argument block of another size");
+    let range = |k: usize| {
+        let at = (offset + k * stride) / size_of::<u64>();
+        let data = *arguments.get(at).context("an operand outside of the argument block")?;
+        Ok((at, data))
+    };
+    let all: Result<SmallVec<[(usize, u64); 4]>> = (0..operands).map(range).collect();
+    Ok(all?.into_iter().filter(|(_, data)| *data != 0).collect())
+}
+
+/// Returns the two halves of a word, the lower address first.
+fn halves(word: u64) -> [usize; 2] {
+    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+    [[a, b, c, d], [e, f, g, h]].map(|half| u32::from_ne_bytes(half) as usize)
+}
+
+/// Returns where an address of a launch comes from.
+fn place(operands: &[PlannedOperand], at: usize, address: u64) -> Result<Place> {
+    let has = |x: &PlannedOperand| (x.address..=x.address + x.bytes).contains(&address);
+    let operand = operands.iter().position(has).context("an address of no operand")?;
+    Ok(Place { at, operand, offset: address - operands[operand].address })
+}
+
+impl PlannedKernel for KernelPlan {
+    unsafe fn launch(&self, operands: &[*mut u8], native: &dyn Any) -> Result<bool> {
+        let native = native.downcast_ref::<NativeStream>();
+        let own = native.filter(|native| native.has_device_of(&self.plan));
+        let Some(native) = own.filter(|_| self.is_for(operands)) else { return Ok(false) };
+        let address = |place: &Place| operands[place.operand].wrapping_add(place.offset as usize);
+        for (launch, places) in self.plan.launches.iter().zip(&self.addresses) {
+            match launch {
+                PlannedLaunch::Kernel(KernelLaunch { kernel, grid, block, shared, arguments }) => {
+                    let mut words: SmallVec<[u64; WORDS]> = SmallVec::from_slice(arguments);
+                    for place in places {
+                        words[place.at] = address(place).addr() as u64;
+                    }
+                    // SAFETY: the kernel's own argument block, with the addresses of this call's
+                    // operands, which the caller guarantees.
+                    unsafe { native.launch_block(kernel, *grid, *block, *shared, &mut words)? };
+                }
+                PlannedLaunch::Gemm(gemm) => {
+                    let mut gemm = *gemm;
+                    for place in places {
+                        let matrices = [&mut gemm.x, &mut gemm.y, &mut gemm.out];
+                        matrices[place.at].data = address(place);
+                    }
+                    // SAFETY: as above, for the matrices. No written operand overlaps another.
+                    unsafe { native.gemm(&gemm)? };
+                }
+            }
+        }
+        Ok(true)
+    }
+}
