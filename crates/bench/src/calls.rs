@@ -8,7 +8,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use millstream::{Attrs, DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, Tensor};
+use millstream::sbp::S;
+use millstream::{
+    Attrs, DType, DeviceId, DriverKind, Machine, MachineConfig, Mesh, Stream, Tensor,
+};
 use serde::Serialize;
 
 use super::quantile;
@@ -55,6 +58,8 @@ enum Kind {
     Taped,
     /// `x.mul(&y)` of the same leaf without a tape
     Untaped,
+    /// `x.add(&y)` of tensors on a mesh of this rank, whose plan is remembered
+    Global,
 }
 
 /// The result. Times are in nanoseconds of a call.
@@ -172,6 +177,13 @@ fn repeat(
             let leaf = x.copy()?.with_grad()?;
             for _ in calls {
                 last = leaf.mul(y)?;
+            }
+        }
+        Kind::Global => {
+            let mesh = Mesh::new([0])?;
+            let [x, y] = [x.to_global(&mesh, [S(0)])?, y.to_global(&mesh, [S(0)])?];
+            for _ in calls {
+                last = x.add(&y)?;
             }
         }
     }

@@ -216,3 +216,33 @@ fn a_recorded_network_moves_fewer_bytes() {
         Ok(())
     });
 }
+
+/// A scope of autocast casts whole tensors, and the casts are of the parts.
+#[test]
+fn autocast_casts_global_tensors() {
+    let mesh = Mesh::new([0, 1]).unwrap();
+    let layer = |x: &Tensor, w: &Tensor| {
+        autocast(DType::BF16, || {
+            let y = x.matmul(w)?;
+            assert_eq!(y.dtype(), DType::BF16);
+            let z = y.exp()?;
+            assert_eq!(z.dtype(), DType::F32);
+            Ok(z)
+        })
+    };
+    let (x, w): (Vec<f32>, Vec<f32>) = ((0..12).map(|k| k as f32 / 8.0).collect(), vec![0.5; 6]);
+    let one = Machine::new(MachineConfig::default()).unwrap();
+    let expected = Tensor::from_slice(&x, (4, 3), &one)
+        .and_then(|x| layer(&x, &Tensor::from_slice(&w, (3, 2), &one)?))
+        .and_then(|z| z.to_vec::<f32>())
+        .unwrap();
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let x = Tensor::from_slice_global(&x, (4, 3), machine, &mesh, [S(0)])?;
+        let w = Tensor::from_slice_global(&w, (3, 2), machine, &mesh, [B])?;
+        let z = layer(&x, &w)?;
+        assert_eq!(z.sbp().unwrap(), [S(0)]);
+        assert_eq!(z.full_tensor()?.to_vec::<f32>()?, expected);
+        Ok(())
+    });
+}

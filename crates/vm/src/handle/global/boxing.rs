@@ -10,7 +10,7 @@ use millstream_types::{
 };
 
 use crate::handle::machine::Machine;
-use crate::handle::request::{self, ABOVE_PARTS, Request, Verb};
+use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
@@ -148,10 +148,7 @@ pub(crate) fn redistributed(
     origin: &Origin,
 ) -> Result<Tensor> {
     let copy = Request::new(Verb::Copy { of: tensor }, origin);
-    request::submit_to(ABOVE_PARTS, copy, |_| {
-        let _own = request::suspend(ABOVE_PARTS);
-        redistribute(tensor, to, stream, origin)
-    })
+    request::submit_whole(copy, |_| redistribute(tensor, to, stream, origin))
 }
 
 fn copied(part: &Tensor, stream: &Stream, origin: &Origin) -> Result<Tensor> {

@@ -7,8 +7,8 @@ use millstream_ops::CallSpec;
 use millstream_ops::boxing::Plan;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding, TensorSpec};
 
-use crate::handle::machine::{CallBuilder, Inputs, Machine, RangeGuard};
-use crate::handle::request::{self, ABOVE_PARTS, OpCall, Request, Results, Verb};
+use crate::handle::machine::{Inputs, Machine, RangeGuard};
+use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
@@ -16,28 +16,22 @@ use super::boxing::{PartCalls, redistribute};
 use super::plan::{Asked, Planned};
 use super::{Views, check_mesh, coordinates, wrap};
 
-/// Returns whether any of these tensors is global.
-#[inline]
-pub(crate) fn is_any(tensors: &[&Tensor]) -> bool {
-    tensors.iter().any(|tensor| tensor.global().is_some())
-}
-
-/// Makes a call with global operands: the tape notes it, and what lies below notes the calls on
-/// this rank's parts.
+/// Makes a call with global tensors: the tape notes it, and what lies below notes the calls on this
+/// rank's parts.
 ///
 /// # Errors
 /// The op refuses its operands or arguments, or their shardings; or a call on the parts fails.
-#[cold]
 pub(crate) fn make(call: OpCall<'_>, is_within: bool, origin: &Origin) -> Result<Results> {
     let request = Request { verb: Verb::Op(call), is_within, origin };
-    request::submit_to(ABOVE_PARTS, request, |_| {
-        let _own = request::suspend(ABOVE_PARTS);
+    request::submit_whole(request, |request| {
         if is_within {
             let message = "a critical section takes no global tensors; use `to_local()?`";
             let op = call.name.to_owned();
             return Err(Error::Op { op, message: message.to_owned() }.at(origin));
         }
-        run(&call, origin).map_err(|e| e.at(origin))
+        // A layer may have replaced operands.
+        let call = if let Verb::Op(call) = &request.verb { call } else { &call };
+        run(call, origin).map_err(|e| e.at(origin))
     })
 }
 
@@ -197,24 +191,21 @@ fn check_written(call: &OpCall<'_>) -> Result<()> {
 /// Makes the calls of a plan.
 fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Results> {
     let planned = asked.plan()?;
-    let Planned { plan, at, direct, results } = &*planned;
-    let OpCall { machine, stream, priority, .. } = *call;
+    let Planned { plan, op, at, direct, results } = &*planned;
     let own = match (at, direct) {
-        (None, _) => None,
+        (None, _) => Results::new(),
         (Some(_), Some(attrs)) => {
             let parts: Option<Inputs<'_>> =
                 asked.inputs.iter().map(|input| input.global()?.local.as_ref()).collect();
-            let parts = parts.ok_or_else(missing)?;
-            let own = CallBuilder::new(machine, call.name, parts, Attrs::new(), origin.clone());
-            let made = own.attrs(attrs).priority(priority.0).make(stream);
-            Some(made?)
+            let inputs = &parts.ok_or_else(missing)?;
+            OpCall { inputs, out: None, attrs, ..*call }.submit(*op, None, origin)?
         }
-        (Some(at), None) => Some(by_parts(call, asked, plan, at, origin)?),
+        (Some(at), None) => by_parts(call, asked, plan, at, origin)?,
     };
-    let mut own = own.map(IntoIterator::into_iter);
+    let mut own = own.into_iter();
     let mut made = Results::new();
     for (result, (spec, sharding)) in plan.results.iter().zip(results) {
-        let part = own.as_mut().and_then(Iterator::next);
+        let part = own.next();
         if let Some(same) = result.same {
             made.push(asked.inputs[same].clone());
             continue;
@@ -226,7 +217,7 @@ fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Resu
             None => Views::default(),
         };
         let (spec, sharding) = (spec.clone(), sharding.clone());
-        let view = wrap(part, spec, sharding, views, stream, origin);
+        let view = wrap(part, spec, sharding, views, call.stream, origin);
         if let Some(base) = base.filter(|_| result.is_copied_view) {
             base.views.note(&view);
         }

@@ -33,7 +33,7 @@ use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
 pub(crate) use boxing::{is_reduction, redistribute, redistributed, reduce_together};
-pub(crate) use call::{create, is_any, make, upload};
+pub(crate) use call::{create, make, upload};
 pub(crate) use views::Views;
 
 /// What a rank knows of a tensor that the ranks of a mesh hold.
