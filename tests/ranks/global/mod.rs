@@ -3,85 +3,33 @@
 mod random;
 mod training;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use millstream::comm::{
-    Call, CommError, Communicator, LocalCommunicator, LocalGroup, Request, Slot,
-};
+use millstream::comm::{LocalCommunicator, LocalGroup};
 use millstream::sbp::{B, P, S};
 use millstream::*;
-
-/// A rank's connection that notes the collectives of its machine.
-struct Noted {
-    rank: LocalCommunicator,
-    calls: Mutex<Vec<String>>,
-}
-
-impl Communicator for Noted {
-    fn kind(&self) -> &'static str {
-        self.rank.kind()
-    }
-
-    fn rank(&self) -> usize {
-        self.rank.rank()
-    }
-
-    fn ranks(&self) -> usize {
-        self.rank.ranks()
-    }
-
-    fn start(&self, call: Call) -> Request {
-        self.calls.lock().unwrap().push(kind(&call));
-        self.rank.start(call)
-    }
-
-    fn skip(&self, slot: Slot, op: &str, cause: &str) {
-        self.rank.skip(slot, op, cause);
-    }
-
-    fn abort(&self, cause: &str) {
-        self.rank.abort(cause);
-    }
-
-    fn error(&self) -> Option<CommError> {
-        self.rank.error()
-    }
-
-    fn deliveries(&self) -> Option<u64> {
-        self.rank.deliveries()
-    }
-
-    fn report_stall(&self, deliveries: u64) {
-        self.rank.report_stall(deliveries);
-    }
-}
-
-/// Returns the name of a collective.
-fn kind(call: &Call) -> String {
-    let all = format!("{:?}", call.collective);
-    all.split([' ', '(']).next().unwrap_or_default().to_owned()
-}
+use millstream_testing::observed_rank::ObservedRank;
 
 /// A rank of a test.
 struct Rank {
     machine: Machine,
-    noted: Arc<Noted>,
+    observed: Arc<ObservedRank>,
 }
 
 impl Rank {
     /// Returns the collectives since the last call.
     fn calls(&self) -> Vec<String> {
         self.machine.synchronize().unwrap();
-        std::mem::take(&mut *self.noted.calls.lock().unwrap())
+        self.observed.take_calls()
     }
 }
 
 /// Runs a function on so many ranks. A panic on one rank ends the others' waits.
 fn on_ranks<T: Send>(ranks: usize, function: impl Fn(&Rank) -> Result<T> + Sync) -> Vec<T> {
     let run = |communicator: LocalCommunicator| {
-        let noted = Arc::new(Noted { rank: communicator, calls: Mutex::default() });
-        let config = MachineConfig::default().communicator(noted.clone()).submitters(Some(1));
-        let rank = Rank { machine: Machine::new(config)?, noted };
+        let observed = Arc::new(ObservedRank::new(communicator));
+        let config = MachineConfig::default().communicator(observed.clone()).submitters(Some(1));
+        let rank = Rank { machine: Machine::new(config)?, observed };
         function(&rank)
     };
     LocalGroup::run(ranks, run).unwrap()
