@@ -2,6 +2,7 @@
 
 mod random;
 mod training;
+mod views;
 
 use std::sync::Arc;
 

@@ -85,7 +85,7 @@ fn elements(tensors: &[Tensor]) -> Result<Vec<f32>> {
     Ok(all)
 }
 
-fn assert_near(got: &[f32], expected: &[f32], what: &str) {
+pub(super) fn assert_near(got: &[f32], expected: &[f32], what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
     for (k, (a, b)) in got.iter().zip(expected).enumerate() {
         assert!((a - b).abs() <= 2e-5 * (1.0 + b.abs()), "{what}: element {k}: {a} and {b}");

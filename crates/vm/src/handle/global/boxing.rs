@@ -188,8 +188,8 @@ fn across(
 }
 
 /// Reduces partial tensors of one sharding together: one collective for each step, however many
-/// tensors there are. The parts are replaced by new tensors of the sharding `to`, which is whole
-/// where theirs is partial and the same elsewhere.
+/// tensors there are. The parts are replaced by new tensors of the sharding `to`, which is theirs, but
+/// whole along axes where theirs is partial.
 ///
 /// # Errors
 /// A call cannot be made.
@@ -211,6 +211,10 @@ pub(crate) fn reduce_together(tensors: &[Tensor], to: &Arc<Sharding>) -> Result<
         }
         for (axis, sbp) in from.sbp().iter().enumerate() {
             let Some(reduction) = sbp.reduction() else { continue };
+            // A leaf may be a sum along an axis itself, and so is its gradient.
+            if to.sbp()[axis] == *sbp {
+                continue;
+            }
             let group = ranks_along(to.mesh(), axis, &at);
             let attrs = Attrs::new().with("op", reduction.name()).with("group", group);
             let inputs: Vec<&Tensor> = copies.iter().collect();
