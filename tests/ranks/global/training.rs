@@ -101,9 +101,16 @@ fn gradients_of_a_split_batch_are_reduced_in_buckets() {
     for (bucket, collectives) in [(1 << 20, 1), (100, 2), (1, 6)] {
         let mesh = &mesh;
         let results = on_ranks(3, |rank| {
+            let recording = rank.machine.profile(&[])?;
             let made = trained(&rank.machine, Some(mesh), bucket)?;
             let calls = rank.calls();
             assert_eq!(calls.len(), collectives, "{bucket}: {calls:?}");
+            let ranges = recording.finish()?.ranges.into_iter().map(|range| range.name);
+            let named: Vec<String> = ranges.filter(|name| name.contains("gradient")).collect();
+            assert_eq!(named.len(), collectives, "{bucket}: {named:?}");
+            if collectives == 1 {
+                assert_eq!(named, ["boxing of 6 gradients: P → B"]);
+            }
             assert!(calls.iter().all(|call| call == "AllReduce"), "{calls:?}");
             elements(&made)
         });
@@ -125,10 +132,14 @@ fn a_sharded_parameter_is_gathered_and_its_gradient_scattered() {
         let w = Tensor::normal(0.0, 1.0, (6, 10), &random, (machine, &held(S(0))))?.with_grad()?;
         let tape = machine.tape();
         rank.calls();
+        let recording = machine.profile(&[])?;
         let y = x.matmul(&w.redistribute([B])?)?;
         assert_eq!(rank.calls(), ["AllGather"]);
         tape.backward(&(&y * &y)?.sum(..)?)?;
         assert_eq!(rank.calls(), ["ReduceScatter"]);
+        let ranges = recording.finish()?.ranges;
+        let names = ranges.iter().filter_map(|range| range.name.strip_prefix("boxing: "));
+        assert_eq!(names.collect::<Vec<_>>(), ["S0 → B", "P → S0"]);
         assert_eq!(w.grad().unwrap().sbp().unwrap(), [S(0)]);
         no_grad(|| w.sub_(&w.grad().unwrap().mul(0.1)?))?;
         assert_eq!(rank.calls(), [""; 0]);

@@ -64,6 +64,11 @@ impl PartCalls<'_> {
     }
 }
 
+/// Returns a change of a sharding as profiles name it.
+pub(super) fn change(from: &Sharding, to: &Sharding) -> String {
+    format!("{from} → {to}")
+}
+
 /// Returns the ranks along an axis, ascending, as collectives name them.
 fn ranks_along(mesh: &Mesh, axis: usize, at: &[usize]) -> Vec<i64> {
     let mut group: Vec<i64> = mesh.group(axis, at).into_iter().map(i64::from).collect();
@@ -121,6 +126,7 @@ pub(crate) fn redistribute(
         return Err(Error::Internal { message: "a tensor of one rank".to_owned() });
     };
     let spec = Arc::new(TensorSpec::contiguous(tensor.dtype(), tensor.shape())?);
+    let _range = machine.range(format!("boxing: {}", change(&global.sharding, to)));
     let own = if global.sharding.mesh() == to.mesh() {
         let path = between(&spec, &global.sharding, to)?;
         match (&global.local, coordinates(machine, to.mesh())) {
@@ -205,6 +211,11 @@ pub(crate) fn reduce_together(tensors: &[Tensor], to: &Arc<Sharding>) -> Result<
     };
     let mut own = None;
     if let (Some(parts), Some(at)) = (parts, at) {
+        let (count, what) = (tensors.len(), change(&from, to));
+        let _range = machine.range(match count {
+            1 => format!("boxing of a gradient: {what}"),
+            _ => format!("boxing of {count} gradients: {what}"),
+        });
         let mut copies = Vec::new();
         for part in parts {
             copies.push(copied(part, &stream, &origin)?);

@@ -7,12 +7,12 @@ use millstream_ops::CallSpec;
 use millstream_ops::boxing::Plan;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding, TensorSpec};
 
-use crate::handle::machine::{Inputs, Machine, RangeGuard};
+use crate::handle::machine::Inputs;
 use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
-use super::boxing::{PartCalls, redistribute};
+use super::boxing::{PartCalls, change, redistribute};
 use super::plan::{Asked, Planned};
 use super::{Views, check_mesh, coordinates, wrap};
 
@@ -237,7 +237,12 @@ fn by_parts(
     let OpCall { machine, stream, priority, .. } = *call;
     let parts: Option<Vec<Tensor>> =
         asked.inputs.iter().map(|input| input.global()?.local.clone()).collect();
-    let _cause = cause(machine, call.name, plan, asked.inputs);
+    let changed = plan.operands.iter().zip(asked.inputs).filter(|(taken, _)| taken.path.is_some());
+    let changed: Vec<String> = changed
+        .filter_map(|(taken, input)| Some(change(&input.global()?.sharding, &taken.sharding)))
+        .collect();
+    let named = || machine.range(format!("boxing for {}: {}", call.name, changed.join(", ")));
+    let _range = (!changed.is_empty()).then(named);
     let place = Some((&plan.mesh, at));
     let mut calls = PartCalls { machine, stream, origin, priority, place };
     let parts = parts.ok_or_else(missing)?;
@@ -247,16 +252,4 @@ fn by_parts(
 
 fn missing() -> Error {
     Error::Internal { message: "a rank of the mesh has no part".to_owned() }
-}
-
-/// Names the redistributions of operands in a profile, while it exists.
-fn cause(machine: &Machine, op: &str, plan: &Plan, inputs: &[&Tensor]) -> Option<RangeGuard> {
-    let changed = plan.operands.iter().zip(inputs).filter(|(taken, _)| taken.path.is_some());
-    let changed = changed.map(|(taken, input)| {
-        let from = input.global().map(|global| global.sharding.to_string()).unwrap_or_default();
-        format!("{from} → {}", taken.sharding)
-    });
-    let changed: Vec<String> = changed.collect();
-    let named = || machine.range(format!("boxing for {op}: {}", changed.join(", ")));
-    (!changed.is_empty()).then(named)
 }
