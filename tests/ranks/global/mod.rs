@@ -134,6 +134,44 @@ fn products_divide() {
     });
 }
 
+/// A convolution in groups divides by its groups, and so do its gradients: nothing moves.
+#[test]
+fn groups_of_channels_divide() {
+    let mesh = Mesh::new([0, 1]).unwrap();
+    let x: Vec<f32> = (0..64).map(|k| (k % 7) as f32 - 3.0).collect();
+    let w: Vec<f32> = (0..8 * 9).map(|k| (k % 5) as f32 - 2.0).collect();
+    let convolved = |x: Tensor, w: Tensor| -> Result<[Tensor; 3]> {
+        let (x, w) = (x.with_grad()?, w.with_grad()?);
+        let machine = x.machine().clone();
+        let tape = machine.tape();
+        let attrs = Attrs::new().with("padding", vec![1i64, 1]).with("groups", 2);
+        let y = machine.call("convolution", &[&x, &w]).attrs(attrs).run()?.remove(0);
+        let made = y.detach()?;
+        tape.backward_from(&[(&y, &made)], false)?;
+        Ok([made, x.grad().unwrap(), w.grad().unwrap()])
+    };
+    let all = |made: [Tensor; 3]| made.map(|x| x.to_vec::<f32>().unwrap());
+    let one = Machine::new(MachineConfig::default()).unwrap();
+    let expected = Tensor::from_slice(&x, (1, 4, 4, 4), &one)
+        .and_then(|x| convolved(x, Tensor::from_slice(&w, (4, 2, 3, 3), &one)?))
+        .map(all)
+        .unwrap();
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let x = Tensor::from_slice_global(&x, (1, 4, 4, 4), machine, &mesh, [S(1)])?;
+        let w = Tensor::from_slice_global(&w, (4, 2, 3, 3), machine, &mesh, [S(0)])?;
+        rank.calls();
+        let made = convolved(x, w)?;
+        assert_eq!(rank.calls(), [""; 0]);
+        let held = made.each_ref().map(|x| x.sbp().unwrap()[0]);
+        assert_eq!(held, [S(1), S(1), S(0)]);
+        for (made, expected) in made.iter().zip(&expected) {
+            assert_eq!(made.full_tensor()?.to_vec::<f32>()?, *expected);
+        }
+        Ok(())
+    });
+}
+
 /// A rank outside a mesh makes the same calls, and emits nothing.
 #[test]
 fn ranks_outside_the_mesh_emit_nothing() {
