@@ -194,8 +194,8 @@ fn across(
 }
 
 /// Reduces partial tensors of one sharding together: one collective for each step, however many
-/// tensors there are. The parts are replaced by new tensors of the sharding `to`, which is theirs, but
-/// whole along axes where theirs is partial.
+/// tensors there are. The parts are replaced by new tensors of the sharding `to`, which is theirs,
+/// but whole along axes where theirs is partial.
 ///
 /// # Errors
 /// A call cannot be made.
