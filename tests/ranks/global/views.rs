@@ -60,17 +60,18 @@ fn run(
     machine: &Machine,
     held: Option<(&Mesh, &[Sbp], &[Sbp])>,
 ) -> Result<Vec<Vec<f32>>> {
-    let leaf = |seed: usize, sbp: fn((&[Sbp], &[Sbp])) -> Vec<Sbp>| {
+    let leaf = |seed: usize, sbp: Option<&[Sbp]>| {
         let data: Vec<f32> = (0..24).map(|k| ((k * 7 + seed) % 11) as f32 / 4.0 - 1.0).collect();
-        let made = match held {
-            None => Tensor::from_slice(&data, (4, 6), machine),
-            Some((mesh, x, z)) => {
-                Tensor::from_slice_global(&data, (4, 6), machine, mesh, sbp((x, z)))
+        let made = match (held, sbp) {
+            (Some((mesh, ..)), Some(sbp)) => {
+                Tensor::from_slice_global(&data, (4, 6), machine, mesh, sbp.iter().copied())
             }
+            _ => Tensor::from_slice(&data, (4, 6), machine),
         };
         made?.with_grad()
     };
-    let (x, z) = (leaf(3, |(x, _)| x.to_vec())?, leaf(5, |(_, z)| z.to_vec())?);
+    let x = leaf(3, held.map(|(_, x, _)| x))?;
+    let z = leaf(5, held.map(|(.., z)| z))?;
     let tape = machine.tape();
     let (y, factors) = (x.mul(2.0)?, z.mul(0.5)?);
     let mut loss: Option<Tensor> = None;
