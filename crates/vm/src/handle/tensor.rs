@@ -27,6 +27,7 @@ use super::{Completion, Section, Stream};
 pub(crate) type OfRecording = (TensorRef, u64);
 
 /// Where a tensor's slot comes from.
+#[allow(clippy::large_enum_variant, reason = "large in models alone, whose locks are")]
 enum Slot {
     Made(TensorRef),
     /// A list that is being recorded has it.
