@@ -1,68 +1,24 @@
 //! Ranks that wait for one another, if several threads submit to the machine of a rank.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use millstream::comm::{
-    Call, CommError, Communicator, LocalCommunicator, LocalGroup, Request, Slot,
-};
+use millstream::comm::LocalGroup;
 use millstream::*;
 use millstream_testing::machine::*;
-
-/// A rank's connection that counts how often its machine has looked for a stall.
-struct Counted {
-    rank: LocalCommunicator,
-    looks: AtomicU64,
-}
-
-impl Communicator for Counted {
-    fn kind(&self) -> &'static str {
-        self.rank.kind()
-    }
-
-    fn rank(&self) -> usize {
-        self.rank.rank()
-    }
-
-    fn ranks(&self) -> usize {
-        self.rank.ranks()
-    }
-
-    fn start(&self, call: Call) -> Request {
-        self.rank.start(call)
-    }
-
-    fn skip(&self, slot: Slot, op: &str, cause: &str) {
-        self.rank.skip(slot, op, cause);
-    }
-
-    fn abort(&self, cause: &str) {
-        self.rank.abort(cause);
-    }
-
-    fn error(&self) -> Option<CommError> {
-        self.rank.error()
-    }
-
-    fn deliveries(&self) -> Option<u64> {
-        self.looks.fetch_add(1, Ordering::SeqCst);
-        self.rank.deliveries()
-    }
-
-    fn report_stall(&self, deliveries: u64) {
-        self.rank.report_stall(deliveries);
-    }
-}
+use millstream_testing::observed_rank::ObservedRank;
 
 /// Returns the machines of two ranks, to each of which so many threads submit.
-fn machines(driver: DriverKind, submitters: [Option<usize>; 2]) -> [(Machine, Arc<Counted>); 2] {
+fn machines(
+    driver: DriverKind,
+    submitters: [Option<usize>; 2],
+) -> [(Machine, Arc<ObservedRank>); 2] {
     // The watchdog ends the test that needs it; in the others no load may make it end a wait.
     let limit = Duration::from_secs(if submitters.contains(&None) { 2 } else { 120 });
     let ranks = LocalGroup::communicators(2).into_iter().zip(submitters);
     let machines = ranks.map(|(rank, submitters)| {
-        let rank = Arc::new(Counted { rank, looks: AtomicU64::new(0) });
+        let rank = Arc::new(ObservedRank::new(rank));
         let config = config(driver, SyncPolicy::Frontier).communicator(rank.clone());
         let config = config.submitters(submitters).watchdog(Some(limit));
         (Machine::new(config).unwrap(), rank)
@@ -88,7 +44,7 @@ fn message(m: &Machine, op: &str, tag: i64, value: f32) -> Result<Vec<u8>> {
 #[test]
 fn a_thread_that_may_submit_keeps_its_rank_from_being_stuck() {
     for driver in [DriverKind::Threaded, DriverKind::Inline] {
-        let [(m, looks), (other, of_other)] = machines(driver, [Some(2), Some(1)]);
+        let [(m, own), (other, of_other)] = machines(driver, [Some(2), Some(1)]);
         thread::scope(|scope| {
             let receives = scope.spawn(|| message(&m, "recv_", 0, 0.0));
             let answers = scope.spawn(|| {
@@ -97,8 +53,7 @@ fn a_thread_that_may_submit_keeps_its_rank_from_being_stuck() {
                 Ok::<_, Error>(received)
             });
             // Long enough for both ranks to be called stuck.
-            let seen = |of: &Counted| of.looks.load(Ordering::SeqCst);
-            while seen(&looks) < 20 || seen(&of_other) < 20 {
+            while own.looks() < 20 || of_other.looks() < 20 {
                 thread::yield_now();
             }
             message(&m, "send", 1, 7.0).unwrap();

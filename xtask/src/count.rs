@@ -43,6 +43,7 @@ const KINDS: &[&str] = &[
     "read",
     "taped",
     "untaped",
+    "global",
 ];
 
 /// The numbers of calls of the short and of the long run.

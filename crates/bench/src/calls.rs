@@ -9,7 +9,10 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use millstream::options::Conv2d;
-use millstream::{Attrs, DType, DeviceId, DriverKind, Machine, MachineConfig, Stream, Tensor};
+use millstream::sbp::S;
+use millstream::{
+    Attrs, DType, DeviceId, DriverKind, Machine, MachineConfig, Mesh, Stream, Tensor,
+};
 use serde::Serialize;
 
 use super::quantile;
@@ -60,6 +63,8 @@ enum Kind {
     Taped,
     /// `x.mul(&y)` of the same leaf without a tape
     Untaped,
+    /// `x.add(&y)` of tensors on a mesh of this rank, whose plan is remembered
+    Global,
 }
 
 /// The result. Times are in nanoseconds of a call.
@@ -189,6 +194,13 @@ fn repeat(
             let leaf = x.copy()?.with_grad()?;
             for _ in calls {
                 last = leaf.mul(y)?;
+            }
+        }
+        Kind::Global => {
+            let mesh = Mesh::new([0])?;
+            let [x, y] = [x.to_global(&mesh, [S(0)])?, y.to_global(&mesh, [S(0)])?];
+            for _ in calls {
+                last = x.add(&y)?;
             }
         }
     }

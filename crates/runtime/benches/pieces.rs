@@ -19,8 +19,8 @@ use divan::{Bencher, black_box};
 use millstream_ep::sim::SimBackend;
 use millstream_ep::{Backend, EventPool};
 use millstream_instructions::{Frontier, Priority};
-use millstream_types::{Attrs, DType, Mesh, Point, Sbp, Sharding, StreamId, TensorSpec};
-use millstream_vm::{CaptureLimits, DriverKind, Machine, MachineConfig, Recorded, Tensor};
+use millstream_types::{Attrs, DType, Point, StreamId, TensorSpec};
+use millstream_vm::{CaptureLimits, Machine, MachineConfig, Recorded, Tensor};
 
 use claim_counter::ClaimCounter;
 use ready::Ready;
@@ -150,21 +150,6 @@ fn recorded(machine: &Machine) -> Recorded {
         r.output("y", &last)
     });
     recorded.expect("a list")
-}
-
-/// A call of an op on tensors of this rank, or of a mesh, for which its plan is remembered. Both
-/// run on the caller's thread.
-#[divan::bench(args = ["local", "global"])]
-fn call(bencher: Bencher<'_, '_>, held: &str) {
-    let config = MachineConfig::default().driver(DriverKind::Inline);
-    let machine = Machine::new(config).expect("a machine");
-    let rows = Mesh::new([0]).and_then(|mesh| Sharding::new(&mesh, [Sbp::Split(0)]));
-    let x = match held {
-        "local" => Tensor::full(4, 1.0, &machine),
-        _ => Tensor::full(4, 1.0, (&machine, &rows.expect("a sharding"))),
-    };
-    let x = x.expect("a tensor");
-    bencher.bench_local(|| x.add(&x));
 }
 
 /// A list that is compiled anew, or taken from the machine's last ones.

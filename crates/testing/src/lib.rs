@@ -7,6 +7,7 @@
 //! | [`memory_cases`] | when released memory may be placed again: cases for any device |
 //! | [`list_oracle`] | whether a list is sound, by brute force |
 //! | [`faults`] | small programs, the fault matrix over them, its oracle |
+//! | [`observed_rank`] | a rank's connection that notes what its machine asks of it |
 //! | [`programs`] | programs of random steps |
 //! | `kernels` | calls of kernels without a machine, and PyTorch's values |
 
@@ -23,5 +24,7 @@ pub mod faults;
 pub mod machine;
 #[cfg(feature = "machine")]
 pub mod memory_cases;
+#[cfg(feature = "machine")]
+pub mod observed_rank;
 #[cfg(feature = "machine")]
 pub mod programs;

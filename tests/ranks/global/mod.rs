@@ -4,86 +4,35 @@ mod compiled;
 mod random;
 mod scaler;
 mod training;
+mod views;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use millstream::comm::{
-    Call, CommError, Communicator, LocalCommunicator, LocalGroup, Request, Slot,
-};
+use millstream::comm::{LocalCommunicator, LocalGroup};
 use millstream::sbp::{B, P, S};
 use millstream::*;
-
-/// A rank's connection that notes the collectives of its machine.
-struct Noted {
-    rank: LocalCommunicator,
-    calls: Mutex<Vec<String>>,
-}
-
-impl Communicator for Noted {
-    fn kind(&self) -> &'static str {
-        self.rank.kind()
-    }
-
-    fn rank(&self) -> usize {
-        self.rank.rank()
-    }
-
-    fn ranks(&self) -> usize {
-        self.rank.ranks()
-    }
-
-    fn start(&self, call: Call) -> Request {
-        self.calls.lock().unwrap().push(kind(&call));
-        self.rank.start(call)
-    }
-
-    fn skip(&self, slot: Slot, op: &str, cause: &str) {
-        self.rank.skip(slot, op, cause);
-    }
-
-    fn abort(&self, cause: &str) {
-        self.rank.abort(cause);
-    }
-
-    fn error(&self) -> Option<CommError> {
-        self.rank.error()
-    }
-
-    fn deliveries(&self) -> Option<u64> {
-        self.rank.deliveries()
-    }
-
-    fn report_stall(&self, deliveries: u64) {
-        self.rank.report_stall(deliveries);
-    }
-}
-
-/// Returns the name of a collective.
-fn kind(call: &Call) -> String {
-    let all = format!("{:?}", call.collective);
-    all.split([' ', '(']).next().unwrap_or_default().to_owned()
-}
+use millstream_testing::observed_rank::ObservedRank;
 
 /// A rank of a test.
 struct Rank {
     machine: Machine,
-    noted: Arc<Noted>,
+    observed: Arc<ObservedRank>,
 }
 
 impl Rank {
     /// Returns the collectives since the last call.
     fn calls(&self) -> Vec<String> {
         self.machine.synchronize().unwrap();
-        std::mem::take(&mut *self.noted.calls.lock().unwrap())
+        self.observed.take_calls()
     }
 }
 
 /// Runs a function on so many ranks. A panic on one rank ends the others' waits.
 fn on_ranks<T: Send>(ranks: usize, function: impl Fn(&Rank) -> Result<T> + Sync) -> Vec<T> {
     let run = |communicator: LocalCommunicator| {
-        let noted = Arc::new(Noted { rank: communicator, calls: Mutex::default() });
-        let config = MachineConfig::default().communicator(noted.clone()).submitters(Some(1));
-        let rank = Rank { machine: Machine::new(config)?, noted };
+        let observed = Arc::new(ObservedRank::new(communicator));
+        let config = MachineConfig::default().communicator(observed.clone()).submitters(Some(1));
+        let rank = Rank { machine: Machine::new(config)?, observed };
         function(&rank)
     };
     LocalGroup::run(ranks, run).unwrap()
@@ -183,6 +132,44 @@ fn products_divide() {
         let z = y.redistribute([S(0), B])?;
         assert_eq!(rank.calls().len(), 1);
         assert_eq!(z.full_tensor()?.to_vec::<f32>()?, expected);
+        Ok(())
+    });
+}
+
+/// A convolution in groups divides by its groups, and so do its gradients: nothing moves.
+#[test]
+fn groups_of_channels_divide() {
+    let mesh = Mesh::new([0, 1]).unwrap();
+    let x: Vec<f32> = (0..64).map(|k| (k % 7) as f32 - 3.0).collect();
+    let w: Vec<f32> = (0..8 * 9).map(|k| (k % 5) as f32 - 2.0).collect();
+    let convolved = |x: Tensor, w: Tensor| -> Result<[Tensor; 3]> {
+        let (x, w) = (x.with_grad()?, w.with_grad()?);
+        let machine = x.machine().clone();
+        let tape = machine.tape();
+        let attrs = Attrs::new().with("padding", vec![1i64, 1]).with("groups", 2);
+        let y = machine.call("convolution", &[&x, &w]).attrs(attrs).run()?.remove(0);
+        let made = y.detach()?;
+        tape.backward_from(&[(&y, &made)], false)?;
+        Ok([made, x.grad().unwrap(), w.grad().unwrap()])
+    };
+    let all = |made: [Tensor; 3]| made.map(|x| x.to_vec::<f32>().unwrap());
+    let one = Machine::new(MachineConfig::default()).unwrap();
+    let expected = Tensor::from_slice(&x, (1, 4, 4, 4), &one)
+        .and_then(|x| convolved(x, Tensor::from_slice(&w, (4, 2, 3, 3), &one)?))
+        .map(all)
+        .unwrap();
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let x = Tensor::from_slice_global(&x, (1, 4, 4, 4), machine, &mesh, [S(1)])?;
+        let w = Tensor::from_slice_global(&w, (4, 2, 3, 3), machine, &mesh, [S(0)])?;
+        rank.calls();
+        let made = convolved(x, w)?;
+        assert_eq!(rank.calls(), [""; 0]);
+        let held = made.each_ref().map(|x| x.sbp().unwrap()[0]);
+        assert_eq!(held, [S(1), S(1), S(0)]);
+        for (made, expected) in made.iter().zip(&expected) {
+            assert_eq!(made.full_tensor()?.to_vec::<f32>()?, *expected);
+        }
         Ok(())
     });
 }

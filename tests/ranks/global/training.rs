@@ -85,7 +85,7 @@ fn elements(tensors: &[Tensor]) -> Result<Vec<f32>> {
     Ok(all)
 }
 
-fn assert_near(got: &[f32], expected: &[f32], what: &str) {
+pub(super) fn assert_near(got: &[f32], expected: &[f32], what: &str) {
     assert_eq!(got.len(), expected.len(), "{what}");
     for (k, (a, b)) in got.iter().zip(expected).enumerate() {
         assert!((a - b).abs() <= 2e-5 * (1.0 + b.abs()), "{what}: element {k}: {a} and {b}");
@@ -101,9 +101,16 @@ fn gradients_of_a_split_batch_are_reduced_in_buckets() {
     for (bucket, collectives) in [(1 << 20, 1), (100, 2), (1, 6)] {
         let mesh = &mesh;
         let results = on_ranks(3, |rank| {
+            let recording = rank.machine.profile(&[])?;
             let made = trained(&rank.machine, Some(mesh), bucket)?;
             let calls = rank.calls();
             assert_eq!(calls.len(), collectives, "{bucket}: {calls:?}");
+            let ranges = recording.finish()?.ranges.into_iter().map(|range| range.name);
+            let named: Vec<String> = ranges.filter(|name| name.contains("gradient")).collect();
+            assert_eq!(named.len(), collectives, "{bucket}: {named:?}");
+            if collectives == 1 {
+                assert_eq!(named, ["boxing of 6 gradients: P → B"]);
+            }
             assert!(calls.iter().all(|call| call == "AllReduce"), "{calls:?}");
             elements(&made)
         });
@@ -125,10 +132,14 @@ fn a_sharded_parameter_is_gathered_and_its_gradient_scattered() {
         let w = Tensor::normal(0.0, 1.0, (6, 10), &random, (machine, &held(S(0))))?.with_grad()?;
         let tape = machine.tape();
         rank.calls();
+        let recording = machine.profile(&[])?;
         let y = x.matmul(&w.redistribute([B])?)?;
         assert_eq!(rank.calls(), ["AllGather"]);
         tape.backward(&(&y * &y)?.sum(..)?)?;
         assert_eq!(rank.calls(), ["ReduceScatter"]);
+        let ranges = recording.finish()?.ranges;
+        let names = ranges.iter().filter_map(|range| range.name.strip_prefix("boxing: "));
+        assert_eq!(names.collect::<Vec<_>>(), ["S0 → B", "P → S0"]);
         assert_eq!(w.grad().unwrap().sbp().unwrap(), [S(0)]);
         no_grad(|| w.sub_(&w.grad().unwrap().mul(0.1)?))?;
         assert_eq!(rank.calls(), [""; 0]);
@@ -213,6 +224,36 @@ fn a_recorded_network_moves_fewer_bytes() {
         assert_eq!(rank.calls(), ["ReduceScatter", "AllGather"]);
         let expected = file["out/g"].to_vec::<f32>()?;
         assert_near(&gathered.to_vec::<f32>()?, &expected, "the recorded output");
+        Ok(())
+    });
+}
+
+/// A scope of autocast casts whole tensors, and the casts are of the parts.
+#[test]
+fn autocast_casts_global_tensors() {
+    let mesh = Mesh::new([0, 1]).unwrap();
+    let layer = |x: &Tensor, w: &Tensor| {
+        autocast(DType::BF16, || {
+            let y = x.matmul(w)?;
+            assert_eq!(y.dtype(), DType::BF16);
+            let z = y.exp()?;
+            assert_eq!(z.dtype(), DType::F32);
+            Ok(z)
+        })
+    };
+    let (x, w): (Vec<f32>, Vec<f32>) = ((0..12).map(|k| k as f32 / 8.0).collect(), vec![0.5; 6]);
+    let one = Machine::new(MachineConfig::default()).unwrap();
+    let expected = Tensor::from_slice(&x, (4, 3), &one)
+        .and_then(|x| layer(&x, &Tensor::from_slice(&w, (3, 2), &one)?))
+        .and_then(|z| z.to_vec::<f32>())
+        .unwrap();
+    on_ranks(2, |rank| {
+        let machine = &rank.machine;
+        let x = Tensor::from_slice_global(&x, (4, 3), machine, &mesh, [S(0)])?;
+        let w = Tensor::from_slice_global(&w, (3, 2), machine, &mesh, [B])?;
+        let z = layer(&x, &w)?;
+        assert_eq!(z.sbp().unwrap(), [S(0)]);
+        assert_eq!(z.full_tensor()?.to_vec::<f32>()?, expected);
         Ok(())
     });
 }

@@ -250,6 +250,7 @@ fn fits(sharding: &Sharding, shape: &[usize], ways: &[Option<&Way>]) -> Option<(
             Parts::Any => true,
             Parts::NotEmpty => length >= parts,
             Parts::Equal => length.is_multiple_of(parts),
+            Parts::Groups(groups) => groups.is_multiple_of(parts),
         };
         if !is_fit {
             return None;

@@ -33,24 +33,29 @@ struct Weight {
     input: Sbp,
     /// That of the channels of the result.
     output: Sbp,
-    /// Whether the channels are not in several groups.
-    is_whole: bool,
+    /// The groups that the channels are in.
+    groups: usize,
 }
 
 fn weight(whole: &Whole<'_>) -> Result<Weight> {
     let transposed = whole.attrs().bool("transposed")?.unwrap_or(false);
     let (input, output) = if transposed { (S0, S1) } else { (S1, S0) };
-    let is_whole = whole.attrs().int("groups")?.unwrap_or(1) == 1;
-    Ok(Weight { input, output, is_whole })
+    let groups = whole.attrs().int("groups")?.unwrap_or(1) as usize;
+    Ok(Weight { input, output, groups })
 }
 
 fn forward(whole: Whole<'_>) -> Result<Vec<Way>> {
     let weight = weight(&whole)?;
     let way = |listed: [Sbp; 3], result| Ok(Way::new(whole.given(&listed)?, [result]));
     let mut ways: Vec<Result<Way>> = vec![way([S0, B, B], S0)];
-    if weight.is_whole {
+    if weight.groups == 1 {
         let channels = [way([B, weight.output, S0], S1), way([S1, weight.input, P], P)];
         ways.extend(channels.map(|way| way.map(|way| way.parts(Parts::NotEmpty))));
+    } else {
+        // Each group has its own channels, which both kinds of weights list first.
+        let local = Local::Groups(whole.attrs().clone(), 1);
+        let groups = way([S1, S0, S0], S1);
+        ways.push(groups.map(|way| way.parts(Parts::Groups(weight.groups)).local(local)));
     }
     ways.extend([way([P, B, P], P), way([B, P, P], P)]);
     ways.into_iter().collect()
@@ -63,12 +68,18 @@ fn backward(whole: Whole<'_>) -> Result<Vec<Way>> {
         Way::new(operands, results.into_iter().zip(&mask).filter(|(_, m)| **m).map(|(sbp, _)| sbp))
     };
     let mut ways = vec![way([S0, S0, B], [S0, P, P])];
-    if weight.is_whole {
-        // The length of the bias is that of the result's channels.
-        let args = Local::Args(drop_argument(whole.attrs(), "bias_sizes"));
+    // The length of the bias is that of the result's channels.
+    let args = drop_argument(whole.attrs(), "bias_sizes");
+    if weight.groups == 1 {
+        let args = Local::Args(args);
         let output = way([S1, B, weight.output], [P, weight.output, S0]).local(args);
         let input = way([B, S1, weight.input], [S1, weight.input, B]);
         ways.extend([output, input].map(|way| way.parts(Parts::NotEmpty)));
+    } else {
+        // The first result that is wanted: the gradient of x, or of the weight or the bias.
+        let local = Local::Groups(args, usize::from(mask[0]));
+        let groups = way([S1, S1, S0], [S1, S0, S0]).local(local);
+        ways.push(groups.parts(Parts::Groups(weight.groups)));
     }
     ways.push(way([P, B, B], [P, P, P]));
     Ok(ways)

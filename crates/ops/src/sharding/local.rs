@@ -44,7 +44,10 @@ pub fn local_attrs(
     whole: &[usize],
 ) -> Attrs {
     let others = ways.iter().find_map(|local| match local {
-        Local::Args(attrs) | Local::MeanOf { attrs, .. } | Local::Op { attrs, .. } => Some(attrs),
+        Local::Args(attrs)
+        | Local::Groups(attrs, _)
+        | Local::MeanOf { attrs, .. }
+        | Local::Op { attrs, .. } => Some(attrs),
         _ => None,
     });
     let mut made = others.unwrap_or(attrs).clone();
@@ -63,6 +66,7 @@ pub fn local_attrs(
                 made.set(name, shape());
                 set_strides(&mut made, attrs, part, whole);
             }
+            Local::Groups(_, dim) => set_groups(&mut made, attrs, part, whole, dim),
             Local::Strides => set_strides(&mut made, attrs, part, whole),
             Local::Range => set_range(&mut made, attrs, &part[0]),
             Local::Length(name, dim) => made.set(name, part[dim].len() as i64),
@@ -76,6 +80,15 @@ pub fn local_attrs(
         }
     }
     made
+}
+
+/// Sets the number of a part's groups of channels. Those of all axes are one share of a dimension.
+fn set_groups(made: &mut Attrs, attrs: &Attrs, part: &[Range<usize>], whole: &[usize], dim: usize) {
+    if let (Ok(Some(groups)), Some(part), Some(whole)) =
+        (attrs.int("groups"), part.get(dim), whole.get(dim))
+    {
+        made.set("groups", groups * part.len() as i64 / (*whole).max(1) as i64);
+    }
 }
 
 /// Sets the strides of a part in the order of those of the dense whole, if they are given.

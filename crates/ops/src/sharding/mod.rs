@@ -91,6 +91,8 @@ pub enum Parts {
     NotEmpty,
     /// All of one length.
     Equal,
+    /// All have the same number of this many groups of channels.
+    Groups(usize),
 }
 
 /// How the calls on the parts differ from the whole one.
@@ -102,6 +104,9 @@ pub enum Local {
     /// Other arguments, the same for all parts: those of the whole call where they depend on
     /// lengths.
     Args(Attrs),
+    /// Other arguments, of whose `groups` a part has the share that it has of this dimension of the
+    /// first result.
+    Groups(Attrs, usize),
     /// Another op with other arguments, the same for all parts.
     Op {
         /// The op.

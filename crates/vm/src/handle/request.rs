@@ -457,19 +457,26 @@ fn submit_by<T: Answer>(
 }
 
 /// The layers that see a call on whole global tensors; those below see the calls on a rank's parts.
-pub(crate) const ABOVE_PARTS: &[Rank] = &[Rank::Autocast, Rank::Gradient];
+const ABOVE_PARTS: &[Rank] = &[Rank::Autocast, Rank::Gradient];
 
-/// Submits a request to the layers of some ranks alone, and then to the machine.
+/// Submits a request on whole global tensors: to the layers that see it, and then to the machine,
+/// whose own requests pass these layers by.
 ///
 /// # Errors
 /// As [`submit`].
-pub(crate) fn submit_to<'a, T: Answer>(
-    ranks: &[Rank],
+pub(crate) fn submit_whole<'a, T: Answer>(
     request: Request<'a>,
     machine: impl FnOnce(&Request<'_>) -> Result<T>,
 ) -> Result<T> {
-    let bits = ranks.iter().fold(0, |bits, rank| bits | rank.bit());
-    submit_by(MODES.with(Cell::get) & bits, request, machine)
+    let bits = ABOVE_PARTS.iter().fold(0, |bits, rank| bits | rank.bit());
+    let modes = MODES.with(Cell::get) & bits;
+    if modes == 0 {
+        return machine(&request);
+    }
+    submit_by(modes, request, |request| {
+        let _own = suspend(ABOVE_PARTS);
+        machine(request)
+    })
 }
 
 fn mistake(message: &str) -> Error {

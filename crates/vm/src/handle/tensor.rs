@@ -27,12 +27,13 @@ use super::{Completion, Section, Stream};
 pub(crate) type OfRecording = (TensorRef, u64);
 
 /// Where a tensor's slot comes from.
+#[allow(clippy::large_enum_variant, reason = "large in models alone, whose locks are")]
 enum Slot {
     Made(TensorRef),
     /// A list that is being recorded has it.
     Recorded(OfRecording),
     /// The ranks of a mesh hold it, each a part.
-    Global(Box<Global>),
+    Global(Global),
 }
 
 struct TensorInner {
@@ -121,7 +122,7 @@ impl Tensor {
             Some(local) => local.device().clone(),
             None => made_on.key().device.clone(),
         };
-        let (slot, leaf) = (Slot::Global(Box::new(global)), LeafSlot::default());
+        let (slot, leaf) = (Slot::Global(global), LeafSlot::default());
         Tensor(Arc::new(TensorInner { slot, spec, device, made_on, origin, leaf }))
     }
 
@@ -153,10 +154,23 @@ impl Tensor {
     /// The tensor belongs to a function that is being recorded, or the ranks of a mesh hold it.
     #[inline]
     pub(crate) fn resolved(&self) -> Result<TensorRef> {
+        self.slot().ok_or_else(|| self.without_slot())
+    }
+
+    /// Returns the tensor's slot; none if a list that is being recorded has it, or a mesh.
+    #[inline]
+    pub(crate) fn slot(&self) -> Option<TensorRef> {
         match &self.0.slot {
-            Slot::Made(tensor) => Ok(*tensor),
-            Slot::Recorded(_) => Err(not_made()),
-            Slot::Global(global) => Err(global.unsupported(&self.0.spec)),
+            Slot::Made(tensor) => Some(*tensor),
+            Slot::Recorded(_) | Slot::Global(_) => None,
+        }
+    }
+
+    #[cold]
+    fn without_slot(&self) -> Error {
+        match &self.0.slot {
+            Slot::Global(global) => global.unsupported(&self.0.spec),
+            Slot::Made(_) | Slot::Recorded(_) => not_made(),
         }
     }
 
@@ -225,7 +239,7 @@ impl Tensor {
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn tensor_ref(&self) -> TensorRef {
-        self.resolved().unwrap_or(RELEASED)
+        self.slot().unwrap_or(RELEASED)
     }
 
     /// Returns dtype, shape and layout.

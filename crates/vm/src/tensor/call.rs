@@ -7,7 +7,6 @@ use millstream_ops::args::ABSENT;
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{AttrValue, Attrs, Error, Result};
 
-use crate::handle::global;
 use crate::handle::machine::CallBuilder;
 pub(super) use crate::handle::machine::Inputs;
 use crate::handle::request::{self, OpCall, Request, Verb};
@@ -93,7 +92,6 @@ pub(super) fn one(op: &str, inputs: &[&Tensor], attrs: Attrs) -> Result<Tensor> 
         && lowering::computes_in(lead.made_on().key(), lead.device())
         && check_devices(op, inputs).is_ok()
         && !request::is_any()
-        && !global::is_any(inputs)
         && let (machine, stream) = (lead.machine(), lead.made_on())
         && let Some(id) = machine.shared.tables.ops.find(op)
     {

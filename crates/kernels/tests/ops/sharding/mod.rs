@@ -82,6 +82,12 @@ fn fits(sharding: &Sharding, shape: &[usize], ways: &[&Way]) -> bool {
         (None, _) | (_, Parts::Any) => true,
         (Some(dim), Parts::NotEmpty) => parts.iter().all(|part| part[dim] > 0),
         (Some(dim), Parts::Equal) => parts.iter().all(|part| part[dim] == parts[0][dim]),
+        // As many parts as divide the groups; then all are of one length.
+        (Some(dim), Parts::Groups(groups)) => {
+            let of_part = parts[0][dim] * groups;
+            parts.iter().all(|part| part[dim] == parts[0][dim])
+                && of_part.is_multiple_of(shape[dim].max(1))
+        }
     })
 }
 

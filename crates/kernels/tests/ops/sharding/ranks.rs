@@ -78,7 +78,10 @@ impl Divided<'_> {
             _ => Default::default(),
         };
         let others = |local: &&&Local| {
-            matches!(local, Local::Args(_) | Local::Op { .. } | Local::MeanOf { .. })
+            matches!(
+                local,
+                Local::Args(_) | Local::Groups(..) | Local::Op { .. } | Local::MeanOf { .. }
+            )
         };
         let mut others = locals.iter().filter(others);
         if let (Some(a), Some(b)) = (others.next(), others.next()) {

@@ -10,7 +10,7 @@ use millstream_types::{
 };
 
 use crate::handle::machine::Machine;
-use crate::handle::request::{self, ABOVE_PARTS, Request, Verb};
+use crate::handle::request::{self, Request, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
@@ -62,6 +62,11 @@ impl PartCalls<'_> {
         });
         ring(self.machine, self.stream, axis.unwrap_or(0))
     }
+}
+
+/// Returns a change of a sharding as profiles name it.
+pub(super) fn change(from: &Sharding, to: &Sharding) -> String {
+    format!("{from} → {to}")
 }
 
 /// Returns the ranks along an axis, ascending, as collectives name them.
@@ -122,6 +127,7 @@ pub(crate) fn redistribute(
     };
     survey::redistributes(tensor, to);
     let spec = Arc::new(TensorSpec::contiguous(tensor.dtype(), tensor.shape())?);
+    let _range = machine.range(format!("boxing: {}", change(&global.sharding, to)));
     let own = if global.sharding.mesh() == to.mesh() {
         let path = between(&spec, &global.sharding, to)?;
         match (&global.local, coordinates(machine, to.mesh())) {
@@ -149,10 +155,7 @@ pub(crate) fn redistributed(
     origin: &Origin,
 ) -> Result<Tensor> {
     let copy = Request::new(Verb::Copy { of: tensor }, origin);
-    request::submit_to(ABOVE_PARTS, copy, |_| {
-        let _own = request::suspend(ABOVE_PARTS);
-        redistribute(tensor, to, stream, origin)
-    })
+    request::submit_whole(copy, |_| redistribute(tensor, to, stream, origin))
 }
 
 fn copied(part: &Tensor, stream: &Stream, origin: &Origin) -> Result<Tensor> {
@@ -192,8 +195,8 @@ fn across(
 }
 
 /// Reduces partial tensors of one sharding together: one collective for each step, however many
-/// tensors there are. The parts are replaced by new tensors of the sharding `to`, which is whole
-/// where theirs is partial and the same elsewhere.
+/// tensors there are. The parts are replaced by new tensors of the sharding `to`, which is theirs,
+/// but whole along axes where theirs is partial.
 ///
 /// # Errors
 /// A call cannot be made.
@@ -209,12 +212,21 @@ pub(crate) fn reduce_together(tensors: &[Tensor], to: &Arc<Sharding>) -> Result<
     };
     let mut own = None;
     if let (Some(parts), Some(at)) = (parts, at) {
+        let (count, what) = (tensors.len(), change(&from, to));
+        let _range = machine.range(match count {
+            1 => format!("boxing of a gradient: {what}"),
+            _ => format!("boxing of {count} gradients: {what}"),
+        });
         let mut copies = Vec::new();
         for part in parts {
             copies.push(copied(part, &stream, &origin)?);
         }
         for (axis, sbp) in from.sbp().iter().enumerate() {
             let Some(reduction) = sbp.reduction() else { continue };
+            // A leaf may be a sum along an axis itself, and so is its gradient.
+            if to.sbp()[axis] == *sbp {
+                continue;
+            }
             let group = ranks_along(to.mesh(), axis, &at);
             let attrs = Attrs::new().with("op", reduction.name()).with("group", group);
             let inputs: Vec<&Tensor> = copies.iter().collect();

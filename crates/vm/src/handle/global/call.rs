@@ -7,43 +7,31 @@ use millstream_ops::CallSpec;
 use millstream_ops::boxing::Plan;
 use millstream_types::{AttrValue, Attrs, Error, Origin, Result, Sharding, TensorSpec};
 
-use crate::handle::machine::{CallBuilder, Inputs, Machine, RangeGuard};
-use crate::handle::request::{self, ABOVE_PARTS, OpCall, Request, Results, Verb};
+use crate::handle::machine::Inputs;
+use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Stream, Tensor};
 use crate::lowering::InnerCalls;
 
-use super::boxing::{PartCalls, redistribute};
+use super::boxing::{PartCalls, change, redistribute};
 use super::plan::{Asked, Planned};
 use super::{Views, check_mesh, coordinates, survey, wrap};
 
-/// Returns whether any of these tensors is global.
-#[inline]
-pub(crate) fn is_any(tensors: &[&Tensor]) -> bool {
-    tensors.iter().any(|tensor| tensor.global().is_some())
-}
-
-/// Makes a call with global operands: the tape notes it, and what lies below notes the calls on
-/// this rank's parts.
+/// Makes a call with global tensors: the tape notes it, and what lies below notes the calls on this
+/// rank's parts.
 ///
 /// # Errors
 /// The op refuses its operands or arguments, or their shardings; or a call on the parts fails.
-#[cold]
 pub(crate) fn make(call: OpCall<'_>, is_within: bool, origin: &Origin) -> Result<Results> {
     let request = Request { verb: Verb::Op(call), is_within, origin };
-    request::submit_to(ABOVE_PARTS, request, |request| {
-        // The layers may have cast operands.
-        let Verb::Op(call) = request.verb else {
-            return Err(Error::Internal {
-                message: "a layer changed the kind of a call".to_owned(),
-            });
-        };
-        let _own = request::suspend(ABOVE_PARTS);
+    request::submit_whole(request, |request| {
         if is_within {
             let message = "a critical section takes no global tensors; use `to_local()?`";
             let op = call.name.to_owned();
             return Err(Error::Op { op, message: message.to_owned() }.at(origin));
         }
-        run(&call, origin).map_err(|e| e.at(origin))
+        // A layer may have replaced operands.
+        let call = if let Verb::Op(call) = &request.verb { call } else { &call };
+        run(call, origin).map_err(|e| e.at(origin))
     })
 }
 
@@ -203,24 +191,21 @@ fn check_written(call: &OpCall<'_>) -> Result<()> {
 /// Makes the calls of a plan.
 fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Results> {
     let planned = asked.plan()?;
-    let Planned { plan, at, direct, results } = &*planned;
-    let OpCall { machine, stream, priority, .. } = *call;
+    let Planned { plan, op, at, direct, results } = &*planned;
     let own = match (at, direct) {
-        (None, _) => None,
+        (None, _) => Results::new(),
         (Some(_), Some(attrs)) => {
             let parts: Option<Inputs<'_>> =
                 asked.inputs.iter().map(|input| input.global()?.local.as_ref()).collect();
-            let parts = parts.ok_or_else(missing)?;
-            let own = CallBuilder::new(machine, call.name, parts, Attrs::new(), origin.clone());
-            let made = own.attrs(attrs).priority(priority.0).make(stream);
-            Some(made?)
+            let inputs = &parts.ok_or_else(missing)?;
+            OpCall { inputs, out: None, attrs, ..*call }.submit(*op, None, origin)?
         }
-        (Some(at), None) => Some(by_parts(call, asked, plan, at, origin)?),
+        (Some(at), None) => by_parts(call, asked, plan, at, origin)?,
     };
-    let mut own = own.map(IntoIterator::into_iter);
+    let mut own = own.into_iter();
     let mut made = Results::new();
     for (result, (spec, sharding)) in plan.results.iter().zip(results) {
-        let part = own.as_mut().and_then(Iterator::next);
+        let part = own.next();
         if let Some(same) = result.same {
             made.push(asked.inputs[same].clone());
             continue;
@@ -232,7 +217,7 @@ fn planned(call: &OpCall<'_>, asked: &Asked<'_>, origin: &Origin) -> Result<Resu
             None => Views::default(),
         };
         let (spec, sharding) = (spec.clone(), sharding.clone());
-        let view = wrap(part, spec, sharding, views, stream, origin);
+        let view = wrap(part, spec, sharding, views, call.stream, origin);
         if let Some(base) = base.filter(|_| result.is_copied_view) {
             base.views.note(&view);
         }
@@ -255,7 +240,12 @@ fn by_parts(
     let OpCall { machine, stream, priority, .. } = *call;
     let parts: Option<Vec<Tensor>> =
         asked.inputs.iter().map(|input| input.global()?.local.clone()).collect();
-    let _cause = cause(machine, call.name, plan, asked.inputs);
+    let changed = plan.operands.iter().zip(asked.inputs).filter(|(taken, _)| taken.path.is_some());
+    let changed: Vec<String> = changed
+        .filter_map(|(taken, input)| Some(change(&input.global()?.sharding, &taken.sharding)))
+        .collect();
+    let named = || machine.range(format!("boxing for {}: {}", call.name, changed.join(", ")));
+    let _range = (!changed.is_empty()).then(named);
     let place = Some((&plan.mesh, at));
     let mut calls = PartCalls { machine, stream, origin, priority, place };
     let parts = parts.ok_or_else(missing)?;
@@ -265,16 +255,4 @@ fn by_parts(
 
 fn missing() -> Error {
     Error::Internal { message: "a rank of the mesh has no part".to_owned() }
-}
-
-/// Names the redistributions of operands in a profile, while it exists.
-fn cause(machine: &Machine, op: &str, plan: &Plan, inputs: &[&Tensor]) -> Option<RangeGuard> {
-    let changed = plan.operands.iter().zip(inputs).filter(|(taken, _)| taken.path.is_some());
-    let changed = changed.map(|(taken, input)| {
-        let from = input.global().map(|global| global.sharding.to_string()).unwrap_or_default();
-        format!("{from} → {}", taken.sharding)
-    });
-    let changed: Vec<String> = changed.collect();
-    let named = || machine.range(format!("boxing for {op}: {}", changed.join(", ")));
-    (!changed.is_empty()).then(named)
 }

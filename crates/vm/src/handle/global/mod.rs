@@ -35,7 +35,7 @@ use crate::handle::machine::Machine;
 use crate::handle::{Stream, Tensor};
 
 pub(crate) use boxing::{is_reduction, redistribute, redistributed, reduce_together};
-pub(crate) use call::{create, held_as, is_any, make, upload};
+pub(crate) use call::{create, held_as, make, upload};
 pub(crate) use views::Views;
 
 /// The spec and the sharding of a global tensor.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use millstream_ops::boxing::{self, Operand};
 use millstream_runtime::sync::thread_local;
-use millstream_types::{Attrs, Coordinates, Error, Mesh, Result, Sharding};
+use millstream_types::{Attrs, Coordinates, Error, Mesh, OpId, Result, Sharding};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::handle::Tensor;
@@ -18,6 +18,7 @@ use super::{Class, survey};
 /// What a call does on this rank.
 pub(super) struct Planned {
     pub(super) plan: boxing::Plan,
+    pub(super) op: OpId,
     /// The coordinates of this rank; `None` outside the mesh.
     pub(super) at: Option<Coordinates>,
     /// The arguments of the one call on the parts, if that is all.
@@ -39,8 +40,21 @@ struct Entry {
 /// The most plans of a thread; all are dropped when there are more.
 const PLANS: usize = 4096;
 
+/// The most plans that are found by address.
+const NEAR: usize = 256;
+
+/// The plans of a thread.
+struct Plans {
+    /// The plans by the hashes of their calls.
+    all: FxHashMap<u64, Vec<Rc<Entry>>>,
+    /// The plans used last, by the addresses of what they depend on. The results of one plan share
+    /// their specs and shardings, so a step of a loop finds here what it has planned before.
+    near: [Option<Rc<Entry>>; NEAR],
+}
+
 thread_local! {
-    static KNOWN: RefCell<FxHashMap<u64, Vec<Entry>>> = RefCell::new(FxHashMap::default());
+    static KNOWN: RefCell<Plans> =
+        RefCell::new(Plans { all: FxHashMap::default(), near: [const { None }; NEAR] });
 }
 
 /// A call that is planned.
@@ -55,6 +69,20 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Returns the place of the call's plan among those found by address.
+    fn near(&self) -> usize {
+        let mut hasher = FxHasher::default();
+        hasher.write_usize(self.op.as_ptr().addr());
+        self.attrs.hash(&mut hasher);
+        for input in self.inputs {
+            hasher.write_usize(Arc::as_ptr(input.shared_spec()).addr());
+            if let Some(global) = input.global() {
+                hasher.write_usize(Arc::as_ptr(&global.sharding).addr());
+            }
+        }
+        hasher.finish() as usize % NEAR
+    }
+
     /// Returns a hash of the call. It has little of the operands, as the look-up compares them.
     fn hash(&self) -> u64 {
         let mut hasher = FxHasher::default();
@@ -99,42 +127,65 @@ impl Asked<'_> {
         if survey::is_on() {
             return self.plan_anew().map(Rc::new);
         }
-        let hash = self.hash();
-        let known = KNOWN.with(|known| {
+        let near = self.near();
+        let found = KNOWN.with(|known| {
             let known = known.borrow();
-            let mut found = known.get(&hash).into_iter().flatten();
-            found.find(|entry| self.is(entry)).map(|entry| entry.planned.clone())
+            let entry = known.near[near].as_ref().filter(|entry| self.is(entry));
+            entry.map(|entry| entry.planned.clone())
         });
-        if let Some(planned) = known {
-            return Ok(planned);
+        match found {
+            Some(planned) => Ok(planned),
+            None => self.plan_far(near),
         }
+    }
+
+    /// Returns the plan of the call, and remembers it at a place among those found by address.
+    #[inline(never)]
+    fn plan_far(&self, near: usize) -> Result<Rc<Planned>> {
+        let hash = self.hash();
+        let found = KNOWN.with(|known| {
+            let known = known.borrow();
+            known.all.get(&hash).into_iter().flatten().find(|entry| self.is(entry)).cloned()
+        });
+        let entry = match found {
+            Some(entry) => entry,
+            None => self.add(hash)?,
+        };
+        let planned = entry.planned.clone();
+        KNOWN.with(|known| known.borrow_mut().near[near] = Some(entry));
+        Ok(planned)
+    }
+
+    /// Plans the call, and remembers the plan.
+    fn add(&self, hash: u64) -> Result<Rc<Entry>> {
         let planned = Rc::new(self.plan_anew()?);
         let operands = self.inputs.iter().filter_map(|input| {
             Some((input.shared_spec().clone(), input.global()?.sharding.clone()))
         });
-        let entry = Entry {
+        let entry = Rc::new(Entry {
             machine: self.machine.shared.tables.machine,
             op: self.op.to_owned(),
             attrs: self.attrs.clone(),
             operands: operands.collect(),
             wanted: self.wanted.cloned(),
-            planned: planned.clone(),
-        };
-        KNOWN.with(|known| {
-            let mut known = known.borrow_mut();
-            if known.len() >= PLANS {
-                known.clear();
-            }
-            known.entry(hash).or_default().push(entry);
+            planned,
         });
-        Ok(planned)
+        KNOWN.with(|known| {
+            let all = &mut known.borrow_mut().all;
+            if all.len() >= PLANS {
+                all.clear();
+            }
+            all.entry(hash).or_default().push(entry.clone());
+        });
+        Ok(entry)
     }
 
     fn plan_anew(&self) -> Result<Planned> {
         let mesh = self.mesh()?;
         super::check_mesh(self.machine, &mesh)?;
         let tables = &self.machine.shared.tables;
-        let op = tables.ops.get(tables.ops.id(self.op)?).ok_or_else(|| Error::Internal {
+        let id = tables.ops.id(self.op)?;
+        let op = tables.ops.get(id).ok_or_else(|| Error::Internal {
             message: format!("no op has the id of {}", self.op),
         })?;
         let held = self.inputs.iter().filter_map(|input| {
@@ -150,7 +201,7 @@ impl Asked<'_> {
         let results = plan.results.iter().map(class).collect();
         let at = super::coordinates(self.machine, &mesh);
         let direct = at.as_ref().and_then(|at| plan.direct(at));
-        Ok(Planned { plan, at, direct, results })
+        Ok(Planned { plan, op: id, at, direct, results })
     }
 
     /// Returns the mesh of the operands, or of the result that is requested.

@@ -246,7 +246,6 @@ impl<'a> CallBuilder<'a> {
     /// Makes the call as [`CallBuilder::one`]. Not by value: a builder is large to move.
     pub(crate) fn make_one(&self, stream: &Stream) -> Result<Tensor> {
         if !request::is_any()
-            && !global::is_any(&self.inputs)
             && let Some(op) = self.machine.shared.tables.ops.find(self.name)
         {
             return self.described(stream).emit(op, self.section, &self.origin)?.first(self.name);
@@ -260,18 +259,12 @@ impl<'a> CallBuilder<'a> {
         let Some(op) = self.machine.shared.tables.ops.find(self.name) else {
             return self.expand(stream);
         };
-        if global::is_any(&self.inputs) || self.out.as_deref().is_some_and(global::is_any) {
-            return global::make(self.described(stream), self.section.is_some(), &self.origin);
+        let call = self.described(stream);
+        // Without layers, the machine finds global tensors.
+        if request::is_any() && call.is_global() {
+            return global::make(call, self.section.is_some(), &self.origin);
         }
-        let verb = Verb::Op(self.described(stream));
-        let call = Request { verb, is_within: self.section.is_some(), origin: &self.origin };
-        request::submit(call, |call| {
-            let emitted = match &call.verb {
-                Verb::Op(call) => call.emit(op, self.section, &self.origin),
-                _ => self.described(stream).emit(op, self.section, &self.origin),
-            };
-            emitted.map(Emitted::all)
-        })
+        call.submit(op, self.section, &self.origin)
     }
 
     /// Returns the call as layers see it.

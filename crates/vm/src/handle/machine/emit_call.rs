@@ -8,7 +8,8 @@ use millstream_runtime::emission::guard::EmissionGuard;
 use millstream_runtime::emission::{Emission, MadeTensor};
 use millstream_types::{Error, OpId, Origin, Result};
 
-use crate::handle::request::{OpCall, Results};
+use crate::handle::global;
+use crate::handle::request::{self, OpCall, Request, Results, Verb};
 use crate::handle::{Section, Tensor};
 
 /// What a call returns. Most return one tensor, which is small to move.
@@ -43,7 +44,32 @@ impl Emitted {
 }
 
 impl OpCall<'_> {
-    /// Emits the call of the op of its name.
+    /// Submits the call of the op of its name: to the layers of this thread, then to the machine.
+    ///
+    /// # Errors
+    /// As [`CallBuilder::on`](super::CallBuilder::on).
+    #[inline]
+    pub(crate) fn submit(
+        &self,
+        op: OpId,
+        section: Option<&Section>,
+        origin: &Origin,
+    ) -> Result<Results> {
+        let request = Request { verb: Verb::Op(*self), is_within: section.is_some(), origin };
+        request::submit(request, |request| {
+            let call = if let Verb::Op(call) = &request.verb { call } else { self };
+            call.emit(op, section, origin).map(Emitted::all)
+        })
+    }
+
+    /// Returns whether a mesh holds one of its tensors.
+    pub(crate) fn is_global(&self) -> bool {
+        let mut tensors = self.inputs.iter().chain(self.out.unwrap_or_default());
+        tensors.any(|tensor| tensor.global().is_some())
+    }
+
+    /// Emits the call of the op of its name, or makes the calls on this rank's parts if it has a
+    /// global tensor.
     ///
     /// # Errors
     /// As [`CallBuilder::on`](super::CallBuilder::on).
@@ -59,10 +85,16 @@ impl OpCall<'_> {
         // A loop, as collecting results costs more.
         let mut given: SmallVec<[TensorRef; 4]> = SmallVec::new();
         for tensor in inputs {
-            given.push(machine.owns(tensor).map_err(at)?);
+            let Some(slot) = machine.slot(tensor) else { return self.emit_other(section, origin) };
+            given.push(slot);
         }
-        let targets = out.map(|out| out.iter().map(|tensor| machine.owns(tensor)).collect());
-        let targets: Option<SmallVec<[TensorRef; 2]>> = targets.transpose().map_err(at)?;
+        let mut targets: Option<SmallVec<[TensorRef; 2]>> = None;
+        if let Some(out) = out {
+            targets = out.iter().map(|tensor| machine.slot(tensor)).collect();
+            if targets.is_none() {
+                return self.emit_other(section, origin);
+            }
+        }
         let section = machine.own_section(section).map_err(at)?;
         let (inputs, into, stream) = (&given[..], targets.as_deref(), stream.id);
         let call = Call { op, inputs, into, attrs, stream, priority, section, origin };
@@ -86,6 +118,19 @@ impl OpCall<'_> {
             found => found,
         };
         self.emit_rest(emission, &call, found).map(Emitted::Other)
+    }
+
+    /// Makes a call of which a tensor has no slot of this machine. Most have, so a call asks only
+    /// here whether a mesh holds one.
+    #[inline(never)]
+    fn emit_other(&self, section: Option<&Section>, origin: &Origin) -> Result<Emitted> {
+        if self.is_global() {
+            return global::make(*self, section.is_some(), origin).map(Emitted::Other);
+        }
+        let mut tensors = self.inputs.iter().chain(self.out.unwrap_or_default());
+        let refused = tensors.find_map(|tensor| self.machine.owns(tensor).err());
+        let missing = || Error::Internal { message: format!("{} has all slots", self.name) };
+        Err(refused.unwrap_or_else(missing).at(origin))
     }
 
     /// Emits the call after its look-up.

@@ -18,10 +18,21 @@ use super::Machine;
 impl Machine {
     #[inline]
     pub(crate) fn owns(&self, tensor: &Tensor) -> Result<TensorRef> {
-        if !Arc::ptr_eq(&tensor.machine().shared, &self.shared) {
+        if !self.has(tensor) {
             return Err(Error::Foreign { what: "the tensor".to_owned() });
         }
         tensor.resolved()
+    }
+
+    /// Returns the slot of a tensor of this machine; none where [`Machine::owns`] refuses it.
+    #[inline]
+    pub(crate) fn slot(&self, tensor: &Tensor) -> Option<TensorRef> {
+        tensor.slot().filter(|_| self.has(tensor))
+    }
+
+    #[inline]
+    fn has(&self, tensor: &Tensor) -> bool {
+        Arc::ptr_eq(&tensor.machine().shared, &self.shared)
     }
 
     #[inline]
