@@ -619,6 +619,28 @@ fn changes_of_mind(refused: &mut Refused) {
     refused.is("the function and its replay differ at a call", f.call(&[&x]).run());
 }
 
+/// Functions for a mesh.
+fn functions_for_a_mesh(refused: &mut Refused) {
+    let m = inline();
+    let mesh = Mesh::new([0]).unwrap();
+    let whole = Sharding::broadcast(&mesh);
+    let shard = |outputs: &[&[Sbp]]| {
+        let f = here!(m.shard(&mesh, |inputs| Ok(inputs.to_vec())));
+        let f = f.input(f32_spec(&[2]), [sbp::OPEN]);
+        outputs.iter().fold(f, |f, sbp| f.output(sbp.iter().copied())).compile()
+    };
+    refused.is("2 outputs are declared, and it returns 1", shard(&[&[sbp::B], &[sbp::B]]));
+    refused.is("has 1 axes, and output 0 names 2", shard(&[&[sbp::B, sbp::B]]));
+    let f = shard(&[]).unwrap();
+    refused.is("expected 1 inputs, got 0", here!(f.call(&[])));
+    let other = Tensor::zeros(3, DType::F32, (&m, &whole)).unwrap();
+    refused.is("input 0 is f32[2], got f32[3]", here!(f.call(&[&other])));
+    let held = here!(Tensor::zeros(2, DType::F32, (&m, &whole))).unwrap();
+    refused.strict("it gives back a global tensor from elsewhere", &two(&m), move |_| {
+        Ok(vec![held.clone()])
+    });
+}
+
 /// The texts of refusals that no program can meet, each with the reason.
 const UNREACHABLE: &[(&str, &str)] = &[
     ("it captures another function", "a function within another one is part of it"),
@@ -637,6 +659,7 @@ const UNREACHABLE: &[(&str, &str)] = &[
 const NO_REFUSALS: &[&str] = &[
     "sequence of passes",
     "nothing is called before",
+    "nothing is compiled before",
     "nothing is launched before",
     "a launch is recorded by",
     "a call is recorded by",
@@ -677,6 +700,7 @@ const FILES: &[&str] = &[
     "vm/src/executable/recorded_call.rs",
     "vm/src/executable/recorder.rs",
     "vm/src/executable/scalars.rs",
+    "vm/src/executable/sharded.rs",
     "vm/src/executable/within.rs",
     "vm/src/executable/workspace.rs",
     "replay/src/compile/bases.rs",
@@ -707,6 +731,7 @@ const REPORTS: &[&str] = &[
     "vm/src/capture/arguments.rs",
     "vm/src/executable/cached.rs",
     "vm/src/executable/folded.rs",
+    "vm/src/executable/layouts.rs",
     "vm/src/executable/show.rs",
     "replay/src/compile/graphs.rs",
     "replay/src/compile/graphs_tests.rs",
@@ -764,6 +789,7 @@ fn every_refusal_names_the_place_of_its_call() {
     foreign_lists(&mut refused);
     captures(&mut refused);
     changes_of_mind(&mut refused);
+    functions_for_a_mesh(&mut refused);
 
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
     let (mut without, mut found): (BTreeMap<&str, Vec<String>>, _) = (BTreeMap::new(), 0);

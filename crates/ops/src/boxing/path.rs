@@ -190,37 +190,28 @@ fn cost(shape: &[usize], mesh: &Mesh, state: &[Sbp], axis: usize, next: Sbp) -> 
         (Sbp::Split(_), Sbp::Broadcast) | (Sbp::Partial(_), Sbp::Split(_)) => total * (ranks - 1),
         (Sbp::Partial(_), Sbp::Broadcast) => 2 * total * (ranks - 1),
         (Sbp::Split(_), Sbp::Split(_)) => {
-            let kept: u64 = (0..mesh.ranks().len())
-                .map(|position| kept(shape, mesh, state, axis, next, position))
-                .sum();
+            let kept = kept(shape, mesh, state, axis, next);
             total - kept
         }
         (Sbp::Split(_) | Sbp::Partial(_), Sbp::Partial(_)) => return None,
     })
 }
 
-/// Returns the elements that the rank at a position of the mesh has before and after a step between
-/// two splits.
-fn kept(
-    shape: &[usize],
-    mesh: &Mesh,
-    state: &[Sbp],
-    axis: usize,
-    next: Sbp,
-    position: usize,
-) -> u64 {
-    let at = mesh.coordinates_at(position);
+/// Returns the elements that ranks have both before and after a step between two splits.
+fn kept(shape: &[usize], mesh: &Mesh, state: &[Sbp], axis: usize, next: Sbp) -> u64 {
     let mut after: NdSbp = state.into();
     after[axis] = next;
-    let part = |sbp: &[Sbp]| {
-        let sharding = Sharding::new(mesh, sbp.iter().copied()).ok();
-        sharding.map(|sharding| sharding.part(shape, &at))
+    let held = |sbp: &[Sbp]| Sharding::new(mesh, sbp.iter().copied()).ok();
+    let (Some(own), Some(other)) = (held(state), held(&after)) else { return 0 };
+    let of_position = |position: usize| {
+        let at = mesh.coordinates_at(position);
+        let (own, other) = (own.part(shape, &at), other.part(shape, &at));
+        let common = own.iter().zip(&other).map(|(own, other)| {
+            (own.end.min(other.end)).saturating_sub(own.start.max(other.start)) as u64
+        });
+        common.product::<u64>()
     };
-    let (Some(own), Some(other)) = (part(state), part(&after)) else { return 0 };
-    let common = own.iter().zip(&other).map(|(own, other)| {
-        (own.end.min(other.end)).saturating_sub(own.start.max(other.start)) as u64
-    });
-    common.product()
+    (0..mesh.ranks().len()).map(of_position).sum()
 }
 
 #[cfg(test)]
