@@ -11,7 +11,7 @@ use crate::handle::global::survey::MadeCall;
 /// has them exchange. The text has a line for each call:
 ///
 /// ```text
-/// matmul(f32[8,16] S(0), f32[16,4] S(1) → B) = f32[8,4] S(0)   192 B
+/// matmul(f32[8,16] S0, f32[16,4] S0 → B) = f32[8,4] S0  256 B
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layouts {
