@@ -672,6 +672,7 @@ const NO_REFUSALS: &[&str] = &[
     "the memory of {} that both change",
     "the gradient of leaf",
     "tapes of {:?} steps",
+    "Sharded({} inputs",
 ];
 
 /// The files of refusals.

@@ -1,5 +1,7 @@
 //! Random programs on random meshes, against one rank.
 //!
+//! Long because eager calls and compiled functions share the generator of programs.
+//!
 //! `MILLSTREAM_GLOBAL_PROGRAMS` sets their number; a failure names the seed of its program.
 
 use millstream::*;

@@ -33,12 +33,14 @@ impl Worker {
         let function = call.function(slot);
         let ready = ready && (stream.pooled || !function.is_some());
         // Scratch memory that cannot be found fails the call there.
-        let workspace = call.workspace(slot).map(|at| tables.memory.locate(&at, known_chunks));
-        let ready = ready && !matches!(workspace, Some(Err(_)));
-        let workspace = Base::new(match workspace {
-            Some(Ok((address, _))) => address.as_ptr(),
-            _ => std::ptr::null_mut(),
-        });
+        let (workspace, ready) = match call.workspace(slot) {
+            None => (std::ptr::null_mut(), ready),
+            Some(at) => match tables.memory.locate(&at, known_chunks) {
+                Ok((address, _)) => (address.as_ptr(), ready),
+                Err(_) => (std::ptr::null_mut(), false),
+            },
+        };
+        let workspace = Base::new(workspace);
         let WorkerStream { native, key, .. } = stream;
         let Some(native) = native.as_mut().filter(|_| ready) else {
             let instruction = call.instruction(slot);

@@ -13,6 +13,18 @@ use crate::handle::global::survey::MadeCall;
 /// ```text
 /// matmul(f32[8,16] S0, f32[16,4] S0 → B) = f32[8,4] S0  256 B
 /// ```
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{Mesh, sbp::P};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let mesh = Mesh::new([0])?;
+/// # let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [P])?;
+/// let f = machine.shard(&mesh, |_| Ok(vec![w.neg()?])).compile()?;
+/// let layouts: &Layouts = f.layouts();
+/// assert_eq!(layouts.calls[0].to_string(), "neg(f32[2] P) = f32[2] P");
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Layouts {
     /// The inputs.
@@ -27,6 +39,18 @@ pub struct Layouts {
 }
 
 /// How one call is divided.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{Mesh, sbp::P};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let mesh = Mesh::new([0])?;
+/// # let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [P])?;
+/// # let f = machine.shard(&mesh, |_| Ok(vec![w.neg()?])).compile()?;
+/// let call: &CallLayout = &f.layouts().calls[0];
+/// assert_eq!((&*call.op, call.received), ("neg", 0));
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CallLayout {
     /// The op.

@@ -59,7 +59,19 @@ impl Machine {
     }
 }
 
-/// A function that is to be compiled for a mesh. An example is at [`Machine::shard`].
+/// A function that is to be compiled for a mesh.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, Mesh, TensorSpec, sbp::{B, OPEN}};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// let f = machine
+///     .shard(&Mesh::new([0])?, |inputs| Ok(vec![inputs[0].sum(0)?]))
+///     .input(TensorSpec::contiguous(DType::F32, &[4, 2])?, [OPEN])
+///     .output([B])
+///     .compile()?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 #[must_use = "nothing is compiled before `compile`"]
 pub struct ShardBuilder<F> {
     machine: Machine,
@@ -91,10 +103,21 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
 
     /// Compiles the function, with the usual passes.
     ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{Mesh, sbp::P};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mesh = Mesh::new([0])?;
+    /// let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [P])?; // is bound
+    /// let f = machine.shard(&mesh, |_| Ok(vec![w.neg()?])).compile()?;
+    /// assert_eq!(f.call(&[])?[0].sbp().unwrap(), [P]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// That of the function, or as [`Recorder::function`](super::Recorder::function); the program
-    /// lacks a rank of the mesh; an input or output cannot be held as declared; the function returns
-    /// a tensor that is not held by the mesh.
+    /// lacks a rank of the mesh; an input or output cannot be held as declared; the function
+    /// returns a tensor that is not held by the mesh.
     pub fn compile(self) -> Result<Sharded> {
         self.compile_with(Recorded::compile)
     }
@@ -216,7 +239,17 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
     }
 }
 
-/// A function that is compiled for the ranks of a mesh. An example is at [`Machine::shard`].
+/// A function that is compiled for the ranks of a mesh.
+///
+/// ```
+/// # use millstream_vm::*;
+/// # use millstream_types::{DType, Mesh, TensorSpec, sbp::OPEN};
+/// # let machine = Machine::new(MachineConfig::default())?;
+/// # let spec = TensorSpec::contiguous(DType::F32, &[2])?;
+/// let function = |inputs: &[Tensor]| Ok(vec![inputs[0].relu()?]);
+/// let f: Sharded = machine.shard(&Mesh::new([0])?, function).input(spec, [OPEN]).compile()?;
+/// # Ok::<(), millstream_types::Error>(())
+/// ```
 pub struct Sharded {
     machine: Machine,
     mesh: Mesh,
@@ -229,6 +262,21 @@ pub struct Sharded {
 impl Sharded {
     /// Makes the call: a launch of this rank's list. An input that is held otherwise is
     /// redistributed before. A rank outside the mesh may make the call too, and launches nothing.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Mesh, TensorSpec, sbp::{OPEN, S}};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mesh = Mesh::new([0])?;
+    /// # let f = machine
+    /// #     .shard(&mesh, |inputs| Ok(vec![inputs[0].relu()?]))
+    /// #     .input(TensorSpec::contiguous(DType::F32, &[2])?, [OPEN])
+    /// #     .compile()?;
+    /// let x = Tensor::from_slice_global(&[-1.0f32, 2.0], 2, &machine, &mesh, [S(0)])?;
+    /// let y = f.call(&[&x])?.remove(0);
+    /// assert_eq!(y.full_tensor()?.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     ///
     /// # Errors
     /// An input is not global, on another mesh, or of another dtype or shape; the launch fails.
@@ -274,11 +322,37 @@ impl Sharded {
 
     /// Returns this rank's list; `None` outside the mesh. Its inputs and outputs are the parts,
     /// named `input 0`, `output 0` and so on.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Mesh, TensorSpec, sbp::OPEN};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mesh = Mesh::new([0])?;
+    /// # let f = machine
+    /// #     .shard(&mesh, |inputs| Ok(vec![inputs[0].relu()?]))
+    /// #     .input(TensorSpec::contiguous(DType::F32, &[2])?, [OPEN])
+    /// #     .compile()?;
+    /// println!("{}", f.executable().unwrap().describe());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn executable(&self) -> Option<&Executable> {
         self.executable.as_ref()
     }
 
     /// Returns how the ranks hold the tensors of the function, and what they exchange.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use millstream_types::{DType, Mesh, TensorSpec, sbp::OPEN};
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// # let mesh = Mesh::new([0])?;
+    /// # let f = machine
+    /// #     .shard(&mesh, |inputs| Ok(vec![inputs[0].relu()?]))
+    /// #     .input(TensorSpec::contiguous(DType::F32, &[2])?, [OPEN])
+    /// #     .compile()?;
+    /// assert_eq!(f.layouts().received, 0);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
     pub fn layouts(&self) -> &Layouts {
         &self.layouts
     }

@@ -5,7 +5,7 @@
 //! divisions that were chosen for all of them, they are *made*. A second run that makes another
 //! call than the first chooses by itself from there on, as calls do that nobody has planned.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use millstream_ops::boxing::{Call, Entries, Pinned, Plan, Program, Shardings, Source, Value};
@@ -61,6 +61,8 @@ enum State {
 
 thread_local! {
     static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
+    /// Whether there is a state.
+    static IS_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs a function in a state. Returns what it returns, and the state afterwards.
@@ -68,11 +70,13 @@ fn run<T>(state: State, function: impl FnOnce() -> T) -> (T, Option<State>) {
     struct Clear;
     impl Drop for Clear {
         fn drop(&mut self) {
+            IS_ON.with(|is_on| is_on.set(false));
             // Dropped outside of the borrow, since tensors may end.
             drop(STATE.with(|state| state.borrow_mut().take()));
         }
     }
     STATE.with(|own| *own.borrow_mut() = Some(state));
+    IS_ON.with(|is_on| is_on.set(true));
     let clear = Clear;
     let made = function();
     let state = STATE.with(|state| state.borrow_mut().take());
@@ -180,12 +184,12 @@ impl Noted {
 
 /// Returns whether calls of this thread are noted, so that its rank has no part of any tensor.
 pub(crate) fn is_noting() -> bool {
-    STATE.with(|state| matches!(&*state.borrow(), Some(State::Noting(_))))
+    is_on() && STATE.with(|state| matches!(&*state.borrow(), Some(State::Noting(_))))
 }
 
 /// Returns whether a function of this thread is planned.
 pub(super) fn is_on() -> bool {
-    STATE.with(|state| state.borrow().is_some())
+    IS_ON.with(Cell::get)
 }
 
 /// Returns how the next call of a planned function is divided, if that is known.
