@@ -105,7 +105,7 @@ fn values_exist_and_are_used() {
 fn only_elementwise_calls_that_cannot_fail_are_steps() {
     refused("matmul(%0,%0)", &["step 0", "matmul: expected an elementwise op"]);
     refused("reluu(%0)", &["step 0", "reluu: expected an elementwise op"]);
-    refused("add_(%0,%1)", &["add_: expected an elementwise op"]);
+    refused("add_(%0,%1)", &["add_(%0,%1): expected an op that returns a new tensor"]);
     refused("fused(%0|program=\"neg(%0)\")", &["fused: expected an elementwise op"]);
     refused("neg(%0);remainder(%1|other=3);add(#0,#1)", &["step 1", "dividing i32 may fail"]);
     refused("div(%1,%1|rounding_mode=\"floor\");add(#0,%0)", &["step 0", "dividing i32"]);
