@@ -16,13 +16,13 @@ use crate::handle::global::survey::MadeCall;
 ///
 /// ```
 /// # use millstream_vm::*;
-/// # use millstream_types::{Mesh, sbp::P};
+/// # use millstream_types::{Mesh, sbp::B};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let mesh = Mesh::new([0])?;
-/// # let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [P])?;
+/// # let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [B])?;
 /// let f = machine.shard(&mesh, |_| Ok(vec![w.neg()?])).compile()?;
 /// let layouts: &Layouts = f.layouts();
-/// assert_eq!(layouts.calls[0].to_string(), "neg(f32[2] P) = f32[2] P");
+/// assert_eq!(layouts.calls[0].to_string(), "neg(f32[2] B) = f32[2] B  on every rank");
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -42,10 +42,10 @@ pub struct Layouts {
 ///
 /// ```
 /// # use millstream_vm::*;
-/// # use millstream_types::{Mesh, sbp::P};
+/// # use millstream_types::{Mesh, sbp::B};
 /// # let machine = Machine::new(MachineConfig::default())?;
 /// # let mesh = Mesh::new([0])?;
-/// # let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [P])?;
+/// # let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [B])?;
 /// # let f = machine.shard(&mesh, |_| Ok(vec![w.neg()?])).compile()?;
 /// let call: &CallLayout = &f.layouts().calls[0];
 /// assert_eq!((&*call.op, call.received), ("neg", 0));

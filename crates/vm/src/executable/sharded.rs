@@ -105,12 +105,12 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
     ///
     /// ```
     /// # use millstream_vm::*;
-    /// # use millstream_types::{Mesh, sbp::P};
+    /// # use millstream_types::{Mesh, sbp::B};
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// # let mesh = Mesh::new([0])?;
-    /// let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [P])?; // is bound
+    /// let w = Tensor::from_slice_global(&[1.0f32, 2.0], 2, &machine, &mesh, [B])?; // is bound
     /// let f = machine.shard(&mesh, |_| Ok(vec![w.neg()?])).compile()?;
-    /// assert_eq!(f.call(&[])?[0].sbp().unwrap(), [P]);
+    /// assert_eq!(f.call(&[])?[0].to_local()?.to_vec::<f32>()?, [-1.0, -2.0]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///
