@@ -15,6 +15,10 @@ const FIRST: u64 = 600;
 /// The bytes that queues of a bounded size may still take.
 const BOUND: i64 = 48 << 10;
 
+/// The bytes by which tables may grow beside a worker that lags more than it did before: they have
+/// room for all that is alive at one time. 131 KB were seen, with 20,000 things as with 200,000.
+const LAG: i64 = 192 << 10;
+
 /// The bytes of the inference cache, once it holds as many calls as it can. Calls that draw random
 /// numbers have arguments of their own each.
 const INFERRED: i64 = 6 << 20;
@@ -78,7 +82,7 @@ fn check(kind: &str, make: impl Fn(&Machine, &Tensor, u64)) {
 /// Checks one kind that may leave so many bytes in all.
 fn check_bounded(kind: &str, bound: i64, make: impl Fn(&Machine, &Tensor, u64)) {
     leaves_nothing(kind, DriverKind::Inline, bound, &make);
-    leaves_nothing(kind, DriverKind::Threaded, bound, &make);
+    leaves_nothing(kind, DriverKind::Threaded, bound + LAG, &make);
 }
 
 #[test]
