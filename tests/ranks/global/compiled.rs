@@ -1,5 +1,7 @@
 //! Functions on global tensors, compiled for a mesh, and traced ones.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use millstream::sbp::{B, OPEN, P, S};
 use millstream::*;
 
@@ -151,6 +153,16 @@ fn functions_that_cannot_be_compiled_are_refused() {
         refused(
             machine.shard(&mesh, |_| Ok(vec![held.clone()])).compile(),
             "is on mesh [1,0], and the function is compiled for mesh [0,1]",
+        );
+        let runs = AtomicUsize::new(0);
+        let other = |inputs: &[Tensor]| {
+            // Relaxed: one thread.
+            let is_first = runs.fetch_add(1, Ordering::Relaxed) == 0;
+            Ok(if is_first { inputs.to_vec() } else { Vec::new() })
+        };
+        refused(
+            machine.shard(&mesh, other).input(spec(&[4]), [OPEN]).compile(),
+            "it returned 1 tensor(s), and 0 when it ran again",
         );
         let fixed = Tensor::zeros(4, DType::F32, (machine, &Sharding::new(&mesh, [P])?))?;
         refused(

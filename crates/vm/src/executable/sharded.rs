@@ -157,14 +157,15 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
             global::wrap(None, Arc::new(spec.clone()), whole.clone(), views, &stream, &origin)
         };
         let given: Vec<Tensor> = inputs.iter().map(without_part).collect();
+        let function = |inputs: &[Tensor]| {
+            let made = function(inputs)?;
+            made.iter().try_for_each(|tensor| tensor.held_by(&mesh))?;
+            Ok(made)
+        };
         // What the function draws and leaves is undone with this recording.
         let mut noted = None;
         machine.recorder().function(&[], |_| {
-            noted = Some(survey::note(&mesh, &given, |inputs| {
-                let made = function(inputs)?;
-                made.iter().try_for_each(|tensor| tensor.held_by(&mesh))?;
-                Ok(made)
-            })?);
+            noted = Some(survey::note(&mesh, &given, function)?);
             Ok(Vec::new())
         })?;
         let (results, calls) = noted
@@ -213,6 +214,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
             let given: Vec<Tensor> = given.collect();
             let held = || {
                 let made = function(&given)?;
+                survey::check_results(targets.len(), made.len())?;
                 let held = made.iter().zip(&targets).map(|(tensor, target)| {
                     global::held_as(tensor.clone(), target, &stream, &origin)
                 });

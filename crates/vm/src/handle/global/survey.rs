@@ -130,6 +130,21 @@ pub(crate) fn make<T>(
     }
 }
 
+/// Refuses a function that returns another number of tensors when it runs again.
+///
+/// # Errors
+/// It does.
+pub(crate) fn check_results(noted: usize, made: usize) -> Result<()> {
+    if noted == made {
+        return Ok(());
+    }
+    let message = format!(
+        "it returned {noted} tensor(s), and {made} when it ran again; a function that is compiled \
+         for a mesh runs twice, and may depend on nothing but its inputs"
+    );
+    Err(Error::Invalid { what: "function", message })
+}
+
 impl Noted {
     fn number(&mut self, tensor: &Tensor) -> usize {
         let next = self.tensors.len();
