@@ -102,9 +102,13 @@ impl Threads {
         parts: usize,
         part: impl Fn(usize) + Sync + Send,
     ) {
-        match threads.filter(|_| parts > 1).and_then(Threads::pool) {
+        match pool_for(threads, parts) {
             Some(pool) => for_each_on(pool, parts, &part),
-            None => (0..parts).for_each(part),
+            None => {
+                for k in 0..parts {
+                    part(k);
+                }
+            }
         }
     }
 
@@ -265,6 +269,11 @@ impl<'a> KernelCtx<'a> {
     pub fn for_each(&self, parts: usize, part: impl Fn(usize) + Sync + Send) {
         Threads::for_each(self.threads, parts, part);
     }
+}
+
+/// Returns the threads that share so many parts.
+fn pool_for(threads: Option<&Threads>, parts: usize) -> Option<&rayon::ThreadPool> {
+    threads.filter(|_| parts > 1).and_then(Threads::pool)
 }
 
 /// Calls `part` for each of `0..parts` on the threads of a pool. It is not generic: the code of the

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use millstream_types::DType;
 
 use super::element::Element;
+use super::lanes::lane;
 #[cfg(target_arch = "x86_64")]
 use super::vectorised::has_avx2;
 
@@ -183,22 +184,35 @@ unsafe fn compute<T: Copy, F: Elements<T, N>, const N: usize>(
 ) {
     // SAFETY: guaranteed by the caller.
     let f = unsafe { *closure.cast::<F>() };
-    let data: [*const T; N] = std::array::from_fn(|k| inputs[k].data.cast());
-    let steps: [usize; N] = std::array::from_fn(|k| usize::from(inputs[k].advances));
-    let out = out.cast::<T>();
-    for at in (0..count * LANES).step_by(LANES) {
+    for block in 0..count {
         // SAFETY: these elements lie in the inputs and in the output; a source that does not
         // advance has as many elements.
         unsafe {
-            let lanes: [[T; LANES]; N] =
-                std::array::from_fn(|k| data[k].add(at * steps[k]).cast::<[T; LANES]>().read());
-            let mut results = lanes[0];
+            let blocks = load::<T, N>(inputs, block);
+            let mut results = blocks[0];
             for (i, result) in results.iter_mut().enumerate() {
-                *result = f.of(std::array::from_fn(|k| lanes[k][i]));
+                *result = f.of(lane(&blocks, i));
             }
-            out.add(at).cast::<[T; LANES]>().write(results);
+            out.cast::<[T; LANES]>().add(block).write(results);
         }
     }
+}
+
+/// Loads a block of each of the first `N` inputs. In [`compute`], its closure would be compiled again
+/// for each function.
+///
+/// # Safety
+/// That of [`compute`], for a block below its count.
+#[inline(always)]
+unsafe fn load<T: Copy, const N: usize>(
+    inputs: &[Source; MAX_INPUTS],
+    block: usize,
+) -> [[T; LANES]; N] {
+    std::array::from_fn(|k| {
+        let Source { data, advances } = inputs[k];
+        // SAFETY: guaranteed by the caller.
+        unsafe { data.cast::<[T; LANES]>().add(block * usize::from(advances)).read() }
+    })
 }
 
 /// # Safety

@@ -92,6 +92,7 @@ mod host_kernel;
 mod im2col;
 pub(crate) mod index;
 mod indexed;
+mod lanes;
 mod linalg;
 mod linear;
 mod lines;

@@ -4,6 +4,7 @@
 //! Source: N. J. Higham, "The accuracy of floating point summation", SIAM Journal on Scientific
 //! Computing 14 (1993), section 3, pairwise summation.
 
+use super::lanes;
 use super::real::Real;
 use super::vectorised::vectorised;
 
@@ -99,10 +100,10 @@ fn leaf_sums_of<T: Real, const N: usize, const M: usize>(
     f: &impl Fn([T; N]) -> [T; M],
 ) -> [T; M] {
     let count = slices[0].len() / LANES;
-    let [mut sums] = lanes_of([slices.map(|values| &values[..count * LANES])], f);
-    let rest: [&[T]; N] = slices.map(|values| &values[count * LANES..]);
+    let [mut sums] = lanes_of([lanes::range(slices, 0..count * LANES)], f);
+    let rest = lanes::range(slices, count * LANES..slices[0].len());
     for lane in 0..rest[0].len() {
-        let values = f(std::array::from_fn(|k| rest[k][lane]));
+        let values = f(lanes::element(&rest, lane));
         for (sums, value) in sums.iter_mut().zip(values) {
             sums[lane] += value;
         }
@@ -123,14 +124,13 @@ fn lanes_of<T: Real, const N: usize, const M: usize, const L: usize>(
     f: &impl Fn([T; N]) -> [T; M],
 ) -> [[[T; LANES]; M]; L] {
     let count = leaves[0][0].len() / LANES;
-    let rows: [[&[[T; LANES]]; N]; L] =
-        leaves.map(|slices| slices.map(|values| &values.as_chunks::<LANES>().0[..count]));
+    let rows: [[&[[T; LANES]]; N]; L] = rows_of(leaves, count);
     let mut all = [[[T::ZERO; LANES]; M]; L];
     for at in 0..count {
         for (sums, rows) in all.iter_mut().zip(&rows) {
-            let row: [[T; LANES]; N] = std::array::from_fn(|k| rows[k][at]);
+            let row: [[T; LANES]; N] = lanes::element(rows, at);
             for lane in 0..LANES {
-                let values = f(std::array::from_fn(|k| row[k][lane]));
+                let values = f(lanes::lane(&row, lane));
                 for (sums, value) in sums.iter_mut().zip(values) {
                     sums[lane] += value;
                 }
@@ -153,26 +153,55 @@ pub(crate) fn sums_of<T: Real, const N: usize, const M: usize>(
     if count <= LEAF {
         return leaf_sums_of(slices, &f);
     }
-    let mut sums: [Sum<T>; M] = std::array::from_fn(|_| Sum::new());
-    let mut push = |values: [T; M]| {
-        sums.iter_mut().zip(values).for_each(|(sum, value)| sum.push(value));
-    };
-    let part = |from: usize, to: usize| slices.map(|values| &values[from..to]);
+    let mut sums = Sums::new();
     let mut at = 0;
     while at + SIDE_BY_SIDE * LEAF <= count {
-        let leaf = |k: usize| part(at + k * LEAF, at + (k + 1) * LEAF);
-        let leaves: [[&[T]; N]; SIDE_BY_SIDE] = std::array::from_fn(leaf);
-        for sums in lanes_of(leaves, &f) {
-            push(sums.map(of_lanes));
+        for leaf in lanes_of(leaves_at(slices, at), &f) {
+            sums.push(leaf.map(of_lanes));
         }
         at += SIDE_BY_SIDE * LEAF;
     }
     while at < count {
         let end = count.min(at + LEAF);
-        push(leaf_sums_of(part(at, end), &f));
+        sums.push(leaf_sums_of(lanes::range(slices, at..end), &f));
         at = end;
     }
-    sums.each_ref().map(Sum::total)
+    sums.total()
+}
+
+/// Returns the leaves whose sums are computed side by side, from an element on.
+#[inline(always)]
+fn leaves_at<'a, T, const N: usize>(
+    slices: [&'a [T]; N],
+    from: usize,
+) -> [[&'a [T]; N]; SIDE_BY_SIDE] {
+    std::array::from_fn(|k| lanes::range(slices, from + k * LEAF..from + (k + 1) * LEAF))
+}
+
+/// Returns the first rows of lanes of each slice of some leaves.
+#[inline(always)]
+fn rows_of<'a, T, const N: usize, const L: usize>(
+    leaves: [[&'a [T]; N]; L],
+    count: usize,
+) -> [[&'a [[T; LANES]]; N]; L] {
+    leaves.map(|slices| lanes::range(lanes::blocks(slices), 0..count))
+}
+
+/// Several growing sums.
+struct Sums<T, const M: usize>([Sum<T>; M]);
+
+impl<T: Real, const M: usize> Sums<T, M> {
+    fn new() -> Sums<T, M> {
+        Sums(std::array::from_fn(|_| Sum::new()))
+    }
+
+    fn push(&mut self, values: [T; M]) {
+        self.0.iter_mut().zip(values).for_each(|(sum, value)| sum.push(value));
+    }
+
+    fn total(&self) -> [T; M] {
+        self.0.each_ref().map(Sum::total)
+    }
 }
 
 /// Returns the pairwise sum over the elements of equally long slices of a function of one element

@@ -120,12 +120,10 @@ impl StridedRow {
         unsafe {
             if S::DTYPE == T::DTYPE && self.step == size_of::<T>() {
                 std::ptr::copy(from.cast::<T>(), to, count);
-            } else if S::DTYPE == T::DTYPE {
-                gather(from.cast::<T>(), self.step, to, count, |v| v);
             } else if self.step == size_of::<S>() {
                 convert_dense::<S, T>(from.cast(), to, count);
             } else {
-                gather(from.cast::<S>(), self.step, to, count, cast::<S, T>);
+                convert_strided((from.cast::<S>(), self.step), (to, size_of::<T>()), count);
             }
         }
     }
@@ -235,12 +233,12 @@ impl StridedRow {
         let to = self.at(at, count);
         // SAFETY: as in `load_as`.
         unsafe {
-            if D::DTYPE == T::DTYPE {
-                scatter(from, to.cast::<T>(), self.step, count, |v| v);
+            if D::DTYPE == T::DTYPE && self.step == size_of::<D>() {
+                std::ptr::copy_nonoverlapping(from, to.cast::<T>(), count);
             } else if self.step == size_of::<D>() {
                 convert_dense::<T, D>(from, to.cast(), count);
             } else {
-                scatter(from, to.cast::<D>(), self.step, count, cast::<T, D>);
+                convert_strided((from, size_of::<T>()), (to.cast::<D>(), self.step), count);
             }
         }
     }
@@ -252,9 +250,13 @@ impl StridedRow {
             dispatch!(self.dtype, D => {
                 let (value, to) = (cast::<T, D>(value), self.data.cast::<D>());
                 if self.step == size_of::<D>() {
-                    write_all(to, std::iter::repeat_n(value, self.length));
+                    for i in 0..self.length {
+                        to.add(i).write(value);
+                    }
                 } else {
-                    (0..self.length).for_each(|i| to.byte_add(i * self.step).write(value));
+                    for i in 0..self.length {
+                        to.byte_add(i * self.step).write(value);
+                    }
                 }
             });
         }
@@ -280,50 +282,25 @@ unsafe fn write_all<T>(to: *mut T, values: impl Iterator<Item = T>) {
     }
 }
 
+/// Converts elements, those of each side as many bytes apart as its address says.
+///
 /// # Safety
-/// `count` elements, `step` bytes apart, are valid for reads from `from`, aligned, and outside of
-/// `to`, which is valid for writes of as many; or they are the elements of `to`.
+/// `count` elements are valid for reads from `from`, aligned, and outside of those of `to`, which
+/// are valid for writes; or they are these elements, of one type and step.
 #[inline(always)]
-unsafe fn gather<S: Element, T>(
-    from: *const S,
-    step: usize,
-    to: *mut T,
+unsafe fn convert_strided<S: Element, T: Element>(
+    (from, from_step): (*const S, usize),
+    (to, to_step): (*mut T, usize),
     count: usize,
-    f: impl Fn(S) -> T,
 ) {
-    if step == size_of::<S>() {
-        for i in 0..count {
-            // SAFETY: guaranteed by the caller.
-            unsafe { to.add(i).write(f(*from.add(i))) };
-        }
-    } else {
-        for i in 0..count {
-            // SAFETY: guaranteed by the caller.
-            unsafe { to.add(i).write(f(*from.byte_add(i * step))) };
-        }
-    }
-}
-
-/// # Safety
-/// `count` elements, `step` bytes apart, are valid for writes from `to`, aligned, and outside of
-/// `from`, which is valid for reads of as many.
-#[inline(always)]
-unsafe fn scatter<T: Copy, D: Element>(
-    from: *const T,
-    to: *mut D,
-    step: usize,
-    count: usize,
-    f: impl Fn(T) -> D,
-) {
-    if step == size_of::<D>() {
-        for i in 0..count {
-            // SAFETY: guaranteed by the caller.
-            unsafe { to.add(i).write(f(*from.add(i))) };
-        }
-    } else {
-        for i in 0..count {
-            // SAFETY: guaranteed by the caller.
-            unsafe { to.byte_add(i * step).write(f(*from.add(i))) };
+    for i in 0..count {
+        // SAFETY: guaranteed by the caller. Elements of one type keep their bits, also of NaN.
+        unsafe {
+            let (from, to) = (from.byte_add(i * from_step), to.byte_add(i * to_step));
+            match S::DTYPE == T::DTYPE {
+                true => to.write(from.cast::<T>().read()),
+                false => to.write(cast::<S, T>(from.read())),
+            }
         }
     }
 }

@@ -106,13 +106,33 @@ impl<const N: usize> Traversal<N> {
         if from >= to {
             return;
         }
-        if let [Dim { steps, .. }] = self.dims[..] {
-            visit(Row { offsets: steps.map(|step| from * step), steps, length: to - from });
-            return;
+        if self.is_one_row() {
+            return visit(self.only_row(from, to));
         }
+        let mut cursor = self.cursor(from);
+        let mut left = to - from;
+        loop {
+            let row = cursor.row(left);
+            left -= row.length;
+            visit(row);
+            if left == 0 {
+                return;
+            }
+            cursor.advance();
+        }
+    }
+
+    /// Returns the elements from number `from` up to `to` of a traversal in one row.
+    fn only_row(&self, from: usize, to: usize) -> Row<N> {
+        let steps = self.steps();
+        Row { offsets: steps.map(|step| from * step), steps, length: to - from }
+    }
+
+    /// Returns a cursor at the element with this number.
+    fn cursor(&self, number: usize) -> Cursor<'_, N> {
         let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, self.dims.len());
         let mut offsets = [0; N];
-        let mut rest = from;
+        let mut rest = number;
         for (at, dim) in index.iter_mut().zip(&self.dims).rev() {
             *at = rest % dim.length;
             rest /= dim.length;
@@ -120,35 +140,48 @@ impl<const N: usize> Traversal<N> {
                 *offset += *at * step;
             }
         }
+        Cursor { dims: &self.dims, index, offsets }
+    }
+}
+
+/// The place of a visit. It knows nothing of the visitor, so that its code is compiled once.
+struct Cursor<'a, const N: usize> {
+    dims: &'a [Dim<N>],
+    /// The position along each dimension.
+    index: SmallVec<[usize; 4]>,
+    /// The offset in each operand in bytes.
+    offsets: [usize; N],
+}
+
+impl<const N: usize> Cursor<'_, N> {
+    /// Returns what is left of the row, at most so many elements.
+    fn row(&self, most: usize) -> Row<N> {
         let inner = self.dims.len() - 1;
         let Dim { length, steps } = self.dims[inner];
-        let mut left = to - from;
-        loop {
-            let row = left.min(length - index[inner]);
-            visit(Row { offsets, steps, length: row });
-            left -= row;
-            if left == 0 {
-                return;
-            }
-            // Moves to the start of the next row: rewinds this one and increments the outer index,
-            // with carry.
-            for (offset, step) in offsets.iter_mut().zip(steps) {
-                *offset -= index[inner] * step;
-            }
-            index[inner] = 0;
-            for k in (0..inner).rev() {
-                let dim = self.dims[k];
-                index[k] += 1;
-                if index[k] < dim.length {
-                    for (offset, step) in offsets.iter_mut().zip(dim.steps) {
-                        *offset += step;
-                    }
-                    break;
-                }
-                index[k] = 0;
+        Row { offsets: self.offsets, steps, length: most.min(length - self.index[inner]) }
+    }
+
+    /// Moves to the start of the next row: rewinds this one and increments the outer index, with
+    /// carry.
+    fn advance(&mut self) {
+        let Cursor { dims, index, offsets } = self;
+        let inner = dims.len() - 1;
+        for (offset, step) in offsets.iter_mut().zip(dims[inner].steps) {
+            *offset -= index[inner] * step;
+        }
+        index[inner] = 0;
+        for k in (0..inner).rev() {
+            let dim = dims[k];
+            index[k] += 1;
+            if index[k] < dim.length {
                 for (offset, step) in offsets.iter_mut().zip(dim.steps) {
-                    *offset -= (dim.length - 1) * step;
+                    *offset += step;
                 }
+                break;
+            }
+            index[k] = 0;
+            for (offset, step) in offsets.iter_mut().zip(dim.steps) {
+                *offset -= (dim.length - 1) * step;
             }
         }
     }
