@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// List the slowest tests instead: all but those in the documentation run, one at a time
     #[arg(long, conflicts_with_all = ["full", "long", "tested", "list"])]
     slow: bool,
+    /// Compile what the full checks need beside the tests, and run no check
+    #[arg(long, conflicts_with_all = ["full", "long", "tested", "slow", "list"])]
+    compile: bool,
     /// Print the commands without running them
     #[arg(long)]
     list: bool,
@@ -111,6 +114,48 @@ const STEPS: &[(Part, &str, &str)] = &[
     (Long, "known mistakes, put back in", "xtask traps"),
 ];
 
+/// Returns a step's command, with the program that it takes built.
+fn made(root: &Path, command: &str) -> Result<Command> {
+    let words = || command.split_whitespace();
+    let variables: Vec<(&str, &str)> = words().map_while(|word| word.split_once('=')).collect();
+    let mut words = words().skip(variables.len());
+    let program = words.next().context("a command without a program")?;
+    let rest: Vec<&str> = words.collect();
+    let mut made = match program {
+        "xtask" => Command::new(std::env::current_exe()?),
+        "millstream" => {
+            let is_bench = rest.first() == Some(&"bench");
+            let features = if is_bench { "cuda,bench" } else { "cuda" };
+            Command::new(binary::millstream(features).map_err(Error::msg)?)
+        }
+        other => Command::new(other),
+    };
+    made.args(&rest).envs(variables).current_dir(root);
+    if rest.first() == Some(&"doc") {
+        made.env("RUSTDOCFLAGS", "-D warnings");
+    }
+    Ok(made)
+}
+
+/// Compiles what the full checks need beside the tests: the optimised binaries, then lints and the
+/// documentation, which wait until no other cargo compiles without optimisation.
+fn compile(root: &Path) -> Result<()> {
+    let needed = |starts: &'static [&str]| {
+        let full = STEPS.iter().filter(|(part, ..)| matches!(part, Both | Full));
+        let commands = full.map(|(.., command)| *command);
+        commands.filter(|command| starts.iter().any(|start| command.starts_with(start)))
+    };
+    for command in needed(&["millstream "]) {
+        made(root, command)?;
+    }
+    for command in needed(&["cargo clippy ", "cargo doc "]) {
+        let status = made(root, command)?.status();
+        let status = status.with_context(|| format!("{command}: cannot be run"))?;
+        ensure!(status.success(), "{command}: failed ({status})");
+    }
+    Ok(())
+}
+
 /// Runs the checks.
 ///
 /// # Errors
@@ -119,6 +164,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent")?;
     if arguments.slow {
         return slow_tests::list(root);
+    }
+    if arguments.compile {
+        return compile(root);
     }
     let wanted = |part: Part| match part {
         Both => !arguments.long,
@@ -134,25 +182,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             continue;
         }
         let begun = Instant::now();
-        let words = || command.split_whitespace();
-        let variables: Vec<(&str, &str)> = words().map_while(|word| word.split_once('=')).collect();
-        let mut words = words().skip(variables.len());
-        let program = words.next().context("a command without a program")?;
-        let rest: Vec<&str> = words.collect();
-        let mut step = match program {
-            "xtask" => Command::new(std::env::current_exe()?),
-            "millstream" => {
-                let is_bench = rest.first() == Some(&"bench");
-                let features = if is_bench { "cuda,bench" } else { "cuda" };
-                Command::new(binary::millstream(features).map_err(Error::msg)?)
-            }
-            other => Command::new(other),
-        };
-        step.args(&rest).envs(variables).current_dir(root);
-        if rest.first() == Some(&"doc") {
-            step.env("RUSTDOCFLAGS", "-D warnings");
-        }
-        let status = step.status().with_context(|| format!("{program} cannot be run"))?;
+        let status = made(root, command)?.status();
+        let status = status.with_context(|| format!("{command}: cannot be run"))?;
         ensure!(status.success(), "{what}: failed ({status})");
         println!("    done in {} s", begun.elapsed().as_secs());
     }
