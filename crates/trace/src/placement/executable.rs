@@ -48,11 +48,10 @@ impl Walk<'_> {
         })?;
         let mut within = Globals::default();
         let mut own_inputs = Vec::new();
-        for (input, sharding) in of.inputs.iter().zip(shardings) {
+        for (input, (sharding, span)) in of.inputs.iter().zip(shardings) {
             let declared = match Declared::of(&input.spec, &sharding, self.rank) {
                 Ok(declared) => declared,
                 Err(error) => {
-                    let span = program.value(input.value).span;
                     errors.push(wrap(&program.source, span, &error));
                     continue;
                 }
@@ -101,20 +100,21 @@ impl Walk<'_> {
         Some(DividedExecutable { mesh, inputs, bound, results, written, divided, own })
     }
 
-    /// Returns the mesh of an executable, and how each input is held; none if that follows from an
-    /// earlier mistake.
-    fn mesh_of(&self, of: &Executable) -> Result<Option<(Mesh, Vec<Sharding>)>> {
+    /// Returns the mesh of an executable, and how each input is held, with its span; none if that
+    /// follows from an earlier mistake.
+    fn mesh_of(&self, of: &Executable) -> Result<Option<(Mesh, Vec<(Sharding, Span)>)>> {
         let program = self.program;
         let (mut named, mut shardings, mut local) = (Vec::new(), Vec::new(), None);
         for input in &of.inputs {
-            let span = program.value(input.value).span;
-            match global::declared(program, input.held.as_ref()) {
-                Some(sharding) => {
-                    let sharding = sharding?;
-                    named.push((format!("'{}'", input.name), sharding.mesh().clone(), span));
-                    shardings.push(sharding);
+            match &input.held {
+                Some(held) => {
+                    let sharding = global::declared(program, held)?;
+                    named.push((format!("'{}'", input.name), sharding.mesh().clone(), held.span));
+                    shardings.push((sharding, held.span));
                 }
-                None => local = local.or(Some((&input.name, span))),
+                None => {
+                    local = local.or(Some((&input.name, program.value(input.value).span)));
+                }
             }
         }
         for value in &of.bound {
@@ -303,11 +303,12 @@ impl Walk<'_> {
             return Err(program.error(span, message).help(help));
         }
         let (spec, given) = (&formal.spec, &global.spec);
-        let is_same = (spec.dtype, spec.shape()) == (given.dtype, given.shape())
-            && spec.layout.strides() == given.layout.strides();
-        if !is_same {
-            let message = format!("{what} is {spec}, and '{name}' is {given}");
-            return Err(program.error(span, message));
+        let mistake = || program.error(span, format!("{what} is {spec}, and '{name}' is {given}"));
+        if (spec.dtype, spec.shape()) != (given.dtype, given.shape()) {
+            return Err(mistake());
+        }
+        if spec.layout.strides() != given.layout.strides() {
+            return Err(mistake().help("copy it first, with the op contiguous"));
         }
         Ok(Some(global.clone()))
     }

@@ -16,7 +16,7 @@ use millstream_types::{Attrs, Error, Mesh, Result as Made, Sharding, TensorSpec}
 use super::calls::{PartCalls, WholeCalls};
 use super::part::Declared;
 use super::walk::Walk;
-use crate::error::{Result, TraceError, wrap};
+use crate::error::{Result, wrap};
 use crate::program::{Action, Call, Held, Program, REDISTRIBUTE, Results, ValueRef};
 use crate::source::Span;
 
@@ -435,13 +435,12 @@ pub(super) fn unnamed_call(op: &str, span: Span, of: ValueRef) -> Call {
     }
 }
 
-/// Returns the declared sharding of a tensor or an input, if a mesh holds it.
-pub(super) fn declared(program: &Program, held: Option<&Held>) -> Option<Result<Sharding>> {
-    let held = held?;
+/// Returns the declared sharding of a tensor of the file, or of an input of an executable.
+pub(super) fn declared(program: &Program, held: &Held) -> Result<Sharding> {
     let Some((_, mesh)) = &held.mesh else {
         let error = program.error(held.span, "a tensor with an 'sbp' needs a 'mesh'");
-        return Some(Err(error));
+        return Err(error);
     };
     let made = Sharding::new(mesh, held.sbp.iter().copied());
-    Some(made.map_err(|e| -> TraceError { wrap(&program.source, held.span, &e) }))
+    made.map_err(|e| wrap(&program.source, held.span, &e))
 }

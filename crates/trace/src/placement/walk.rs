@@ -10,9 +10,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use millstream_ops::{CallSpec, OpRegistry, OutputSpec, Signature, collective};
-use millstream_types::{
-    Access, AttrValue, Attrs, DType, Error, Mesh, Sharding, StreamType, TensorSpec,
-};
+use millstream_types::{Access, AttrValue, Attrs, DType, Error, Mesh, StreamType, TensorSpec};
 
 use super::executable::DividedExecutable;
 use super::global::{self, Globals};
@@ -20,7 +18,7 @@ use super::part::{Declared, Part, transfers};
 use super::{PARALLEL_COUNT, PARALLEL_ID, is_parallel};
 use crate::error::{Result, TraceError, wrap};
 use crate::program::{
-    Action, Body, Call, Placement, Program, Results, Statement, StreamRef, ValueRef,
+    self, Action, Body, Call, Placement, Program, Results, Statement, StreamRef, ValueRef,
 };
 use crate::source::Span;
 
@@ -85,8 +83,8 @@ pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -
     };
     let mut errors = Vec::new();
     for (k, tensor) in program.tensors.iter().enumerate() {
-        if let Some(sharding) = global::declared(program, tensor.held.as_ref()) {
-            errors.extend(walk.declare(k, sharding).err());
+        if let Some(held) = &tensor.held {
+            errors.extend(walk.declare(k, held).err());
             continue;
         }
         match walk.ranks_of(tensor.ranks.as_ref()) {
@@ -136,13 +134,13 @@ impl Walk<'_> {
     }
 
     /// Begins a tensor of the file that a mesh holds.
-    fn declare(&mut self, index: usize, sharding: Result<Sharding>) -> Result<()> {
-        let (sharding, tensor) = (sharding?, &self.program.tensors[index]);
-        let span = tensor.held.as_ref().map_or(tensor.site.span, |held| held.span);
-        self.known_ranks(sharding.mesh(), span)?;
-        let declared = Declared::of(&tensor.spec, &sharding, self.rank);
-        let declared = declared.map_err(|e| wrap(&self.program.source, span, &e))?;
-        self.globals.declare(ValueRef(index as u32), &tensor.spec, sharding, declared.as_ref());
+    fn declare(&mut self, index: usize, held: &program::Held) -> Result<()> {
+        let (sharding, spec) =
+            (global::declared(self.program, held)?, &self.program.tensors[index].spec);
+        self.known_ranks(sharding.mesh(), held.span)?;
+        let declared = Declared::of(spec, &sharding, self.rank);
+        let declared = declared.map_err(|e| wrap(&self.program.source, held.span, &e))?;
+        self.globals.declare(ValueRef(index as u32), spec, sharding, declared.as_ref());
         self.part.declared.insert(index, declared);
         Ok(())
     }
