@@ -81,7 +81,7 @@ fn outputs(
         let recorder = &mut execution.executor.recorder;
         let (found, device) = (recorder.spec(&tensor).map_err(at)?, recorder.device(&tensor));
         let device = device.map_err(at)?;
-        result.check(program, &found)?;
+        result.check(program, found)?;
         if let Some(said) = result.device.as_ref().filter(|said| *said != device) {
             let name = &result.name;
             let message = format!("the output '{name}' is on {device}, and the trace says {said}");

@@ -33,6 +33,9 @@ pub(super) struct DividedExecutable {
     own: Option<ExecutableRef>,
 }
 
+/// How an input is held, and the span that says so.
+type Held = (Sharding, Span);
+
 impl Walk<'_> {
     /// Divides an executable. Returns none if it has mistakes, or follows from one.
     pub(super) fn executable(
@@ -100,9 +103,9 @@ impl Walk<'_> {
         Some(DividedExecutable { mesh, inputs, bound, results, written, divided, own })
     }
 
-    /// Returns the mesh of an executable, and how each input is held, with its span; none if that
-    /// follows from an earlier mistake.
-    fn mesh_of(&self, of: &Executable) -> Result<Option<(Mesh, Vec<(Sharding, Span)>)>> {
+    /// Returns the mesh of an executable, and how each input is held; none if that follows from an
+    /// earlier mistake.
+    fn mesh_of(&self, of: &Executable) -> Result<Option<(Mesh, Vec<Held>)>> {
         let program = self.program;
         let (mut named, mut shardings, mut local) = (Vec::new(), Vec::new(), None);
         for input in &of.inputs {
