@@ -381,7 +381,7 @@ fn random_programs_are_executables_of_a_mesh() {
         json!([[3, 1], [0, 2]]),
     ];
     let layouts = prop::array::uniform4(0..25usize);
-    let mut runner = TestRunner::new(ProptestConfig { cases: 100, ..ProptestConfig::default() });
+    let mut runner = TestRunner::new(ProptestConfig { cases: 60, ..ProptestConfig::default() });
     let ran = std::cell::Cell::new(0);
     let tested = runner.run(&(steps, prop::sample::select(meshes.to_vec()), layouts), |all| {
         let (steps, mesh, layouts) = all;
