@@ -44,6 +44,22 @@ fn a_launch_is_one_instruction() {
     assert_eq!((count("LazyJobLauncher"), count("OpCall")), (3, 1), "{:?}", report.instructions);
 }
 
+/// An output that is an input is the tensor that the launch is given: unused, it lives on.
+#[test]
+fn an_unused_output_that_is_an_input_lives_on() {
+    let text = r#"{"millstream": 1,
+"tensors": {
+  "x": {"dtype": "f32", "shape": [2], "fill": 1}, "w": {"dtype": "f32", "shape": [2], "fill": 2}},
+"executables": {"step": {"inputs": {"a": {"dtype": "f32", "shape": [2]}},
+  "program": [
+    {"op": "add_", "in": ["a", "w"], "out": "b"}, {"op": "add_", "in": ["w", "a"], "out": "v"}],
+  "outputs": {"b": {}, "v": {}}}},
+"program": [{"launch": "step", "in": {"a": "x"}}, {"launch": "step", "in": {"a": "x"}}],
+"outputs": {"x": {"fill": 8}, "w": {"fill": 13}}}"#;
+    let report = run(parse(text), &RunOptions::default()).unwrap();
+    assert!(report.ok(), "{report:?}");
+}
+
 /// Returns a program with an executable of this body, and this statement in line 12.
 fn with_launch(body: &str, statement: &str) -> String {
     format!(

@@ -12,6 +12,7 @@
 //! | `nccl` | whether it accepts them by NCCL's rules; by default as otherwise |
 //! | `not_replayed` | whether the case needs the host amid the calls, which no executable has |
 
+mod executables;
 mod explored;
 mod global;
 mod placed;
@@ -220,7 +221,9 @@ fn every_case_is_decided_before_it_runs() {
         for device in [DeviceId::cpu(0), DeviceId::sim(0)] {
             for streams in [1, 2] {
                 let options = RunOptions::default().device(device.clone()).in_turn(streams);
-                let of_ranks = case.programs.iter().map(|program| {
+                let count = case.programs.len();
+                let of_ranks = case.programs.iter().enumerate().map(|(rank, program)| {
+                    let options = options.checked_on_rank(rank, count);
                     let lists = lists(program, &options).unwrap_or_else(|e| panic!("{e}"));
                     lists.into_iter().next().expect("the program's own list").list
                 });

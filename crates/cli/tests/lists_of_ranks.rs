@@ -85,6 +85,38 @@ fn emitted_lists_are_parts_of_their_program_and_run_again() {
     insta::assert_snapshot!("list_of_a_rank_alone", text(&output.stderr));
 }
 
+/// The lists of the ranks of a mesh hold those of its executables: they are verified as parts of
+/// the program, and run again on its tensors.
+#[test]
+fn lists_of_a_mesh_hold_its_executables() {
+    let folder = tempfile::tempdir().unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/placement");
+    fs::copy(example.join("mesh_executable.json"), folder.path().join("program.json")).unwrap();
+    let passes = |arguments: &[&str], ends: &str| {
+        let output = millstream(folder.path(), arguments);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {out}{err}");
+        assert!(out.contains(ends), "{arguments:?}: {out}");
+    };
+    passes(&["run", "program.json", "--ranks", "4", "--emit", "lists"], "program.json: ok");
+    let list = fs::read_to_string(folder.path().join("lists/rank2.txt")).unwrap();
+    insta::assert_snapshot!("list_of_a_rank_with_an_executable", rest(&list));
+    passes(&["verify", "program.json", "--ranks", "4"], "proven: the ranks meet");
+    let parts = "their lists are their parts of program.json";
+    passes(&["verify", "lists", "--program", "program.json"], parts);
+    passes(&["run", "lists", "--inputs", "program.json"], "lists: ok");
+    passes(&["simulate", "program.json", "--ranks", "4", "--seeds", "20"], "20 seeds");
+    // The parts of the ranks are programs of their own.
+    for rank in ["0", "1", "2", "3"] {
+        let own = format!("parts/rank{rank}.json");
+        passes(&["convert", "program.json", &own, "--ranks", "4", "--rank", rank], "");
+        let own = fs::read_to_string(folder.path().join(own)).unwrap();
+        assert_eq!(own.matches("\"launch\": \"step\"").count(), 3, "{own}");
+    }
+    passes(&["run", "parts"], "parts: ok");
+    passes(&["verify", "parts"], "proven: the ranks meet");
+}
+
 #[test]
 fn lists_that_are_not_parts_of_one_program_are_refused() {
     let folder = folder();

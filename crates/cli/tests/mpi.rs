@@ -99,6 +99,7 @@ fn placed_programs_run_as_processes() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let example = Path::new(env!("CARGO_MANIFEST_DIR"));
     let example = |name| example.join("../../examples/placement").join(name).display().to_string();
+    let launches = example("mesh_executable.json");
     let (example, mesh) = (example("two_layers.json"), example("mesh.json"));
     let program = |seed: u32, outputs: &str| {
         format!(
@@ -133,6 +134,7 @@ fn placed_programs_run_as_processes() {
         for (ranks, program, status) in [
             ("2", &example, 0),
             ("4", &mesh, 0),
+            ("4", &launches, 0),
             ("3", &path("exact.json"), 0),
             ("3", &path("other.json"), 1),
         ] {

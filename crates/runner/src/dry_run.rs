@@ -352,6 +352,10 @@ impl Executor for DryRun {
         self.builder.spec((*tensor)?).ok().cloned()
     }
 
+    fn is_same(&self, a: &Option<TensorRef>, b: &Option<TensorRef>) -> bool {
+        a == b
+    }
+
     fn release(&mut self, tensor: &Option<TensorRef>, origin: &Origin) -> Result<()> {
         let Some(tensor) = *tensor else { return Ok(()) };
         let section = self.section();

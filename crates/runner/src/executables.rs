@@ -81,19 +81,11 @@ fn outputs(
         let recorder = &mut execution.executor.recorder;
         let (found, device) = (recorder.spec(&tensor).map_err(at)?, recorder.device(&tensor));
         let device = device.map_err(at)?;
-        let expected = |what: String, found: String| {
-            let message =
-                format!("the output '{}' is {found}, and the trace says {what}", result.name);
-            Err(RunError::input(program.error(result.span, message)))
-        };
-        if let Some(dtype) = result.dtype.filter(|dtype| *dtype != found.dtype) {
-            return expected(dtype.to_string(), found.brief().to_string());
-        }
-        if let Some(shape) = result.shape.as_ref().filter(|shape| ***shape != *found.shape()) {
-            return expected(format!("{shape:?}"), found.brief().to_string());
-        }
+        result.check(program, found)?;
         if let Some(said) = result.device.as_ref().filter(|said| *said != device) {
-            return expected(format!("{said}"), format!("on {device}"));
+            let name = &result.name;
+            let message = format!("the output '{name}' is on {device}, and the trace says {said}");
+            return Err(RunError::input(program.error(result.span, message)));
         }
         recorder.output(&result.name, &tensor).map_err(at)?;
     }

@@ -231,10 +231,14 @@ impl<'a, E: Executor> Execution<'a, E> {
             outputs: declared.results.len(),
         };
         let made = self.executor.launch(&call, stream.as_ref(), origin)?;
+        let given: Vec<E::Tensor> =
+            call.inputs.iter().chain(&call.bound).map(|(_, given)| (*given).clone()).collect();
         for (tensor, target) in made.into_iter().zip(&launch.outputs) {
             match target {
                 Some(Target::New(value)) => self.set(*value, tensor),
                 Some(Target::Into(_)) => {}
+                // An output that is a tensor of the launch lives on.
+                None if given.iter().any(|given| self.executor.is_same(given, &tensor)) => {}
                 None => self.executor.release(&tensor, origin)?,
             }
         }

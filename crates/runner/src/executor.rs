@@ -81,6 +81,9 @@ pub(crate) trait Executor {
     /// Returns the spec of a tensor, if it is known.
     fn spec(&self, tensor: &Self::Tensor) -> Option<TensorSpec>;
 
+    /// Returns whether both are one tensor.
+    fn is_same(&self, a: &Self::Tensor, b: &Self::Tensor) -> bool;
+
     /// Releases a tensor.
     fn release(&mut self, tensor: &Self::Tensor, origin: &Origin) -> Result<()>;
 

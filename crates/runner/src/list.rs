@@ -233,10 +233,15 @@ fn outputs(
         }
     }
     let find = |output: &millstream_trace::Output| {
-        if let Some(at) = list.externals.iter().position(|e| e.name == output.name) {
+        let tensor = named.get(&output.name).copied();
+        // The output of this name may be another tensor than the external of this name.
+        let external = list.externals.iter().position(|e| {
+            e.name == output.name && tensor.is_none_or(|tensor| e.tensor.to_string() == tensor)
+        });
+        if let Some(at) = external {
             return Ok(Source::External(at));
         }
-        let tensor = named.get(&output.name).copied().unwrap_or(&output.name);
+        let tensor = tensor.unwrap_or(&output.name);
         if let Some((read, spec)) = reads.get(tensor) {
             return Ok(Source::Read(*read, spec.clone()));
         }

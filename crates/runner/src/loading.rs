@@ -83,7 +83,10 @@ fn as_it_is(path: &Path, loading: &Loading, options: &RunOptions) -> Result<Prog
     let Loading { trace: loading, inputs, .. } = loading;
     if is_list_file(path) {
         let inputs = match (inputs, loading.et.random_inputs) {
-            (Some(inputs), _) => Inputs::open(inputs, loading)?,
+            (Some(inputs), _) => match Inputs::open(inputs, loading)? {
+                Inputs::Trace(whole) => Inputs::Trace(Box::new(all.project(*whole, options)?)),
+                other => other,
+            },
             (None, Some(seed)) => Inputs::Random(seed),
             (None, None) => Inputs::None,
         };
@@ -131,7 +134,9 @@ fn of_list(mut program: Program, inputs: &Inputs) -> Result<Program, RunError> {
 fn mistakes(path: &Path, loaded: TraceError, loading: &Loading, options: &RunOptions) -> RunError {
     let runtime = loaded.kind() == ErrorKind::Memory;
     let mut errors = loaded.all();
-    let check = |partial| prepare(Arc::new(loading.project(partial, options)?), options).map(drop);
+    let (rank, ranks) = loading.rank.unwrap_or((0, 1));
+    let of_rank = options.checked_on_rank(rank as usize, ranks as usize);
+    let check = |partial| prepare(Arc::new(loading.project(partial, options)?), &of_rank).map(drop);
     if let Some(partial) = load_partial(path, &loading.trace)
         && let Err(further) = check(partial)
         && !further.runtime

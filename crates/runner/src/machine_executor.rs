@@ -81,6 +81,10 @@ impl Executor for MachineExecutor<'_> {
         Some(tensor.spec().clone())
     }
 
+    fn is_same(&self, a: &Tensor, b: &Tensor) -> bool {
+        a.tensor_ref() == b.tensor_ref()
+    }
+
     fn release(&mut self, tensor: &Tensor, origin: &Origin) -> Result<()> {
         with_origin(origin, || tensor.release_within(self.section()))
     }

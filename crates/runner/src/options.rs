@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use millstream_comm::LocalGroup;
 use millstream_ep::cpu::CpuBackend;
 #[cfg(feature = "cuda")]
 use millstream_ep::cuda::{CudaBackend, CudaConfig};
@@ -409,6 +410,23 @@ impl RunOptions {
             options.device = DeviceId::cuda((self.device.index() + rank) % count);
         }
         options
+    }
+
+    /// Returns the options to check what one of so many ranks runs, without the other ranks.
+    ///
+    /// ```
+    /// # use millstream_runner::RunOptions;
+    /// let options = RunOptions::default().checked_on_rank(1, 4);
+    /// assert_eq!(options.machine.communicator.ranks(), 4);
+    /// ```
+    #[must_use]
+    pub fn checked_on_rank(&self, rank: usize, ranks: usize) -> RunOptions {
+        // The communicator of a program of one rank stays.
+        let all = if ranks > 1 { LocalGroup::communicators(ranks) } else { Vec::new() };
+        match all.into_iter().nth(rank) {
+            Some(own) => self.clone().machine(|config| config.communicator(Arc::new(own))),
+            None => self.clone(),
+        }
     }
 
     /// Returns how simulated devices complete their commands under the driver.

@@ -8,7 +8,7 @@ use millstream_types::{ByteCount, Error, Layout, TensorSpec};
 use crate::attrs::float;
 use crate::error::Result;
 use crate::json::{Entries, Key, Raw, Reader};
-use crate::meshes::Meshes;
+use crate::meshes::{self, Meshes};
 use crate::program::{Block, Executable, ExecutableRef, Input, Returned, Value, ValueRef};
 use crate::raw_form::{ExecutableForm, InputForm, ReturnedForm, StatementForm};
 use crate::schema_types::{Float, Map};
@@ -75,7 +75,7 @@ impl<'a> Table<'_, 'a> {
         let mut inputs = Vec::new();
         for (key, raw) in reader.optional_entries(form.inputs, "inputs, by name")? {
             let value = symbols.input(&key.name, reader.key_span(&key));
-            let input = input(reader, key.name.into_owned(), value, raw.cast());
+            let input = input(reader, self.meshes, key.name.into_owned(), value, raw.cast());
             inputs.extend(reader.recover(input)?);
         }
         let scalars = scalars(reader, form.scalars)?;
@@ -152,6 +152,7 @@ fn scalars<'a>(
 /// Reads the declaration of an input.
 fn input<'a>(
     reader: &Reader<'a>,
+    meshes: &Meshes,
     name: String,
     value: ValueRef,
     raw: Raw<'a, InputForm<'a>>,
@@ -162,6 +163,8 @@ fn input<'a>(
     let dtype = reader.parse(dtype, "a dtype")?;
     let shape_raw = reader.require(form.shape, raw, "shape", "an input")?;
     let shape = lengths(reader, shape_raw, "a shape")?;
+    let held = meshes.held(reader, form.mesh, form.sbp)?;
+    meshes::check_dense(reader, held.as_ref(), form.strides.map(Raw::cast))?;
     let layout_span = form.strides.unwrap_or(shape_raw);
     let strides = match form.strides {
         Some(raw) => lengths(reader, raw, "strides")?,
@@ -171,5 +174,5 @@ fn input<'a>(
         .and_then(|layout| TensorSpec::new(dtype, layout))
         .map_err(|e| reader.wrap(layout_span, &e))?;
     let device = form.device.map(|d| reader.parse(d, "a device such as cpu:0")).transpose()?;
-    Ok(Input { name, value, spec, device })
+    Ok(Input { name, value, spec, device, held })
 }

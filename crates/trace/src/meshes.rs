@@ -126,6 +126,21 @@ impl Meshes {
     }
 }
 
+/// Refuses a layout of a tensor that a mesh holds.
+pub(crate) fn check_dense(
+    reader: &Reader<'_>,
+    held: Option<&Held>,
+    layout: Option<Raw<'_, ()>>,
+) -> Result<()> {
+    match layout.filter(|_| held.is_some()) {
+        Some(raw) => {
+            let message = "the parts of a tensor of a mesh are dense and row-major";
+            Err(reader.error(raw, message))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Parses the text of an sbp.
 fn parsed(text: &str) -> Option<Sbp> {
     let digits = |digits: &str| digits.parse().ok().filter(|_| !digits.starts_with('+'));

@@ -7,7 +7,7 @@ use crate::data::Data;
 use crate::error::{Result, Site};
 use crate::json::{Raw, Reader, short};
 use crate::literal::Literal;
-use crate::meshes::Meshes;
+use crate::meshes::{self, Meshes};
 use crate::number::{Number, int_range};
 use crate::placement::placement;
 use crate::program::Tensor;
@@ -47,12 +47,8 @@ pub(crate) fn tensor<'a>(
         let message = "a tensor has 'ranks', each with all of it, or a 'mesh', not both";
         return Err(reader.error(ranks, message));
     }
-    if let (Some(_), Some(raw)) =
-        (&held, form.strides.map(Raw::cast::<()>).or(form.storage.map(Raw::cast)))
-    {
-        let message = "the parts of a tensor of a mesh are dense and row-major";
-        return Err(reader.error(raw, message));
-    }
+    let layout = form.strides.map(Raw::cast).or(form.storage.map(Raw::cast));
+    meshes::check_dense(reader, held.as_ref(), layout)?;
     let dtype: Option<DType> = form.dtype.map(|d| reader.parse(d, "a dtype")).transpose()?;
     let shape = form.shape.map(|s| lengths(reader, s, "a shape")).transpose()?;
     let TensorForm { fill, values, random, normal, file, key, .. } = form;

@@ -189,7 +189,8 @@ impl Ranks {
                 errors.push(TraceError::of_file(format!("{}:1:1", listed.name), message));
                 continue;
             }
-            let given = lists(&program, whole.options)?.into_iter().next().map(|of| of.list);
+            let options = whole.options.checked_on_rank(k, self.lists.len());
+            let given = lists(&program, &options)?.into_iter().next().map(|of| of.list);
             let Some(given) = given.filter(|_| listed.is_proven) else { continue };
             let Err(difference) = same_operations(&given, &listed.list, &Outputs::All) else {
                 continue;

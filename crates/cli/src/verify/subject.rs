@@ -223,7 +223,7 @@ pub(super) fn load(
         return Ok(vec![Subject { is_rank, rank, ..Subject::new(name, list, text, lines) }]);
     }
     let program = Arc::new(load_trace(path, &loading.of_rank(rank.0, rank.1), options)?);
-    let made = lists(&program, options)?;
+    let made = lists(&program, &options.checked_on_rank(rank.0, rank.1))?;
     let subject = |listing: Listing| {
         let Listing { executable, list, places } = listing;
         let name = match executable {

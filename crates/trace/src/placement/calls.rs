@@ -100,9 +100,9 @@ impl Emitter for PartCalls<'_, '_> {
 impl Walk<'_> {
     /// Begins a value that the program does not name.
     fn unnamed(&mut self, call: &Call) -> ValueRef {
-        let value = self.unnamed_ref(self.globals.unnamed.len());
-        let name = format!("{} part {}", call.op, self.globals.unnamed.len());
-        self.globals.unnamed.push(Value { name, span: call.op_span, recorded: None });
-        value
+        let unnamed = &mut self.part.unnamed;
+        let name = format!("{} part {}", call.op, unnamed.len());
+        unnamed.push(Value { name, span: call.op_span, recorded: None });
+        self.unnamed_ref(self.part.unnamed.len() - 1)
     }
 }

@@ -16,8 +16,8 @@ use millstream_types::{Attrs, Error, Mesh, Result as Made, Sharding, TensorSpec}
 use super::calls::{PartCalls, WholeCalls};
 use super::part::Declared;
 use super::walk::Walk;
-use crate::error::{Result, TraceError, wrap};
-use crate::program::{Action, Call, Held, Program, REDISTRIBUTE, Results, Value, ValueRef};
+use crate::error::{Result, wrap};
+use crate::program::{Action, Call, Held, Program, REDISTRIBUTE, Results, ValueRef};
 use crate::source::Span;
 
 /// A tensor that the ranks of a mesh hold.
@@ -28,18 +28,18 @@ pub(super) struct Global {
     /// The part of the rank of the walk, if it has one.
     pub(super) part: Option<(ValueRef, TensorSpec)>,
     /// The number of the memory that it would be in on one rank.
-    memory: usize,
+    pub(super) memory: usize,
 }
 
-/// The tensors of meshes during a walk.
+/// The tensors of meshes during a walk, those of the program or of an executable.
 #[derive(Default)]
 pub(super) struct Globals {
     pub(super) of: BTreeMap<ValueRef, Global>,
-    /// Values that the program does not name: parts between the calls of a plan.
-    pub(super) unnamed: Vec<Value>,
     memories: usize,
     /// The memories that are several on the ranks, since a base was redistributed for a view.
-    divided: BTreeSet<usize>,
+    pub(super) divided: BTreeSet<usize>,
+    /// The memories that calls have changed.
+    pub(super) written: BTreeSet<usize>,
 }
 
 impl Globals {
@@ -68,9 +68,23 @@ impl Globals {
         (!self.of.values().any(is_shared)).then_some(part)
     }
 
-    fn memory(&mut self) -> usize {
+    /// Begins a memory.
+    pub(super) fn memory(&mut self) -> usize {
         self.memories += 1;
         self.memories
+    }
+
+    /// Refuses a change of a tensor whose memory is several on the ranks.
+    pub(super) fn check_change(&self, op: &str, global: &Global) -> Made<()> {
+        if !self.divided.contains(&global.memory) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} shares memory with a view on one rank, and not on a mesh, where the base was \
+             redistributed for the view; redistribute the base before both",
+            global.spec.brief()
+        );
+        Err(Error::Op { op: op.to_owned(), message })
     }
 }
 
@@ -82,13 +96,14 @@ pub(super) struct Site<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns whether a call is one of a mesh.
+    /// Returns whether a call is one of a mesh, as all calls of an executable are.
     pub(super) fn is_global(&self, call: &Call) -> bool {
         let into = match &call.results {
             Results::Into(targets) => &targets[..],
             Results::New(_) => &[],
         };
-        call.held.is_some()
+        self.within.is_some()
+            || call.held.is_some()
             || call.inputs.iter().chain(into).any(|value| self.globals.of.contains_key(value))
     }
 
@@ -114,7 +129,7 @@ impl Walk<'_> {
             }
         };
         let begin = self.part.statements.len();
-        let first_unnamed = self.globals.unnamed.len();
+        let first_unnamed = self.part.unnamed.len();
         let site = Site { span, call };
         let made = if call.op == REDISTRIBUTE {
             let to = wanted.as_ref().ok_or_else(|| program.error(span, "'sbp' is missing"))?;
@@ -131,6 +146,11 @@ impl Walk<'_> {
         };
         match &call.results {
             Results::New(names) => {
+                if names.len() > made.len() {
+                    let (op, made, named) = (&call.op, made.len(), names.len());
+                    let message = format!("{op} gives {made} result(s), and 'out' names {named}");
+                    return Err(program.error(span, message));
+                }
                 for (name, global) in names.iter().zip(made) {
                     self.name(*name, global, begin, first_unnamed);
                 }
@@ -242,15 +262,9 @@ impl Walk<'_> {
         let specs: Vec<TensorSpec> = inputs.iter().map(|global| global.spec.clone()).collect();
         let signature = known.check(CallSpec { inputs: &specs, attrs })?;
         let written = inputs.iter().zip(&signature.accesses).filter(|(_, a)| a.writes());
-        if let Some((global, _)) =
-            written.into_iter().find(|(global, _)| self.globals.divided.contains(&global.memory))
-        {
-            let message = format!(
-                "{} shares memory with a view on one rank, and not on a mesh, where the base was \
-                 redistributed for the view; redistribute the base before both",
-                global.spec.brief()
-            );
-            return Err(Error::Op { op: op.to_owned(), message });
+        for (global, _) in written {
+            self.globals.check_change(op, global)?;
+            self.globals.written.insert(global.memory);
         }
         let mut parts = None;
         if let Some(at) = mesh.coordinates(self.rank) {
@@ -398,17 +412,7 @@ impl Walk<'_> {
     /// Returns the value to compare with an output: all elements, on the ranks of the mesh.
     pub(super) fn read_out(&mut self, span: Span, value: ValueRef) -> Result<Option<ValueRef>> {
         let Some(global) = self.globals.of.get(&value).cloned() else { return Ok(None) };
-        let call = Call {
-            op: REDISTRIBUTE.to_owned(),
-            op_span: span,
-            inputs: vec![value],
-            results: Results::New(Vec::new()),
-            attrs: Attrs::new(),
-            stream: None,
-            priority: 0,
-            ranks: None,
-            held: None,
-        };
+        let call = unnamed_call(REDISTRIBUTE, span, value);
         let whole = Sharding::broadcast(global.sharding.mesh());
         let moved = self.moved(Site { span, call: &call }, &global, &whole, false);
         let moved = moved.map_err(|e| wrap(&self.program.source, span, &e))?;
@@ -416,14 +420,27 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the sharding of each tensor of the file that a mesh holds.
-pub(super) fn declared(program: &Program, index: usize) -> Option<Result<Sharding>> {
-    let tensor = &program.tensors[index];
-    let held = tensor.held.as_ref()?;
+/// Returns a call that the program does not make.
+pub(super) fn unnamed_call(op: &str, span: Span, of: ValueRef) -> Call {
+    Call {
+        op: op.to_owned(),
+        op_span: span,
+        inputs: vec![of],
+        results: Results::New(Vec::new()),
+        attrs: Attrs::new(),
+        stream: None,
+        priority: 0,
+        ranks: None,
+        held: None,
+    }
+}
+
+/// Returns the declared sharding of a tensor of the file, or of an input of an executable.
+pub(super) fn declared(program: &Program, held: &Held) -> Result<Sharding> {
     let Some((_, mesh)) = &held.mesh else {
         let error = program.error(held.span, "a tensor with an 'sbp' needs a 'mesh'");
-        return Some(Err(error));
+        return Err(error);
     };
     let made = Sharding::new(mesh, held.sbp.iter().copied());
-    Some(made.map_err(|e| -> TraceError { wrap(&program.source, held.span, &e) }))
+    made.map_err(|e| wrap(&program.source, held.span, &e))
 }

@@ -16,9 +16,11 @@
 //! | `walk` | the tensors' ranks and copies while the program is read |
 //! | `global` | tensors that the ranks of a mesh hold together, and calls on them |
 //! | `calls` | the calls that stand for one on such tensors |
+//! | `executable` | executables of a mesh, and their launches |
 //! | `part` | the part of one rank: its tensors and outputs, renumbered |
 
 mod calls;
+mod executable;
 mod global;
 mod part;
 mod walk;
@@ -82,7 +84,10 @@ fn names_ranks(program: &Program) -> bool {
     }
     program.tensors.iter().any(|tensor| tensor.ranks.is_some() || tensor.held.is_some())
         || matches!(&program.body, Body::Statements(block) if any(&block.statements))
-        || program.executables.iter().any(|e| any(&e.block.statements))
+        || program
+            .executables
+            .iter()
+            .any(|e| e.inputs.iter().any(|input| input.held.is_some()) || any(&e.block.statements))
 }
 
 /// Returns whether a call has an argument that stands for a position or number of ranks.

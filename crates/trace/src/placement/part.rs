@@ -10,14 +10,16 @@ use crate::data::{self, Data};
 use crate::error::Site;
 use crate::number::Number;
 use crate::program::{
-    Action, Block, Body, Call, Output, Program, Results, Statement, Stream, StreamRef, Tensor,
-    Value, ValueRef,
+    Action, Block, Body, Call, Executable, Launch, Output, Program, Results, Statement, Stream,
+    StreamRef, Target, Tensor, Value, ValueRef,
 };
 
 /// What the walk keeps of a program for one rank.
 #[derive(Default)]
 pub(super) struct Part {
     pub(super) statements: Vec<Statement>,
+    /// The rank's lists of the executables of its meshes.
+    pub(super) executables: Vec<Executable>,
     /// Whether the rank sends or receives copies, on a stream after those of the program.
     pub(super) transfers: bool,
     /// For each output, in order, the value that the rank reads, if it reads one.
@@ -115,6 +117,14 @@ pub(super) fn part(mut program: Program, rank: u32, mut part: Part) -> Program {
     program.outputs.iter_mut().filter_map(|output| output.value.as_mut()).for_each(number);
     let mut statements = part.statements;
     statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
+    for executable in &mut part.executables {
+        let Executable { inputs, block, results, bound, .. } = executable;
+        inputs.iter_mut().for_each(|input| number(&mut input.value));
+        results.iter_mut().for_each(|result| number(&mut result.value));
+        bound.iter_mut().for_each(number);
+        block.statements.iter_mut().for_each(|statement| renumber(&mut statement.action, number));
+    }
+    program.executables = part.executables;
     if part.transfers {
         let is_free = |name: &String| program.streams.iter().all(|stream| stream.name != *name);
         let mut names =
@@ -152,9 +162,16 @@ pub(super) fn renumber(action: &mut Action, number: impl Fn(&mut ValueRef)) {
             values.iter_mut().for_each(number);
         }
         Action::Read(value) => number(value),
-        // The walk refuses sections and launches.
-        Action::CriticalSection { .. } | Action::Launch(_) => {}
-        Action::Record { .. }
+        Action::Launch(launch) => {
+            let Launch { inputs, outputs, workspaces, .. } = &mut **launch;
+            let targets = outputs.iter_mut().flatten().map(|target| match target {
+                Target::New(value) | Target::Into(value) => value,
+            });
+            inputs.iter_mut().chain(workspaces).chain(targets).for_each(number);
+        }
+        // The walk refuses sections.
+        Action::CriticalSection { .. }
+        | Action::Record { .. }
         | Action::Wait { .. }
         | Action::StreamWait { .. }
         | Action::Barrier

@@ -7,16 +7,18 @@
 //! Long because it decides for every kind of statement.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use millstream_ops::{CallSpec, OpRegistry, OutputSpec, Signature, collective};
-use millstream_types::{Access, AttrValue, Attrs, DType, Error, Sharding, StreamType, TensorSpec};
+use millstream_types::{Access, AttrValue, Attrs, DType, Error, Mesh, StreamType, TensorSpec};
 
+use super::executable::DividedExecutable;
 use super::global::{self, Globals};
 use super::part::{Declared, Part, transfers};
 use super::{PARALLEL_COUNT, PARALLEL_ID, is_parallel};
 use crate::error::{Result, TraceError, wrap};
 use crate::program::{
-    Action, Body, Call, Placement, Program, Results, Statement, StreamRef, ValueRef,
+    self, Action, Body, Call, Placement, Program, Results, Statement, StreamRef, ValueRef,
 };
 use crate::source::Span;
 
@@ -54,6 +56,10 @@ pub(super) struct Walk<'a> {
     pub(super) globals: Globals,
     /// Unnamed results of calls that stand for an operand.
     pub(super) aliases: BTreeSet<ValueRef>,
+    /// The mesh of the executable that is read, if it is one.
+    pub(super) within: Option<Mesh>,
+    /// The executables that were read, `None` for mistakes.
+    pub(super) executables: Vec<Option<Rc<DividedExecutable>>>,
 }
 
 /// Walks over a program, as one of so many ranks.
@@ -61,11 +67,24 @@ pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -
     let values = vec![None; program.values.len()];
     let (all, part) = ((0..ranks).collect(), Part::default());
     let (globals, aliases) = (Globals::default(), BTreeSet::new());
-    let mut walk = Walk { program, rank, all, ops, values, storages: 0, part, globals, aliases };
+    let (storages, within, executables) = (0, None, Vec::new());
+    let mut walk = Walk {
+        program,
+        rank,
+        all,
+        ops,
+        values,
+        storages,
+        part,
+        globals,
+        aliases,
+        within,
+        executables,
+    };
     let mut errors = Vec::new();
     for (k, tensor) in program.tensors.iter().enumerate() {
-        if let Some(sharding) = global::declared(program, k) {
-            errors.extend(walk.declare(k, sharding).err());
+        if let Some(held) = &tensor.held {
+            errors.extend(walk.declare(k, held).err());
             continue;
         }
         match walk.ranks_of(tensor.ranks.as_ref()) {
@@ -73,10 +92,12 @@ pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -
             Err(error) => errors.push(error),
         }
     }
+    for executable in &program.executables {
+        let read = walk.executable(executable, &mut errors);
+        walk.executables.push(read.map(Rc::new));
+    }
     if let Body::Statements(block) = &program.body {
-        for statement in &block.statements {
-            errors.extend(walk.statement(statement).err());
-        }
+        walk.statements(&block.statements, &mut errors);
     }
     for output in &program.outputs {
         let read = match output.value {
@@ -91,9 +112,7 @@ pub(super) fn walk(program: &Program, rank: u32, ranks: u32, ops: &OpRegistry) -
         };
         walk.part.outputs.push(read);
     }
-    let Walk { mut part, globals, .. } = walk;
-    part.unnamed = globals.unnamed;
-    Walked { part, errors }
+    Walked { part: walk.part, errors }
 }
 
 impl Walk<'_> {
@@ -115,13 +134,13 @@ impl Walk<'_> {
     }
 
     /// Begins a tensor of the file that a mesh holds.
-    fn declare(&mut self, index: usize, sharding: Result<Sharding>) -> Result<()> {
-        let (sharding, tensor) = (sharding?, &self.program.tensors[index]);
-        let span = tensor.held.as_ref().map_or(tensor.site.span, |held| held.span);
-        self.known_ranks(sharding.mesh(), span)?;
-        let declared = Declared::of(&tensor.spec, &sharding, self.rank);
-        let declared = declared.map_err(|e| wrap(&self.program.source, span, &e))?;
-        self.globals.declare(ValueRef(index as u32), &tensor.spec, sharding, declared.as_ref());
+    fn declare(&mut self, index: usize, held: &program::Held) -> Result<()> {
+        let (sharding, spec) =
+            (global::declared(self.program, held)?, &self.program.tensors[index].spec);
+        self.known_ranks(sharding.mesh(), held.span)?;
+        let declared = Declared::of(spec, &sharding, self.rank);
+        let declared = declared.map_err(|e| wrap(&self.program.source, held.span, &e))?;
+        self.globals.declare(ValueRef(index as u32), spec, sharding, declared.as_ref());
         self.part.declared.insert(index, declared);
         Ok(())
     }
@@ -143,6 +162,10 @@ impl Walk<'_> {
 
     pub(super) fn push(&mut self, span: Span, action: Action) {
         self.part.statements.push(Statement { span, action });
+    }
+
+    pub(super) fn statements(&mut self, all: &[Statement], errors: &mut Vec<TraceError>) {
+        errors.extend(all.iter().filter_map(|statement| self.statement(statement).err()));
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<()> {
@@ -186,9 +209,10 @@ impl Walk<'_> {
                 let message = "a program that names ranks has no critical sections";
                 return Err(program.error(span, message).help("order the calls by their tensors"));
             }
-            Action::Launch(_) => {
-                let message = "a program that names ranks launches no executables";
-                return Err(program.error(span, message).help("write its calls in the program"));
+            Action::Launch(launch) => return self.launch(span, launch),
+            Action::GlobalSync if self.within.as_ref().is_some_and(|on| self.lacks_ranks(on)) => {
+                let message = "a global_sync waits for all ranks, and the mesh has not all";
+                return Err(program.error(span, message).help("call it beside the launch"));
             }
             other => self.push(span, other.clone()),
         }

@@ -2,9 +2,10 @@
 
 use millstream_types::{DType, DeviceId, Dims, TensorSpec};
 
+use crate::error::Result;
 use crate::source::Span;
 
-use super::{Block, ExecutableRef, StreamRef, ValueRef};
+use super::{Block, ExecutableRef, Held, Program, StreamRef, ValueRef};
 
 /// A program with inputs and outputs that runs as one instruction each time that it is launched.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Input {
     pub spec: TensorSpec,
     /// Their device; `None` stands for the run's device.
     pub device: Option<DeviceId>,
+    /// How the ranks of a mesh hold them together, if they do.
+    pub held: Option<Held>,
 }
 
 /// An output of an executable: a tensor that each launch returns.
@@ -56,6 +59,22 @@ pub struct Returned {
     pub device: Option<DeviceId>,
     /// The span of the declaration.
     pub span: Span,
+}
+
+impl Returned {
+    /// Checks the dtype and the shape of the tensor that the statements make.
+    ///
+    /// # Errors
+    /// The file has others.
+    pub fn check(&self, program: &Program, found: &TensorSpec) -> Result<()> {
+        let dtype = self.dtype.filter(|dtype| *dtype != found.dtype);
+        let shape = self.shape.as_ref().filter(|shape| ***shape != *found.shape());
+        let said = dtype.map(|dtype| dtype.to_string());
+        let Some(said) = said.or(shape.map(|shape| format!("{shape:?}"))) else { return Ok(()) };
+        let (name, found) = (&self.name, found.brief());
+        let message = format!("the output '{name}' is {found}, and the trace says {said}");
+        Err(program.error(self.span, message))
+    }
 }
 
 /// A launch of an executable.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::json::Raw;
-use crate::schema_types::{Bytes, DTypeName, DeviceName, Float, Map};
+use crate::schema_types::{Bytes, DTypeName, DeviceName, Float, Map, Name, Names};
 
 use super::StatementForm;
 
@@ -56,6 +56,12 @@ pub(crate) struct InputForm<'a> {
     /// The device whose memory holds the tensor; the default is the run's device.
     #[serde(borrow)]
     pub(crate) device: Option<Raw<'a, DeviceName>>,
+    /// The mesh whose ranks hold the tensor together, the same for all inputs.
+    #[serde(borrow)]
+    pub(crate) mesh: Option<Raw<'a, Name>>,
+    /// How they hold it, for each axis of the mesh.
+    #[serde(borrow)]
+    pub(crate) sbp: Option<Raw<'a, Names>>,
     /// A comment on the input.
     #[serde(borrow)]
     pub(crate) note: Option<Raw<'a, String>>,

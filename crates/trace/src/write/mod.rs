@@ -126,15 +126,18 @@ fn text(program: &Program, mut beside: Option<&mut Beside<'_>>) -> Result<String
 /// Returns the meshes that a program names.
 fn meshes(program: &Program) -> BTreeMap<String, Mesh> {
     let tensors = program.tensors.iter().filter_map(|tensor| tensor.held.as_ref());
-    let statements = match &program.body {
-        Body::Statements(block) => &block.statements[..],
-        Body::Instructions(_) => &[],
+    let main = match &program.body {
+        Body::Statements(block) => Some(block),
+        Body::Instructions(_) => None,
     };
-    let calls = statements.iter().filter_map(|statement| match &statement.action {
+    let blocks = program.executables.iter().map(|executable| &executable.block).chain(main);
+    let calls = blocks.flat_map(|block| &block.statements).filter_map(|s| match &s.action {
         Action::Call(call) => call.held.as_ref(),
         _ => None,
     });
-    tensors.chain(calls).filter_map(|held| held.mesh.clone()).collect()
+    let inputs = program.executables.iter().flat_map(|executable| &executable.inputs);
+    let inputs = inputs.filter_map(|input| input.held.as_ref());
+    tensors.chain(inputs).chain(calls).filter_map(|held| held.mesh.clone()).collect()
 }
 
 /// Returns the fields that say how a mesh holds a tensor.
@@ -218,7 +221,7 @@ impl Writer<'_> {
             if let Some(device) = &input.device {
                 let _ = write!(text, ", \"device\": \"{device}\"");
             }
-            text + " }"
+            text + &input.held.as_ref().map(held).unwrap_or_default() + " }"
         };
         let result = |result: &Returned| format!("{}: {{}}", self.name(result.value));
         let inputs = inputs.iter().map(input).collect::<Vec<_>>().join(", ");
