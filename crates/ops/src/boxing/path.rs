@@ -71,8 +71,8 @@ pub fn path(dtype: DType, shape: &[usize], from: &Sharding, to: &Sharding) -> Op
     Some(Path { steps: steps?, received })
 }
 
-/// Returns what each axis may hold on the ways from a sharding to all usual ones, which are at least
-/// nearly as cheap as the [`path`]s, where fewer splits are considered on the way.
+/// Returns what each axis may hold on the ways from a sharding to all usual ones. The ranks receive
+/// about as much on these ways as on [`path`]s, for which fewer splits are considered.
 pub(super) fn usual_choices(dtype: DType, shape: &[usize], from: &Sharding) -> Choices {
     let mut choices = choices(dtype, shape, from, from);
     for own in &mut choices {

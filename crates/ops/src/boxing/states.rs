@@ -16,10 +16,12 @@ pub(super) struct States {
     mesh: Mesh,
     shape: Dims,
     pub(super) choices: Choices,
-    /// By state: the states after one step, each with the elements that all ranks receive in it;
-    /// none before a search has come to the state.
-    steps: Vec<Option<Box<[(usize, u64)]>>>,
+    /// By state; none before a search has come to it.
+    steps: Vec<Option<Steps>>,
 }
+
+/// The states after one step, each with the elements that all ranks receive in it.
+type Steps = Box<[(usize, u64)]>;
 
 /// How a search has come to a state. The least is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,8 +66,9 @@ impl States {
         sbp
     }
 
-    /// Searches the best ways from a state to a goal, or to all states. The first is the one with
-    /// the fewest received elements, then with the fewest steps (E. Dijkstra, 1959).
+    /// Searches the best ways from a state to a goal, or to all states, by E. Dijkstra's algorithm
+    /// of 1959: those with the fewest received elements, then with the fewest steps, then through
+    /// the first states.
     pub(super) fn ways(&mut self, from: usize, goal: Option<usize>) -> Vec<Option<Way>> {
         let mut ways: Vec<Option<Way>> = vec![None; self.steps.len()];
         let mut queue = BinaryHeap::new();
@@ -99,7 +102,7 @@ impl States {
         self.steps[state].as_deref().unwrap_or_default()
     }
 
-    fn steps_from(&self, state: usize) -> Box<[(usize, u64)]> {
+    fn steps_from(&self, state: usize) -> Steps {
         let own = self.sbp(state);
         let mut steps = Vec::new();
         let mut weight = self.steps.len();

@@ -16,10 +16,16 @@ pub(super) struct Class {
     numbers: FxHashMap<NdSbp, u32>,
     /// The shardings on the way; more than one where some axes hold what is not usual.
     states: Vec<States>,
-    /// By the sharding before: its place in `states`, and the ways to these.
-    ways: FxHashMap<u32, (usize, Vec<Option<Way>>)>,
+    /// By the sharding before.
+    ways: FxHashMap<u32, Ways>,
     /// About the bytes that the ranks receive between two shardings.
     received: FxHashMap<(u32, u32), u64>,
+}
+
+/// The best ways from a sharding to those of `states` at this place.
+struct Ways {
+    states: usize,
+    to: Vec<Option<Way>>,
 }
 
 impl Class {
@@ -48,7 +54,7 @@ impl Class {
         }
         let Class { dtype, shape, shardings, states, ways, .. } = self;
         let [own, target] = [from, to].map(|number| &shardings[number as usize]);
-        let (at, ways) = ways.entry(from).or_insert_with(|| {
+        let ways = ways.entry(from).or_insert_with(|| {
             let choices = path::usual_choices(*dtype, shape, own);
             let known = states.iter().position(|known| known.choices == choices);
             let at = known.unwrap_or(states.len());
@@ -56,9 +62,10 @@ impl Class {
                 states.push(States::new(own.mesh(), shape, choices));
             }
             let start = states[at].number(own.sbp());
-            (at, start.map_or(Vec::new(), |start| states[at].ways(start, None)))
+            Ways { states: at, to: start.map_or(Vec::new(), |start| states[at].ways(start, None)) }
         });
-        let way = states[*at].number(target.sbp()).and_then(|to| ways.get(to).copied().flatten());
+        let number = states[ways.states].number(target.sbp());
+        let way = number.and_then(|number| ways.to.get(number).copied().flatten());
         let elements = match way {
             Some(way) => Some(way.received),
             None => path::path(*dtype, shape, own, target).map(|path| path.received),
