@@ -631,6 +631,19 @@ fn functions_for_a_mesh(refused: &mut Refused) {
     };
     refused.is("2 outputs are declared, and it returns 1", shard(&[&[sbp::B], &[sbp::B]]));
     refused.is("has 1 axes, and output 0 names 2", shard(&[&[sbp::B, sbp::B]]));
+    let differs = |first: &'static [&'static str], again: &'static [&'static str]| {
+        let is_first = Cell::new(true);
+        let f = m.shard(&mesh, |inputs| {
+            for op in if is_first.replace(false) { first } else { again } {
+                here!(m.call(op, &[&inputs[0]]).one(&m.current_stream()?))?;
+            }
+            Ok(inputs.to_vec())
+        });
+        f.input(f32_spec(&[2]), [sbp::OPEN]).compile()
+    };
+    refused.is("its call 0 was relu of f32[2] at", differs(&["relu"], &["neg"]));
+    refused.is("it made 1 call(s), and also neg", differs(&["relu"], &["relu", "neg"]));
+    refused.is("it made 1 call(s), and 0 when it ran again", differs(&["relu"], &[]));
     let f = shard(&[]).unwrap();
     refused.is("expected 1 inputs, got 0", here!(f.call(&[])));
     let other = Tensor::zeros(3, DType::F32, (&m, &whole)).unwrap();

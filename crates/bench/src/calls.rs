@@ -53,6 +53,12 @@ enum Kind {
     Sum,
     /// A convolution of 4 x 4 numbers, whose kernel needs scratch memory
     Convolution,
+    /// The gradients of that convolution: six tensors
+    ConvolutionBackward,
+    /// Batch normalisation of 16 numbers in training: eight tensors
+    BatchNorm,
+    /// `machine.call("cat", …)` of eight tensors
+    Cat,
     /// A prepared `add_`
     Prepared,
     /// A prepared `add_` in a batch
@@ -159,10 +165,33 @@ fn repeat(
             }
         }
         Kind::Convolution => {
-            let (image, weight) = (x.reshape((1, 1, 4, 4))?, y.narrow(0, 0, 9)?);
-            let weight = weight.reshape((1, 1, 3, 3))?;
+            let (image, weight) = image_and_weight(x, y)?;
             for _ in calls {
                 last = image.conv2d(&weight, Conv2d::default())?;
+            }
+        }
+        Kind::ConvolutionBackward => {
+            let (image, weight) = image_and_weight(x, y)?;
+            let grad = image.conv2d(&weight, Conv2d::default())?;
+            let operands = [&grad, &image, &weight];
+            for _ in calls {
+                let call = machine.call("convolution_backward", &operands);
+                last = call.attr("bias_sizes", vec![1]).on(stream)?.swap_remove(0);
+            }
+        }
+        Kind::BatchNorm => {
+            let image = x.reshape((1, 1, 4, 4))?;
+            let ones = Tensor::from_slice(&[1.0_f32], 1, machine)?;
+            let [mean, variance] = [ones.copy()?, ones.copy()?];
+            let operands = [&image, &ones, &ones, &mean, &variance];
+            for _ in calls {
+                let call = machine.call("native_batch_norm", &operands);
+                last = call.attr("training", true).on(stream)?.swap_remove(0);
+            }
+        }
+        Kind::Cat => {
+            for _ in calls {
+                last = machine.call("cat", &[x; 8]).one(stream)?;
             }
         }
         Kind::Prepared => {
@@ -208,4 +237,9 @@ fn repeat(
     drop(last);
     machine.synchronize()?;
     Ok(())
+}
+
+/// Returns the operands of the convolution.
+fn image_and_weight(x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
+    Ok((x.reshape((1, 1, 4, 4))?, y.narrow(0, 0, 9)?.reshape((1, 1, 3, 3))?))
 }

@@ -164,6 +164,34 @@ fn functions_that_cannot_be_compiled_are_refused() {
             machine.shard(&mesh, other).input(spec(&[4]), [OPEN]).compile(),
             "it returned 1 tensor(s), and 0 when it ran again",
         );
+        let calls = |first: &'static [&'static str], again: &'static [&'static str]| {
+            let runs = AtomicUsize::new(0);
+            let function = move |inputs: &[Tensor]| {
+                let ops = if runs.fetch_add(1, Ordering::Relaxed) == 0 { first } else { again };
+                let x = &inputs[0];
+                for op in ops {
+                    let operands = [x, x];
+                    let operands = if *op == "add" { &operands[..] } else { &operands[..1] };
+                    machine.call(op, operands).one(&machine.current_stream()?)?;
+                }
+                Ok(vec![x.clone()])
+            };
+            machine.shard(&mesh, function).input(spec(&[4]), [OPEN]).compile()
+        };
+        refused(
+            calls(&["relu", "add"], &["relu", "neg"]),
+            "its call 1 was add of f32[4], f32[4] at ",
+        );
+        refused(calls(&["relu", "add"], &["neg"]), ", and neg of f32[4] when it ran again");
+        refused(
+            calls(&["relu"], &["relu", "neg"]),
+            "it made 1 call(s), and also neg of f32[4] when it ran again",
+        );
+        refused(
+            calls(&["relu", "neg", "add"], &["relu"]),
+            "it made 3 call(s), and 1 when it ran again, without neg of f32[4] at ",
+        );
+        calls(&["relu", "add"], &["relu", "add"])?;
         let fixed = Tensor::zeros(4, DType::F32, (machine, &Sharding::new(&mesh, [P])?))?;
         refused(
             machine.shard(&mesh, |_| fixed.add_(1.0).map(|_| vec![])).compile(),

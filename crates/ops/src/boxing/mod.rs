@@ -26,7 +26,8 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `path` | steps, their costs, the cheapest path |
+//! | `states` | the shardings that a tensor may take, the steps between them, their costs |
+//! | `path` | the cheapest path |
 //! | `step` | the calls that one rank makes for a step |
 //! | `meshes` | messages between the ranks of two meshes |
 //! | `choice` | how a call is divided, so that its operands move the fewest bytes |
@@ -38,6 +39,7 @@ mod meshes;
 mod path;
 mod plan;
 mod program;
+mod states;
 mod step;
 
 pub use choice::{Choice, Operand, Pinned};

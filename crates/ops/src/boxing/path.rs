@@ -1,12 +1,10 @@
-//! Steps of boxing, their costs, and the cheapest path from one sharding to another.
+//! The cheapest path from one sharding to another.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use millstream_types::{DType, Mesh, NdSbp, Reduction, Sbp, Sharding};
+use millstream_types::{DType, NdSbp, Reduction, Sbp, Sharding};
+
+use super::states::{Choices, States};
 
 /// The change of how the ranks along one axis hold a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,68 +52,28 @@ pub fn path(dtype: DType, shape: &[usize], from: &Sharding, to: &Sharding) -> Op
     if to.mesh() != mesh {
         return None;
     }
-    let choices = choices(dtype, shape, from, to);
-    let goal: NdSbp = to.sbp().into();
-    let reached = reached(shape, from, Some(&goal), &choices);
-    let (received, ..) = *reached.get(&goal).as_ref()?;
-    let mut states = vec![goal];
-    while let Some((_, _, before)) = reached.get(&states[states.len() - 1])
-        && *before != states[states.len() - 1]
-    {
-        states.push(before.clone());
-    }
-    states.reverse();
+    let mut states = States::new(mesh, shape, choices(dtype, shape, from, to));
+    let (start, goal) = (states.number(from.sbp())?, states.number(to.sbp())?);
+    let ways = states.ways(start, Some(goal));
+    let received = ways[goal]?.received;
+    let before = |state: &usize| ways[*state].map(|way| way.before).filter(|_| *state != start);
+    let passed = std::iter::successors(Some(goal), before);
+    let mut passed: Vec<NdSbp> = passed.map(|state| states.sbp(state)).collect();
+    passed.reverse();
     let sharding = |sbp: &NdSbp| Sharding::new(mesh, sbp.iter().copied()).ok();
-    let steps: Option<Vec<Step>> = states
+    let steps: Option<Vec<Step>> = passed
         .windows(2)
         .map(|pair| {
             let axis = (0..mesh.rank()).find(|axis| pair[0][*axis] != pair[1][*axis])?;
             Some(Step { axis, from: sharding(&pair[0])?, to: sharding(&pair[1])? })
         })
         .collect();
-    Some(Path { steps: steps?, received: *received })
+    Some(Path { steps: steps?, received })
 }
 
-/// By state: the elements that all ranks receive on the way, its steps, and the state before.
-type Reached = FxHashMap<NdSbp, (u64, u32, NdSbp)>;
-
-/// Searches the cheapest ways from a sharding to a goal, or to all states.
-fn reached(
-    shape: &[usize],
-    from: &Sharding,
-    goal: Option<&NdSbp>,
-    choices: &[SmallVec<[Sbp; 8]>],
-) -> Reached {
-    let mesh = from.mesh();
-    let mut reached = Reached::default();
-    let mut queue = BinaryHeap::new();
-    let start: NdSbp = from.sbp().into();
-    queue.push(Reverse((0u64, 0u32, start.clone(), start)));
-    while let Some(Reverse((received, steps, state, before))) = queue.pop() {
-        if reached.contains_key(&state) {
-            continue;
-        }
-        reached.insert(state.clone(), (received, steps, before));
-        if goal == Some(&state) {
-            break;
-        }
-        for axis in 0..mesh.rank() {
-            for next in choices[axis].iter().copied().filter(|next| *next != state[axis]) {
-                let Some(cost) = cost(shape, mesh, &state, axis, next) else { continue };
-                let mut after = state.clone();
-                after[axis] = next;
-                if !reached.contains_key(&after) {
-                    queue.push(Reverse((received + cost, steps + 1, after, state.clone())));
-                }
-            }
-        }
-    }
-    reached
-}
-
-/// Returns what all ranks receive on the way to each of the usual shardings of a tensor: at least
-/// nearly as much as on its [`path`], which considers fewer splits on the way.
-pub(super) fn received(dtype: DType, shape: &[usize], from: &Sharding) -> FxHashMap<NdSbp, u64> {
+/// Returns what each axis may hold on the ways from a sharding to all usual ones. The ranks receive
+/// about as much on these ways as on [`path`]s, for which fewer splits are considered.
+pub(super) fn usual_choices(dtype: DType, shape: &[usize], from: &Sharding) -> Choices {
     let mut choices = choices(dtype, shape, from, from);
     for own in &mut choices {
         for split in (0..shape.len().min(MOST_DIMS)).map(Sbp::Split) {
@@ -123,20 +81,15 @@ pub(super) fn received(dtype: DType, shape: &[usize], from: &Sharding) -> FxHash
                 own.push(split);
             }
         }
+        own.sort_unstable();
     }
-    let reached = reached(shape, from, None, &choices);
-    reached.into_iter().map(|(state, (received, ..))| (state, received)).collect()
+    choices
 }
 
 /// Returns what each axis may hold on a path: what it holds at either end, the splits of the ends'
 /// dimensions and of a few others, whole tensors, and sums: a part among zeros costs nothing, and a
 /// sum of one part with zeros is exact.
-fn choices(
-    dtype: DType,
-    shape: &[usize],
-    from: &Sharding,
-    to: &Sharding,
-) -> Vec<SmallVec<[Sbp; 8]>> {
+fn choices(dtype: DType, shape: &[usize], from: &Sharding, to: &Sharding) -> Choices {
     let (mesh, ends) = (from.mesh(), [from.sbp(), to.sbp()].concat());
     let least = mesh.shape().iter().product::<usize>();
     let long = (0..shape.len()).filter(|dim| shape[*dim] >= least).take(MOST_DIMS);
@@ -157,67 +110,17 @@ fn choices(
                     all.push(sbp);
                 }
             }
+            all.sort_unstable();
             all
         })
         .collect()
-}
-
-/// Returns the elements that all ranks receive in a step; `None` if there is no such step.
-fn cost(shape: &[usize], mesh: &Mesh, state: &[Sbp], axis: usize, next: Sbp) -> Option<u64> {
-    let (own, later) = (state[axis], &state[axis + 1..]);
-    let is_last = |dim| !later.contains(&Sbp::Split(dim));
-    let ranks = mesh.shape()[axis] as u64;
-    if [own, next].into_iter().filter_map(Sbp::dim).any(|dim| !is_last(dim)) {
-        return None;
-    }
-    let reductions = state.iter().enumerate().filter(|(k, _)| *k != axis);
-    let mut reductions = reductions.filter_map(|(_, sbp)| sbp.reduction());
-    if let Some(reduction) = next.reduction()
-        && reductions.any(|other| other != reduction)
-    {
-        return None;
-    }
-    // The elements of the groups' tensors, over all groups along the axis.
-    let numel: u64 = shape.iter().map(|length| *length as u64).product();
-    let others = state.iter().zip(mesh.shape()).enumerate();
-    let copies = others
-        .filter(|(k, (sbp, _))| *k != axis && sbp.dim().is_none())
-        .map(|(_, (_, ranks))| *ranks as u64);
-    let total = numel * copies.product::<u64>();
-    Some(match (own, next) {
-        (Sbp::Broadcast, _) => 0,
-        (Sbp::Split(_), Sbp::Partial(Reduction::Sum)) => 0,
-        (Sbp::Split(_), Sbp::Broadcast) | (Sbp::Partial(_), Sbp::Split(_)) => total * (ranks - 1),
-        (Sbp::Partial(_), Sbp::Broadcast) => 2 * total * (ranks - 1),
-        (Sbp::Split(_), Sbp::Split(_)) => {
-            let kept = kept(shape, mesh, state, axis, next);
-            total - kept
-        }
-        (Sbp::Split(_) | Sbp::Partial(_), Sbp::Partial(_)) => return None,
-    })
-}
-
-/// Returns the elements that ranks have both before and after a step between two splits.
-fn kept(shape: &[usize], mesh: &Mesh, state: &[Sbp], axis: usize, next: Sbp) -> u64 {
-    let mut after: NdSbp = state.into();
-    after[axis] = next;
-    let held = |sbp: &[Sbp]| Sharding::new(mesh, sbp.iter().copied()).ok();
-    let (Some(own), Some(other)) = (held(state), held(&after)) else { return 0 };
-    let of_position = |position: usize| {
-        let at = mesh.coordinates_at(position);
-        let (own, other) = (own.part(shape, &at), other.part(shape, &at));
-        let common = own.iter().zip(&other).map(|(own, other)| {
-            (own.end.min(other.end)).saturating_sub(own.start.max(other.start)) as u64
-        });
-        common.product::<u64>()
-    };
-    (0..mesh.ranks().len()).map(of_position).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use millstream_types::Mesh;
     use millstream_types::sbp::{B, P, S};
 
     use super::*;
@@ -325,6 +228,31 @@ mod tests {
                     assert_eq!(ends.unwrap_or(&from), &to);
                 }
             }
+        }
+    }
+
+    /// Costs of steps are exact, also where parts are of different lengths, or empty.
+    #[test]
+    fn steps_of_uneven_parts() {
+        for (shape, mesh) in [([5, 7, 3], vec![2, 3]), ([5, 1, 2], vec![3, 2, 2])] {
+            let ranks: Vec<u32> = (0..mesh.iter().product::<usize>() as u32).collect();
+            let mesh = Mesh::of(&mesh, &ranks).unwrap();
+            let mut each = SmallVec::from_slice(&[S(0), S(1), S(2), B, P]);
+            each.sort_unstable();
+            let choices: Choices = vec![each; mesh.rank()];
+            let mut states = States::new(&mesh, &shape, choices);
+            let mut checked = 0;
+            for state in 0..states.count() {
+                let from = states.sbp(state);
+                for (after, cost) in states.steps(state).to_vec() {
+                    let to = states.sbp(after);
+                    let axis = (0..mesh.rank()).find(|axis| from[*axis] != to[*axis]).unwrap();
+                    let expected = received(&shape, &mesh, &from, &to, axis);
+                    assert_eq!(Some(cost), expected, "{from:?} to {to:?} of {shape:?}");
+                    checked += 1;
+                }
+            }
+            assert!(checked > states.count(), "{checked} steps");
         }
     }
 

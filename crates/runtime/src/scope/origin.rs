@@ -41,13 +41,24 @@ fn replace(origin: Option<Origin>) -> Option<Origin> {
 /// # }
 /// ```
 pub fn with_origin<T>(origin: &Origin, work: impl FnOnce() -> T) -> T {
+    in_scope(Some(origin.clone()), work)
+}
+
+/// Returns the origin of the innermost scope of this thread; none outside of scopes.
+pub fn scope() -> Option<Origin> {
+    INNERMOST.with(|innermost| innermost.borrow().clone())
+}
+
+/// Runs `work` in the scope of this origin alone, or outside of scopes: a function of the program
+/// that is called within a scope of the machine's has its own lines.
+pub fn in_scope<T>(origin: Option<Origin>, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Origin>);
     impl Drop for Restore {
         fn drop(&mut self) {
             drop(replace(self.0.take()));
         }
     }
-    let _restore = Restore(replace(Some(origin.clone())));
+    let _restore = Restore(replace(origin));
     work()
 }
 

@@ -6,13 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_ops::boxing::Entries;
+use millstream_ops::boxing::{Entries, Shardings};
 use millstream_runtime::scope::origin::{self, with_origin};
 use millstream_types::{Error, Mesh, Origin, Result, Sbp, Sharding, TensorSpec};
 
-use crate::handle::Tensor;
-use crate::handle::global::{self, Class, survey};
+use crate::handle::global::survey::{self, Noted};
+use crate::handle::global::{self, Class};
 use crate::handle::machine::Machine;
+use crate::handle::{Stream, Tensor};
 
 use super::layouts::Layouts;
 use super::{Executable, Recorded};
@@ -55,6 +56,7 @@ impl Machine {
             inputs: Vec::new(),
             outputs: Vec::new(),
             origin: origin::caller(),
+            scope: origin::scope(),
         }
     }
 }
@@ -80,6 +82,8 @@ pub struct ShardBuilder<F> {
     inputs: Vec<(TensorSpec, Entries)>,
     outputs: Vec<Entries>,
     origin: Origin,
+    /// The program's own origin scope, in which the function runs.
+    scope: Option<Origin>,
 }
 
 impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
@@ -117,7 +121,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
     /// # Errors
     /// That of the function, or as [`Recorder::function`](super::Recorder::function); the program
     /// lacks a rank of the mesh; an input or output cannot be held as declared; the function
-    /// returns a tensor that is not held by the mesh.
+    /// returns a tensor that is not held by the mesh, or makes other calls when it runs again.
     pub fn compile(self) -> Result<Sharded> {
         self.compile_with(Recorded::compile)
     }
@@ -148,82 +152,105 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
     }
 
     fn compiled(self, compile: impl FnOnce(Recorded) -> Result<Executable>) -> Result<Sharded> {
-        let ShardBuilder { machine, mesh, function, inputs, mut outputs, origin } = self;
-        global::check_mesh(&machine, &mesh)?;
-        let stream = machine.current_stream()?;
-        let whole = Arc::new(Sharding::broadcast(&mesh));
-        let without_part = |(spec, _): &(TensorSpec, Entries)| {
-            let views = global::Views::default();
-            global::wrap(None, Arc::new(spec.clone()), whole.clone(), views, &stream, &origin)
-        };
-        let given: Vec<Tensor> = inputs.iter().map(without_part).collect();
-        let function = |inputs: &[Tensor]| {
-            let made = function(inputs)?;
-            made.iter().try_for_each(|tensor| tensor.held_by(&mesh))?;
-            Ok(made)
-        };
-        // What the function draws and leaves is undone with this recording.
+        global::check_mesh(&self.machine, &self.mesh)?;
+        let stream = self.machine.current_stream()?;
+        let (results, noted) = self.note(&stream)?;
+        let shardings = self.shardings(&noted, &results)?;
+        let Divided { inputs, outputs, list, layouts } =
+            self.divided(&noted, shardings, results.len(), &stream)?;
+        let executable = list.map(compile).transpose()?;
+        let ShardBuilder { machine, mesh, .. } = self;
+        Ok(Sharded { machine, mesh, inputs, outputs, executable, layouts })
+    }
+
+    /// Returns an input of the function, with this rank's part if it has one.
+    fn given(&self, (spec, sharding): Class, part: Option<Tensor>, stream: &Stream) -> Tensor {
+        global::wrap(part, spec, sharding, global::Views::default(), stream, &self.origin)
+    }
+
+    /// Runs the function. Its results must be held by the mesh.
+    fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let made = origin::in_scope(self.scope.clone(), || (self.function)(inputs))?;
+        made.iter().try_for_each(|tensor| tensor.held_by(&self.mesh))?;
+        Ok(made)
+    }
+
+    /// Runs the function on tensors without parts. Returns its results, by their numbers, and its
+    /// calls.
+    fn note(&self, stream: &Stream) -> Result<(Vec<usize>, Noted)> {
+        let whole = Arc::new(Sharding::broadcast(&self.mesh));
+        let inputs = self.inputs.iter().map(|(spec, _)| (Arc::new(spec.clone()), whole.clone()));
+        let inputs: Vec<Tensor> = inputs.map(|class| self.given(class, None, stream)).collect();
         let mut noted = None;
-        machine.recorder().function(&[], |_| {
-            noted = Some(survey::note(&mesh, &given, function)?);
+        // What the function draws and leaves is undone with this recording.
+        self.machine.recorder().function(&[], |_| {
+            noted = Some(survey::note(&self.mesh, &inputs, |inputs| self.run(inputs))?);
             Ok(Vec::new())
         })?;
-        let (results, calls) = noted
-            .ok_or_else(|| Error::Internal { message: "a function was not run".to_owned() })?;
+        noted.ok_or_else(|| Error::Internal { message: "a function was not run".to_owned() })
+    }
+
+    /// Chooses how the ranks hold the inputs and results, and the division of each call.
+    fn shardings(&self, noted: &Noted, results: &[usize]) -> Result<Shardings> {
+        let ShardBuilder { mesh, outputs, .. } = self;
         let invalid = |message: String| Error::Invalid { what: "function", message };
         if outputs.len() > results.len() {
             let (declared, made) = (outputs.len(), results.len());
             return Err(invalid(format!("{declared} outputs are declared, and it returns {made}")));
         }
-        outputs.resize_with(results.len(), || mesh.shape().iter().map(|_| None).collect());
         if let Some(at) = outputs.iter().position(|entries| entries.len() != mesh.rank()) {
             let (axes, named) = (mesh.rank(), outputs[at].len());
             return Err(invalid(format!(
                 "mesh {mesh} has {axes} axes, and output {at} names {named}"
             )));
         }
-        let entries: Vec<Entries> = inputs.iter().map(|(_, entries)| entries.clone()).collect();
-        let requests = results.iter().copied().zip(outputs);
-        let shardings = calls.shardings(&machine, &entries, requests)?;
-        let of_inputs = inputs.into_iter().zip(&shardings.values);
-        let of_inputs = of_inputs.map(|((spec, _), held)| (Arc::new(spec), Arc::new(held.clone())));
-        let of_inputs: Vec<Class> = of_inputs.collect();
-        let requested = shardings.requests.len() - results.len();
-        let targets: Vec<Arc<Sharding>> =
-            shardings.requests[requested..].iter().cloned().map(Arc::new).collect();
-        let received = shardings.received;
+        let open = std::iter::repeat_with(|| mesh.shape().iter().map(|_| None).collect());
+        let requests = results.iter().copied().zip(outputs.iter().cloned().chain(open));
+        let entries: Vec<Entries> =
+            self.inputs.iter().map(|(_, entries)| entries.clone()).collect();
+        noted.shardings(&self.machine, &entries, requests)
+    }
 
-        let at = global::coordinates(&machine, &mesh);
-        let mut r = machine.recorder();
+    /// Runs the function on this rank's parts with the divisions that were chosen, and records its
+    /// calls.
+    fn divided(
+        &self,
+        noted: &Noted,
+        shardings: Shardings,
+        results: usize,
+        stream: &Stream,
+    ) -> Result<Divided> {
+        let Shardings { values, calls: pinned, mut requests, received } = shardings;
+        let inputs = self.inputs.iter().zip(values);
+        let inputs: Vec<Class> =
+            inputs.map(|((spec, _), held)| (Arc::new(spec.clone()), Arc::new(held))).collect();
+        // Those of the results come last.
+        let targets = requests.split_off(requests.len() - results).into_iter().map(Arc::new);
+        let targets: Vec<Arc<Sharding>> = targets.collect();
+        let at = global::coordinates(&self.machine, &self.mesh);
+        let mut r = self.machine.recorder();
         let mut parts = Vec::new();
         if let Some(at) = &at {
-            for (k, (spec, sharding)) in of_inputs.iter().enumerate() {
-                let device = stream.key().device.clone();
+            for (k, (spec, sharding)) in inputs.iter().enumerate() {
                 let spec = sharding.local_spec(spec, at)?;
-                parts.push(r.input_on(&format!("input {k}"), spec, &device)?);
+                parts.push(r.input_on(&format!("input {k}"), spec, &stream.key().device)?);
             }
         }
-        let mut classes = Vec::new();
-        let mut made_calls = Vec::new();
+        let (mut outputs, mut calls) = (Vec::new(), Vec::new());
         let recorded = r.function(&parts, |parts| {
             let mut parts = parts.iter().cloned();
-            let given = of_inputs.iter().map(|(spec, sharding)| {
-                let (spec, views) = (spec.clone(), global::Views::default());
-                global::wrap(parts.next(), spec, sharding.clone(), views, &stream, &origin)
-            });
+            let given = inputs.iter().map(|class| self.given(class.clone(), parts.next(), stream));
             let given: Vec<Tensor> = given.collect();
-            let held = || {
-                let made = function(&given)?;
+            let (made, made_calls) = survey::make(noted, pinned, || {
+                let made = self.run(&given)?;
                 survey::check_results(targets.len(), made.len())?;
                 let held = made.iter().zip(&targets).map(|(tensor, target)| {
-                    global::held_as(tensor.clone(), target, &stream, &origin)
+                    global::held_as(tensor.clone(), target, stream, &self.origin)
                 });
                 held.collect::<Result<Vec<Tensor>>>()
-            };
-            let (made, calls) = survey::make(&calls, shardings, held)?;
-            let made = made?;
-            made_calls = calls;
-            classes.extend(made.iter().filter_map(global::class));
+            })?;
+            calls = made_calls;
+            outputs.extend(made.iter().filter_map(global::class));
             match &at {
                 None => Ok(Vec::new()),
                 Some(_) => made.iter().map(|made| global::part(made).cloned()).collect(),
@@ -232,13 +259,18 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
         for (k, output) in recorded.iter().enumerate() {
             r.output(&format!("output {k}"), output)?;
         }
-        let executable = match at {
-            Some(_) => Some(compile(r.finish()?)?),
-            None => None,
-        };
-        let layouts = Layouts::of(&of_inputs, made_calls, &classes, received);
-        Ok(Sharded { machine, mesh, inputs: of_inputs, outputs: classes, executable, layouts })
+        let list = at.map(|_| r.finish()).transpose()?;
+        let layouts = Layouts::of(&inputs, calls, &outputs, received);
+        Ok(Divided { inputs, outputs, list, layouts })
     }
+}
+
+/// A function that was divided, and this rank's list of it; none outside of the mesh.
+struct Divided {
+    inputs: Vec<Class>,
+    outputs: Vec<Class>,
+    list: Option<Recorded>,
+    layouts: Layouts,
 }
 
 /// A function that is compiled for the ranks of a mesh.

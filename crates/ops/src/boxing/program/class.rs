@@ -6,18 +6,34 @@ use millstream_types::{DType, Dims, NdSbp, Sharding};
 
 use super::NEVER;
 use crate::boxing::path;
+use crate::boxing::states::{States, Way};
 
 /// The shardings of tensors of one dtype and shape, by number, and the costs between them.
 pub(super) struct Class {
     pub(super) dtype: DType,
     pub(super) shape: Dims,
     pub(super) shardings: Vec<Sharding>,
-    pub(super) numbers: FxHashMap<NdSbp, u32>,
-    /// By the sharding before: the elements received on the way to others.
-    pub(super) received: FxHashMap<u32, FxHashMap<NdSbp, u64>>,
+    numbers: FxHashMap<NdSbp, u32>,
+    /// The shardings on the way; more than one where some axes hold what is not usual.
+    states: Vec<States>,
+    /// By the sharding before.
+    ways: FxHashMap<u32, Ways>,
+    /// About the bytes that the ranks receive between two shardings.
+    received: FxHashMap<(u32, u32), u64>,
+}
+
+/// The best ways from a sharding to those of `states` at this place.
+struct Ways {
+    states: usize,
+    to: Vec<Option<Way>>,
 }
 
 impl Class {
+    pub(super) fn new(dtype: DType, shape: Dims) -> Class {
+        let (shardings, numbers, states, ways, received) = Default::default();
+        Class { dtype, shape, shardings, numbers, states, ways, received }
+    }
+
     pub(super) fn number(&mut self, sharding: &Sharding) -> u32 {
         if let Some(known) = self.numbers.get(sharding.sbp()) {
             return *known;
@@ -33,14 +49,30 @@ impl Class {
         if from == to {
             return 0;
         }
-        let Class { dtype, shape, shardings, received, .. } = self;
+        if let Some(known) = self.received.get(&(from, to)) {
+            return *known;
+        }
+        let Class { dtype, shape, shardings, states, ways, .. } = self;
         let [own, target] = [from, to].map(|number| &shardings[number as usize]);
-        let of_own = received.entry(from).or_insert_with(|| path::received(*dtype, shape, own));
-        let found = match of_own.get(target.sbp()) {
-            Some(elements) => Some(*elements),
+        let ways = ways.entry(from).or_insert_with(|| {
+            let choices = path::usual_choices(*dtype, shape, own);
+            let known = states.iter().position(|known| known.choices == choices);
+            let at = known.unwrap_or(states.len());
+            if known.is_none() {
+                states.push(States::new(own.mesh(), shape, choices));
+            }
+            let start = states[at].number(own.sbp());
+            Ways { states: at, to: start.map_or(Vec::new(), |start| states[at].ways(start, None)) }
+        });
+        let number = states[ways.states].number(target.sbp());
+        let way = number.and_then(|number| ways.to.get(number).copied().flatten());
+        let elements = match way {
+            Some(way) => Some(way.received),
             None => path::path(*dtype, shape, own, target).map(|path| path.received),
         };
-        found.map_or(NEVER, |elements| elements * dtype.size() as u64)
+        let bytes = elements.map_or(NEVER, |elements| elements * dtype.size() as u64);
+        self.received.insert((from, to), bytes);
+        bytes
     }
 
     /// Returns the bytes that the ranks receive on the path that the calls take.

@@ -75,9 +75,7 @@ impl<'a> Search<'a> {
             let known = search.classes.iter().position(of);
             search.class.push(known.unwrap_or(search.classes.len()));
             if known.is_none() {
-                let (dtype, shape) = class;
-                let (shardings, numbers, received) = Default::default();
-                search.classes.push(Class { dtype, shape, shardings, numbers, received });
+                search.classes.push(Class::new(class.0, class.1));
             }
         }
         for value in 0..program.values.len() {

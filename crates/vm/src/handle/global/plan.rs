@@ -193,7 +193,10 @@ impl Asked<'_> {
         });
         let operands: Vec<Operand<'_>> = held.collect();
         let wanted = self.wanted.map(|wanted| &**wanted);
-        let pinned = if operands.is_empty() { None } else { survey::next(self.op, &mesh) };
+        let pinned = match operands.is_empty() {
+            true => None,
+            false => survey::next(self.op, &operands, &mesh)?,
+        };
         let pinned = pinned.as_ref();
         let plan = boxing::Plan::of(&**op, self.attrs, &mesh, &operands, wanted, pinned)?;
         let class =

@@ -2,13 +2,15 @@
 //!
 //! A function that is planned runs twice. First its calls are *noted*: this rank takes itself for
 //! one outside of the mesh, so nothing is emitted, and all specs are known. Then, with the
-//! divisions that were chosen for all of them, they are *made*. A second run that makes another
-//! call than the first chooses by itself from there on, as calls do that nobody has planned.
+//! divisions that were chosen for all of them, they are *made*. A second run that makes other calls
+//! than the first is refused, as the divisions are those of the first; only arguments may differ.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use millstream_ops::boxing::{Call, Entries, Pinned, Plan, Program, Shardings, Source, Value};
+use millstream_ops::boxing::{
+    Call, Entries, Operand, Pinned, Plan, Program, Shardings, Source, Value,
+};
 use millstream_runtime::sync::thread_local;
 use millstream_types::{Attrs, Error, Mesh, Origin, Result, Sharding};
 use rustc_hash::FxHashMap;
@@ -22,6 +24,7 @@ struct NotedCall {
     attrs: Attrs,
     operands: Vec<usize>,
     results: Vec<usize>,
+    origin: Origin,
 }
 
 /// The calls of a function.
@@ -47,11 +50,20 @@ pub(crate) struct MadeCall {
     pub(crate) origin: Origin,
 }
 
-/// The divisions of a function's calls, and those that were made.
-pub(crate) struct Making {
+/// A call of the first run, and its division.
+struct PlannedCall {
+    op: String,
+    /// The dtypes and shapes of the operands.
+    operands: Vec<String>,
+    origin: Origin,
+    pinned: Pinned,
+}
+
+/// The calls of the first run, and those that the second has made.
+struct Making {
     mesh: Mesh,
-    planned: std::vec::IntoIter<(String, Pinned)>,
-    pub(crate) made: Vec<MadeCall>,
+    planned: Vec<PlannedCall>,
+    made: Vec<MadeCall>,
 }
 
 enum State {
@@ -111,21 +123,32 @@ pub(crate) fn note(
 /// Runs a function whose calls are divided as planned. Returns its result, and the calls.
 ///
 /// # Errors
-/// The function plans another one.
+/// That of the function; it makes other calls than those that were noted, or plans another
+/// function.
 pub(crate) fn make<T>(
     noted: &Noted,
-    shardings: Shardings,
-    function: impl FnOnce() -> T,
+    pinned: Vec<Pinned>,
+    function: impl FnOnce() -> Result<T>,
 ) -> Result<(T, Vec<MadeCall>)> {
-    let ops = noted.calls.iter().map(|call| call.op.clone());
-    let planned: Vec<(String, Pinned)> = ops.zip(shardings.calls).collect();
-    let (mesh, planned) = (noted.mesh.clone(), planned.into_iter());
-    let (result, state) = run(State::Making(Making { mesh, planned, made: Vec::new() }), function);
-    match state {
-        Some(State::Making(making)) => Ok((result, making.made)),
-        _ => {
-            let message = "a planned function plans another one".to_owned();
-            Err(Error::Invalid { what: "function", message })
+    let planned = noted.calls.iter().zip(pinned).map(|(call, pinned)| {
+        let operands = call.operands.iter().map(|number| noted.tensors[*number].spec().brief());
+        let (op, origin) = (call.op.clone(), call.origin.clone());
+        PlannedCall { op, operands: operands.collect(), origin, pinned }
+    });
+    let (mesh, planned, made) = (noted.mesh.clone(), planned.collect(), Vec::new());
+    let (result, state) = run(State::Making(Making { mesh, planned, made }), function);
+    let (result, Some(State::Making(making))) = (result?, state) else {
+        let message = "a planned function plans another one".to_owned();
+        return Err(Error::Invalid { what: "function", message });
+    };
+    match making.planned.get(making.made.len()) {
+        None => Ok((result, making.made)),
+        Some(missing) => {
+            let (noted, made) = (making.planned.len(), making.made.len());
+            let missing = missing.describe();
+            Err(differs(format!(
+                "it made {noted} call(s), and {made} when it ran again, without {missing}"
+            )))
         }
     }
 }
@@ -138,11 +161,44 @@ pub(crate) fn check_results(noted: usize, made: usize) -> Result<()> {
     if noted == made {
         return Ok(());
     }
+    Err(differs(format!("it returned {noted} tensor(s), and {made} when it ran again")))
+}
+
+/// Returns the error of a function whose second run differs from the first.
+fn differs(how: String) -> Error {
     let message = format!(
-        "it returned {noted} tensor(s), and {made} when it ran again; a function that is compiled \
-         for a mesh runs twice, and may depend on nothing but its inputs"
+        "{how}; a function that is compiled for a mesh runs twice, and may depend on nothing but \
+         its inputs"
     );
-    Err(Error::Invalid { what: "function", message })
+    Error::Invalid { what: "function", message }
+}
+
+impl PlannedCall {
+    fn describe(&self) -> String {
+        format!("{} of {} at {}", self.op, self.operands.join(", "), self.origin)
+    }
+}
+
+impl Making {
+    /// Returns the division of the next call.
+    ///
+    /// # Errors
+    /// The first run made another call there, or none.
+    fn next(&self, op: &str, operands: &[String]) -> Result<Pinned> {
+        let (number, given) = (self.made.len(), operands.join(", "));
+        match self.planned.get(number) {
+            Some(call) if call.op == op && call.operands == operands => Ok(call.pinned.clone()),
+            Some(call) => {
+                let first = call.describe();
+                Err(differs(format!(
+                    "its call {number} was {first}, and {op} of {given} when it ran again"
+                )))
+            }
+            None => Err(differs(format!(
+                "it made {number} call(s), and also {op} of {given} when it ran again"
+            ))),
+        }
+    }
 }
 
 impl Noted {
@@ -207,17 +263,17 @@ pub(super) fn is_on() -> bool {
     IS_ON.with(Cell::get)
 }
 
-/// Returns how the next call of a planned function is divided, if that is known.
-pub(super) fn next(op: &str, mesh: &Mesh) -> Option<Pinned> {
-    STATE.with(|state| match &mut *state.borrow_mut() {
+/// Returns how the next call of a planned function is divided; none if this thread makes no such.
+///
+/// # Errors
+/// The call differs from that of the first run.
+pub(super) fn next(op: &str, operands: &[Operand<'_>], mesh: &Mesh) -> Result<Option<Pinned>> {
+    STATE.with(|state| match &*state.borrow() {
         Some(State::Making(making)) if making.mesh == *mesh => {
-            let planned = making.planned.next().filter(|(planned, _)| planned == op);
-            if planned.is_none() {
-                making.planned = Vec::new().into_iter();
-            }
-            planned.map(|(_, pinned)| pinned)
+            let operands: Vec<String> = operands.iter().map(|of| of.spec.brief()).collect();
+            making.next(op, &operands).map(Some)
         }
-        _ => None,
+        _ => Ok(None),
     })
 }
 
@@ -236,8 +292,8 @@ pub(super) fn made(
             let known = noted.tensors.len();
             let results: Vec<usize> = results.iter().map(|made| noted.number(made)).collect();
             noted.made[known..].fill(true);
-            let (op, attrs) = (op.to_owned(), attrs.clone());
-            noted.calls.push(NotedCall { op, attrs, operands, results });
+            let (op, attrs, origin) = (op.to_owned(), attrs.clone(), origin.clone());
+            noted.calls.push(NotedCall { op, attrs, operands, results, origin });
         }
         Some(State::Making(making)) if making.mesh == plan.mesh => {
             let given = inputs.iter().filter_map(|input| Some(input.global()?.sharding.clone()));
