@@ -198,8 +198,8 @@ unsafe fn compute<T: Copy, F: Elements<T, N>, const N: usize>(
     }
 }
 
-/// Loads a block of each of the first `N` inputs. In [`compute`], its closure would be compiled again
-/// for each function.
+/// Loads a block of each of the first `N` inputs. In [`compute`], its closure would be compiled
+/// again for each function.
 ///
 /// # Safety
 /// That of [`compute`], for a block below its count.
