@@ -13,7 +13,8 @@ use crate::account::Account;
 use crate::device::{Backend, Capabilities, Device, Event, Memory, Notify, Stream};
 use crate::host_memory::HostMemory;
 
-const CAPABILITIES: Capabilities = Capabilities {
+/// What all pinned memory is capable of.
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     asynchronous: false,
     device_waits: false,
     notifies: false,
@@ -28,10 +29,38 @@ pub struct PinnedBackend {
     account: Arc<Account>,
 }
 
-#[derive(Debug)]
-struct Pinned {
+/// Where pinned memory comes from.
+pub(crate) trait PinnedMemory: Send + Sync + 'static {
+    /// Returns the most bytes that are pinned by default.
+    fn limit(&self) -> u64;
+
+    /// Allocates memory for the device of this id.
+    ///
+    /// # Errors
+    /// Memory is exhausted, or the driver fails.
+    fn allocate(&self, id: &DeviceId, bytes: usize) -> Result<Box<dyn Memory>>;
+}
+
+/// The device `pinned:0`.
+struct Pinned<M> {
     id: DeviceId,
-    account: Arc<Account>,
+    memory: M,
+}
+
+/// Opens the device of this number with the memory that `memory` returns.
+///
+/// # Errors
+/// There is no such device, or as for `memory`.
+pub(crate) fn open<M: PinnedMemory>(
+    index: u32,
+    memory: impl FnOnce() -> Result<M>,
+) -> Result<Arc<dyn Device>> {
+    let id = DeviceId::pinned(index);
+    if index != 0 {
+        let message = "the only pinned memory is pinned:0".to_owned();
+        return Err(Error::Device { device: id, message });
+    }
+    Ok(Arc::new(Pinned { id, memory: memory()? }))
 }
 
 impl PinnedBackend {
@@ -55,22 +84,28 @@ impl Backend for PinnedBackend {
     }
 
     fn open(&self, index: u32) -> Result<Arc<dyn Device>> {
-        if index != 0 {
-            let message = "the only pinned memory is pinned:0".to_owned();
-            return Err(Error::Device { device: DeviceId::pinned(index), message });
-        }
-        Ok(Arc::new(Pinned { id: DeviceId::pinned(0), account: self.account.clone() }))
+        open(index, || Ok(self.account.clone()))
     }
 }
 
-impl Pinned {
+impl PinnedMemory for Arc<Account> {
+    fn limit(&self) -> u64 {
+        (**self).limit()
+    }
+
+    fn allocate(&self, id: &DeviceId, bytes: usize) -> Result<Box<dyn Memory>> {
+        Ok(Box::new(HostMemory::new(bytes, self, id)?))
+    }
+}
+
+impl<M> Pinned<M> {
     fn refuse<T>(&self, what: &'static str) -> Result<T> {
         let message = format!("{} has only memory; use a stream of cpu:0 on it", self.id);
         Err(Error::Invalid { what, message })
     }
 }
 
-impl Device for Pinned {
+impl<M: PinnedMemory> Device for Pinned<M> {
     fn id(&self) -> &DeviceId {
         &self.id
     }
@@ -84,11 +119,11 @@ impl Device for Pinned {
     }
 
     fn default_memory_limit(&self) -> u64 {
-        self.account.limit()
+        self.memory.limit()
     }
 
     fn allocate(&self, bytes: usize) -> Result<Box<dyn Memory>> {
-        Ok(Box::new(HostMemory::new(bytes, &self.account, &self.id)?))
+        self.memory.allocate(&self.id, bytes)
     }
 
     fn create_stream(&self, _notify: Notify) -> Result<Box<dyn Stream>> {

@@ -18,40 +18,14 @@ use millstream_types::{DType, Dims, Layout, Result};
 
 use crate::def::{Arity, Def, arg};
 use crate::elementwise::{briefs, common, elementwise, refuse};
+use crate::moves::MOVES;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
 
-/// The ops that are defined for complex numbers, those in place by their name without `_`.
+/// The ops besides [`MOVES`] that are defined for complex numbers, those in place by their name
+/// without `_`.
 const DEFINED: &[&str] = &[
-    // Creation, copies, views, concatenation.
     "full",
-    "copy",
-    "clone",
-    "cast",
-    "fill",
-    "transpose",
-    "t",
-    "permute",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "alias",
     "detach",
-    "slice",
-    "narrow",
-    "select",
-    "diagonal",
-    "unfold",
-    "view",
-    "reshape",
-    "as_strided",
-    "split",
-    "chunk",
-    "split_with_sizes",
-    "unbind",
-    "cat",
-    "stack",
-    "repeat",
-    "constant_pad_nd",
     "select_backward",
     "slice_backward",
     "diagonal_backward",
@@ -181,7 +155,8 @@ const UNDEFINED: &[&str] = &["abs_"];
 
 /// Returns whether an op is defined for complex operands or results.
 pub fn is_defined(op: &str) -> bool {
-    !UNDEFINED.contains(&op) && DEFINED.contains(&op.strip_suffix('_').unwrap_or(op))
+    let new = op.strip_suffix('_').unwrap_or(op);
+    !UNDEFINED.contains(&op) && (MOVES.contains(&new) || DEFINED.contains(&new))
 }
 
 /// Refuses calls with complex operands of ops that are not defined for them.

@@ -64,6 +64,7 @@
 //! | [`counting`] | sorted search, histograms, distinct elements |
 //! | [`grid`] | samples at the points of a grid |
 //! | [`segments`] | reductions of segments, fractional pooling, the loss of alignments |
+//! | [`moves`] | the ops that move elements, by name |
 //! | [`rearrange`] | flips, rolls, triangles and padding |
 //! | [`collective`] | collectives of all ranks |
 #![deny(missing_docs)]
@@ -101,6 +102,7 @@ pub mod linear;
 pub mod loss;
 pub mod masked_select;
 pub mod matmul;
+pub mod moves;
 pub mod multi_tensor;
 pub mod nll;
 pub mod norm;

@@ -10,41 +10,15 @@
 use millstream_types::{AttrValue, DType, Result};
 
 use crate::elementwise::refuse;
+use crate::moves::MOVES;
 use crate::schema::{CallSpec, OutputSpec, Signature};
 
-/// The ops that are defined for u16, u32 and u64, those in place by their name without `_`.
+/// The ops besides [`MOVES`] that are defined for u16, u32 and u64, those in place by their name
+/// without `_`.
 const DEFINED: &[&str] = &[
-    // Creation, copies, views, concatenation.
     "full",
     "arange",
-    "copy",
-    "clone",
-    "cast",
-    "fill",
-    "transpose",
-    "t",
-    "permute",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "alias",
     "detach",
-    "slice",
-    "narrow",
-    "select",
-    "diagonal",
-    "unfold",
-    "view",
-    "reshape",
-    "as_strided",
-    "split",
-    "chunk",
-    "split_with_sizes",
-    "unbind",
-    "cat",
-    "stack",
-    "repeat",
-    "constant_pad_nd",
     // Elementwise.
     "eq",
     "ne",
@@ -88,7 +62,8 @@ const DEFINED: &[&str] = &[
 
 /// Returns whether an op is defined for operands or results of u16, u32 or u64.
 pub fn is_defined(op: &str) -> bool {
-    DEFINED.contains(&op.strip_suffix('_').unwrap_or(op)) || op.starts_with("special_")
+    let new = op.strip_suffix('_').unwrap_or(op);
+    MOVES.contains(&new) || DEFINED.contains(&new) || op.starts_with("special_")
 }
 
 /// Refuses calls with such operands of ops that are not defined for them.
@@ -137,7 +112,7 @@ mod tests {
     fn every_name_is_that_of_an_op() {
         let ops = standard();
         let mut seen = BTreeSet::new();
-        for name in DEFINED {
+        for name in MOVES.iter().chain(DEFINED) {
             assert!(ops.find(name).is_some() || ops.find(&format!("{name}_")).is_some(), "{name}");
             assert!(seen.insert(name), "{name} is listed twice");
         }

@@ -22,17 +22,14 @@ pub(crate) fn element<T: Copy, const N: usize>(slices: &[&[T]; N], at: usize) ->
 
 /// Returns a range of each slice.
 #[inline(always)]
-pub(crate) fn range<'a, T, const N: usize>(
-    slices: [&'a [T]; N],
-    range: Range<usize>,
-) -> [&'a [T]; N] {
+pub(crate) fn range<T, const N: usize>(slices: [&[T]; N], range: Range<usize>) -> [&[T]; N] {
     slices.map(|values| &values[range.clone()])
 }
 
 /// Returns the whole blocks of each slice.
 #[inline(always)]
-pub(crate) fn blocks<'a, T, const LANES: usize, const N: usize>(
-    slices: [&'a [T]; N],
-) -> [&'a [[T; LANES]]; N] {
+pub(crate) fn blocks<T, const LANES: usize, const N: usize>(
+    slices: [&[T]; N],
+) -> [&[[T; LANES]]; N] {
     slices.map(|values| values.as_chunks::<LANES>().0)
 }

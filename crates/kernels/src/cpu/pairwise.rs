@@ -171,19 +171,16 @@ pub(crate) fn sums_of<T: Real, const N: usize, const M: usize>(
 
 /// Returns the leaves whose sums are computed side by side, from an element on.
 #[inline(always)]
-fn leaves_at<'a, T, const N: usize>(
-    slices: [&'a [T]; N],
-    from: usize,
-) -> [[&'a [T]; N]; SIDE_BY_SIDE] {
+fn leaves_at<T, const N: usize>(slices: [&[T]; N], from: usize) -> [[&[T]; N]; SIDE_BY_SIDE] {
     std::array::from_fn(|k| lanes::range(slices, from + k * LEAF..from + (k + 1) * LEAF))
 }
 
 /// Returns the first rows of lanes of each slice of some leaves.
 #[inline(always)]
-fn rows_of<'a, T, const N: usize, const L: usize>(
-    leaves: [[&'a [T]; N]; L],
+fn rows_of<T, const N: usize, const L: usize>(
+    leaves: [[&[T]; N]; L],
     count: usize,
-) -> [[&'a [[T; LANES]]; N]; L] {
+) -> [[&[[T; LANES]]; N]; L] {
     leaves.map(|slices| lanes::range(lanes::blocks(slices), 0..count))
 }
 

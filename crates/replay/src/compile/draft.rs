@@ -10,6 +10,8 @@ use millstream_runtime::tapes::GROUP;
 use millstream_runtime::tapes::tape::{Action, Address, PackedAddress, StepCall, Tape};
 use millstream_types::Origin;
 
+use super::graphs::awaited;
+
 /// The index of an instruction in the outermost list; for that of an executable which is launched
 /// there, the index of the launch, and its own.
 pub(super) type Source = (u32, Option<u32>);
@@ -65,16 +67,7 @@ impl Draft {
 
     /// Adds a step for an instruction.
     pub(super) fn push(&mut self, action: Action, (instruction, inner): Source) {
-        let awaits = match &action {
-            Action::Wait { tape, steps } | Action::WaitOnDevice { tape, steps, .. } => {
-                Some((*tape, *steps))
-            }
-            Action::Call { .. }
-            | Action::Record { .. }
-            | Action::Read { .. }
-            | Action::Callback { .. }
-            | Action::GlobalSync { .. } => None,
-        };
+        let awaits = awaited(&action);
         self.steps.push(action);
         self.sources.push(StepSource { instruction, inner, awaits });
         self.publishes.push(false);

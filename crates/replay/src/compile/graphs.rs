@@ -36,7 +36,7 @@ pub(super) fn plan(
 }
 
 /// Returns the step of another tape that a step waits for: the tape, and its number of steps.
-fn awaited(action: &Action) -> Option<(u16, u32)> {
+pub(super) fn awaited(action: &Action) -> Option<(u16, u32)> {
     match action {
         Action::Wait { tape, steps } | Action::WaitOnDevice { tape, steps, .. } => {
             Some((*tape, *steps))

@@ -68,12 +68,24 @@ impl Program {
         Error::Invalid { what: "launch", message }
     }
 
-    /// Returns the error of a launch with two tensors for a formal.
-    pub fn given_twice(&self, formal: usize) -> Error {
-        let is_output = self.formals[formal].kind == FormalKind::Output;
-        let what = if is_output { "output" } else { "input" };
-        let message = format!("{what} {:?} is given twice", self.name(formal));
-        Error::Invalid { what: "launch", message }
+    /// Gives a launch the tensor of a formal.
+    ///
+    /// # Errors
+    /// There is no formal of this kind and name, or it has a tensor.
+    pub fn give<T>(
+        &self,
+        given: &mut [Option<T>],
+        (kind, name): (FormalKind, &str),
+        tensor: T,
+    ) -> Result<()> {
+        let formal = self.formal(kind, name)?;
+        if given[formal].is_some() {
+            let what = if kind == FormalKind::Output { "output" } else { "input" };
+            let message = format!("{what} {:?} is given twice", self.name(formal));
+            return Err(Error::Invalid { what: "launch", message });
+        }
+        given[formal] = Some(tensor);
+        Ok(())
     }
 
     /// Returns the bytes that a launch uses of a storage of `bytes` bytes, in which the tensor of a

@@ -322,15 +322,9 @@ impl<'a> LaunchBuilder<'a> {
     }
 
     fn give(mut self, kind: FormalKind, name: &str, tensor: &'a Tensor) -> LaunchBuilder<'a> {
-        match self.executable.0.program.formal(kind, name) {
-            Ok(formal) if self.given[formal].is_none() => self.given[formal] = Some(tensor),
-            Ok(formal) => {
-                let twice = self.executable.0.program.given_twice(formal);
-                self.mistake.get_or_insert(twice);
-            }
-            Err(unknown) => {
-                self.mistake.get_or_insert(unknown);
-            }
+        let program = &self.executable.0.program;
+        if let Err(mistake) = program.give(&mut self.given, (kind, name), tensor) {
+            self.mistake.get_or_insert(mistake);
         }
         self
     }

@@ -145,15 +145,9 @@ impl<'a> RecordedLaunch<'a> {
     }
 
     fn give(mut self, kind: FormalKind, name: &str, tensor: &RecordedTensor) -> Self {
-        match self.executable.0.program.formal(kind, name) {
-            Ok(formal) if self.given[formal].is_none() => self.given[formal] = Some(tensor.0),
-            Ok(formal) => {
-                let twice = self.executable.0.program.given_twice(formal);
-                self.mistake.get_or_insert(twice);
-            }
-            Err(unknown) => {
-                self.mistake.get_or_insert(unknown);
-            }
+        let program = &self.executable.0.program;
+        if let Err(mistake) = program.give(&mut self.given, (kind, name), tensor.0) {
+            self.mistake.get_or_insert(mistake);
         }
         self
     }

@@ -9,6 +9,7 @@
 //! Source: <https://docs.pytorch.org/docs/stable/notes/autograd.html>, "Autograd for Complex
 //! Numbers".
 
+use millstream_ops::moves::MOVES;
 use millstream_types::Result;
 
 use super::{Derivative, I0, I1, O0, Rule, conj, each, one};
@@ -55,37 +56,10 @@ const HOLOMORPHIC: &[&str] = &[
     "baddbmm",
 ];
 
-/// Ops whose rules hold for complex numbers as they are.
+/// Ops besides [`MOVES`] whose rules hold for complex numbers as they are.
 const AS_WRITTEN: &[&str] = &[
-    "copy",
-    "clone",
-    "cast",
-    "fill",
     "nan_to_num",
     "copy_",
-    "transpose",
-    "t",
-    "permute",
-    "squeeze",
-    "unsqueeze",
-    "expand",
-    "alias",
-    "slice",
-    "narrow",
-    "select",
-    "diagonal",
-    "unfold",
-    "view",
-    "reshape",
-    "as_strided",
-    "split",
-    "chunk",
-    "split_with_sizes",
-    "unbind",
-    "cat",
-    "stack",
-    "repeat",
-    "constant_pad_nd",
     "select_backward",
     "slice_backward",
     "diagonal_backward",
@@ -144,7 +118,7 @@ const AS_WRITTEN: &[&str] = &[
 
 /// Returns whether the rule of an op holds for complex numbers.
 pub(in crate::gradient) fn has_rule(op: &str) -> bool {
-    AS_WRITTEN.contains(&op) || HOLOMORPHIC.contains(&op)
+    MOVES.contains(&op) || AS_WRITTEN.contains(&op) || HOLOMORPHIC.contains(&op)
 }
 
 /// Returns whether the rule of a call gets conjugates, and returns them.

@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+
+use crate::{millstream, root, text};
 
 /// Returns the folder of the transformer's training step that the README begins with.
 fn example() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pytorch/transformer_encoder_train")
+    root().join("examples/pytorch/transformer_encoder_train")
 }
 
 /// Returns the folder of a program with Python numbers, which the format loses.
 fn with_numbers() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces/pytorch/kv_cache_decode")
+    root().join("tests/traces/pytorch/kv_cache_decode")
 }
 
 /// Returns a copy of a program, to be changed.
@@ -22,19 +23,6 @@ fn copy(of: &Path) -> tempfile::TempDir {
         fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
     folder
-}
-
-fn millstream(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_millstream"))
-        .args(arguments)
-        .current_dir(folder)
-        .env("COLUMNS", "100")
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
 }
 
 /// Returns the message with which a changed copy is refused, with status 2.
@@ -117,7 +105,7 @@ fn lost_numbers_take_the_given_value() {
 
 #[test]
 fn own_random_numbers_are_not_compared() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces/own/random_ops");
+    let root = root().join("tests/traces/own/random_ops");
     let folder = copy(&root);
     let path = folder.path().join("consts.json");
     let consts: Vec<serde_json::Value> =

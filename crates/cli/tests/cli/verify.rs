@@ -1,28 +1,10 @@
 //! `verify` as its users see it: exit statuses, counterexamples, repairs, reports.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn millstream(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_millstream"))
-        .args(arguments)
-        .current_dir(folder)
-        .env("COLUMNS", "100")
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-fn examples() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces")
-}
+use crate::{examples, millstream, text};
 
 const LIST: &str = "# two streams
 millstream-list 1

@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+
+use crate::{millstream, root, text};
 
 const PROGRAM: &str = r#"{"millstream": 1,
   "tensors": {"x": {"dtype": "f32", "values": [1, -2], "ranks": [0]}},
@@ -13,15 +14,6 @@ const PROGRAM: &str = r#"{"millstream": 1,
   ],
   "outputs": {"z": {"values": [2, 0]}}}
 "#;
-
-fn millstream(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    command.args(arguments).current_dir(folder).env("COLUMNS", "100").output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
 
 /// Returns all lines but the first.
 fn rest(list: &str) -> &str {
@@ -90,7 +82,7 @@ fn emitted_lists_are_parts_of_their_program_and_run_again() {
 #[test]
 fn lists_of_a_mesh_hold_its_executables() {
     let folder = tempfile::tempdir().unwrap();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/placement");
+    let example = root().join("examples/placement");
     fs::copy(example.join("mesh_executable.json"), folder.path().join("program.json")).unwrap();
     let passes = |arguments: &[&str], ends: &str| {
         let output = millstream(folder.path(), arguments);

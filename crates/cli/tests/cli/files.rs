@@ -2,10 +2,11 @@
 //! overwritten.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use tempfile::TempDir;
+
+use crate::{command, millstream, root};
 
 const TRACE: &str = r#"{"millstream": 1,
 "tensors": {"x": {"dtype": "f32", "shape": [2, 2], "values": [1, 2, 3, 4]}},
@@ -19,14 +20,8 @@ fn folder() -> TempDir {
     folder
 }
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    command.args(arguments).current_dir(folder).env_remove("RUST_BACKTRACE").env("COLUMNS", "100");
-    command
-}
-
 fn run(folder: &TempDir, arguments: &[&str]) -> Output {
-    command(folder.path(), arguments).output().unwrap()
+    millstream(folder.path(), arguments)
 }
 
 /// Returns the standard output of a command that succeeds.
@@ -155,7 +150,7 @@ fn folders_stand_for_their_trace() {
 #[test]
 fn recorded_programs_become_native_traces() {
     let folder = folder();
-    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces/pytorch");
+    let recorded = root().join("tests/traces/pytorch");
     for name in ["views_inplace_alias", "dtypes_mixed"] {
         let trace = recorded.join(name).join("et.json.gz");
         let trace = trace.to_str().unwrap();

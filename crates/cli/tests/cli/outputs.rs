@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
+
+use crate::{command, millstream, root};
 
 const TRACE: &str = r#"{"millstream": 1,
 "tensors": {"x": {"dtype": "f32", "shape": [2, 2], "file": "x.st", "key": "y"}},
@@ -18,25 +20,15 @@ const TRACE: &str = r#"{"millstream": 1,
 const READ: &[&str] =
     &["--assign", "--inputs", "--model", "--measured-on", "--trace", "--program", "--peers"];
 
-fn millstream() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    command.env_remove("RUST_BACKTRACE").env("COLUMNS", "100").stdin(Stdio::null());
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    millstream().args(arguments).current_dir(folder).output().unwrap()
-}
-
 fn ran(folder: &Path, arguments: &[&str]) {
-    let output = run(folder, arguments);
+    let output = millstream(folder, arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
 }
 
 /// Returns the errors of a command that is refused.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
+    let output = millstream(folder, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
     errors
@@ -46,8 +38,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
 /// a list, lists of ranks, a profile and an assignment.
 fn inputs() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let recorded = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/traces/pytorch/views_inplace_alias");
+    let recorded = root().join("tests/traces/pytorch/views_inplace_alias");
     fs::create_dir(folder.path().join("step")).unwrap();
     for file in fs::read_dir(recorded).unwrap() {
         let file = file.unwrap();
@@ -77,7 +68,8 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// Returns the options of a command that name outputs, from its help.
 fn outputs(command: &str) -> Vec<String> {
-    let help = millstream().args(command.split(' ').chain(["--help"])).output().unwrap();
+    let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+    let help = millstream(&root(), &arguments);
     let help = String::from_utf8(help.stdout).unwrap();
     let options = help.lines().filter_map(|line| {
         let (name, value) = line.trim().split_once(' ')?;
@@ -131,9 +123,8 @@ fn no_output_overwrites_an_input() {
     let text = refused(folder.path(), &["run", "lists", "--random-inputs", "1", "--emit", "lists"]);
     assert!(text.contains("--emit lists/rank0.txt would overwrite"), "{text}");
     let trace = fs::File::open(folder.path().join("t.json")).unwrap();
-    let mut command = millstream();
-    command.args(["run", "-", "--report", "t.json"]).current_dir(folder.path()).stdin(trace);
-    assert_eq!(command.output().unwrap().status.code(), Some(2));
+    let mut reads = command(folder.path(), &["run", "-", "--report", "t.json"]);
+    assert_eq!(reads.stdin(trace).output().unwrap().status.code(), Some(2));
     assert_eq!(files(folder.path()), before);
 }
 
@@ -193,9 +184,8 @@ fn a_full_disk_leaves_the_old_file() {
     assert_eq!(fs::read_to_string(folder.path().join("page.html")).unwrap(), "old");
     assert!(folder.path().join("new/list.txt").exists() && folder.path().join("y.st").exists());
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command = millstream();
-    command.args(["run", "t.json", "--save-outputs", "z.st"]).current_dir(folder.path());
-    assert_eq!(command.stdout(full).output().unwrap().status.code(), Some(2));
+    let mut saves = command(folder.path(), &["run", "t.json", "--save-outputs", "z.st"]);
+    assert_eq!(saves.stdout(full).output().unwrap().status.code(), Some(2));
     assert!(folder.path().join("z.st").exists());
 }
 
@@ -223,13 +213,12 @@ fn folders_are_made_and_devices_written() {
         assert!(fs::metadata(at(made)).unwrap().len() > 1000, "{made}");
     }
     assert!(at("share/man/man1/millstream.1").exists());
-    let output = run(folder.path(), &["run", "t.json", "--report", "/dev/stdout"]);
+    let output = millstream(folder.path(), &["run", "t.json", "--report", "/dev/stdout"]);
     assert!(output.stdout.starts_with(b"{") && output.stderr.starts_with(b"t.json: ran"));
     // A file would be replaced under the shell's hands.
     let page = fs::File::create(at("page.html")).unwrap();
-    let mut command = millstream();
-    command.args(["run", "t.json", "--html", "page.html"]).current_dir(folder.path());
-    let output = command.stdout(page).output().unwrap();
+    let mut draws = command(folder.path(), &["run", "t.json", "--html", "page.html"]);
+    let output = draws.stdout(page).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("standard output is redirected to this file"), "{text}");

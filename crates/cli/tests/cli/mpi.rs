@@ -5,33 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The launchers, each with the arguments that let it start more processes than there are cores, as
-/// any user.
-const LAUNCHERS: &[(&str, &[&str])] =
-    &[("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"]), ("mpirun.mpich", &[])];
-
-/// Returns the launchers that are there.
-fn launchers() -> Vec<(&'static str, &'static [&'static str])> {
-    let is_there = |name: &str| Command::new(name).arg("--version").output().is_ok();
-    let found: Vec<_> = LAUNCHERS.iter().copied().filter(|(name, _)| is_there(name)).collect();
-    for (name, _) in LAUNCHERS {
-        if found.iter().all(|(other, _)| other != name) {
-            println!("skipped: there is no {name}");
-        }
-    }
-    let is_required = std::env::var_os("MILLSTREAM_REQUIRE_MPI").is_some();
-    assert!(!found.is_empty() || !is_required, "no launcher of MPI was found");
-    found
-}
+use crate::{launchers, root, text};
 
 fn run((launcher, arguments): (&str, &[&str]), ranks: &str, more: &[&str]) -> Output {
     let mut command = Command::new(launcher);
     command.args(arguments).args(["-n", ranks]).arg(env!("CARGO_BIN_EXE_millstream"));
     command.arg("run").args(more).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Writes a program of two ranks, which add `values` up, and returns its folder.
@@ -74,7 +53,7 @@ fn each_process_runs_its_ranks_program() {
 /// The programs of several ranks that PyTorch recorded, as processes: its results on every rank.
 #[test]
 fn recorded_programs_run_as_processes() {
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces");
+    let traces = root().join("tests/traces");
     let programs = [
         ("2", "pytorch/ddp_mlp_2rank"),
         ("3", "pytorch/pipeline_3rank"),
@@ -97,8 +76,7 @@ fn recorded_programs_run_as_processes() {
 fn placed_programs_run_as_processes() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let example = |name| example.join("../../examples/placement").join(name).display().to_string();
+    let example = |name| root().join("examples/placement").join(name).display().to_string();
     let launches = example("mesh_executable.json");
     let (example, mesh) = (example("two_layers.json"), example("mesh.json"));
     let program = |seed: u32, outputs: &str| {

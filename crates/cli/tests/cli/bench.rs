@@ -1,15 +1,12 @@
 //! `millstream bench traces` and `bench remat`: rows and checks. Times are not checked.
-#![cfg(feature = "bench")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::root;
 
 fn bench(paths: &[PathBuf], arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));

@@ -1,20 +1,8 @@
 //! `simulate` and certificates as users see them.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
-fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
-}
-
-fn millstream(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_millstream"))
-        .args(arguments)
-        .current_dir(folder)
-        .env("COLUMNS", "100")
-        .output()
-        .unwrap()
-}
+use crate::{examples, millstream, root};
 
 #[track_caller]
 fn ends(output: &Output, status: i32) -> (String, String) {
@@ -28,7 +16,7 @@ fn ends(output: &Output, status: i32) -> (String, String) {
 #[test]
 fn a_seed_gives_the_same_log_on_every_run() {
     let folder = tempfile::tempdir().unwrap();
-    let path = examples().join("traces/diamond.json");
+    let path = examples().join("diamond.json");
     let path = path.to_str().unwrap();
     let run = || millstream(folder.path(), &["simulate", path, "--seed", "5", "--log", "-"]);
     let (log, _) = ends(&run(), 0);
@@ -44,7 +32,7 @@ fn a_seed_gives_the_same_log_on_every_run() {
 #[test]
 fn a_failing_seed_leaves_a_small_file_and_the_command_that_repeats_it() {
     let folder = tempfile::tempdir().unwrap();
-    let path = examples().join("traces/event-reuse.json");
+    let path = examples().join("event-reuse.json");
     let all = ["simulate", path.to_str().unwrap(), "--without", "waits"];
     let (_, err) = ends(&millstream(folder.path(), &all), 1);
     let command = err.lines().find(|l| l.starts_with("millstream ")).expect("a command");
@@ -59,8 +47,8 @@ fn a_failing_seed_leaves_a_small_file_and_the_command_that_repeats_it() {
 #[test]
 fn a_model_predicts() {
     let folder = tempfile::tempdir().unwrap();
-    let path = examples().join("traces/sim-pipeline.json");
-    let model = examples().join("models/a100-sxm-80gb.json");
+    let path = examples().join("sim-pipeline.json");
+    let model = root().join("examples/models/a100-sxm-80gb.json");
     let (path, model) = (path.to_str().unwrap(), model.to_str().unwrap());
     let all = ["simulate", path, "--model", model, "--chrome", "timeline.json"];
     let (out, _) = ends(&millstream(folder.path(), &all), 0);
@@ -74,13 +62,13 @@ fn a_model_predicts() {
 #[test]
 fn bad_input_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = examples().join("traces/add.json");
+    let trace = examples().join("add.json");
     let trace = trace.to_str().unwrap();
     let refused = |arguments: &[&str]| ends(&millstream(folder.path(), arguments), 2).1;
     assert!(refused(&["simulate", "nowhere.json"]).contains("there is no such file"));
     assert!(refused(&["simulate", trace, "--model", "none.json"]).contains("none.json"));
     assert!(refused(&["simulate", trace, "--device", "gpu"]).contains("unknown device kind"));
-    let several = examples().join("traces");
+    let several = examples();
     let log = ["--seed", "1", "--log", "log.txt"];
     let several = refused(&[&["simulate", several.to_str().unwrap()][..], &log].concat());
     assert!(several.contains("--log is for one program, and "), "{several}");
@@ -95,7 +83,7 @@ fn bad_input_is_refused() {
 #[test]
 fn a_certificate_is_the_same_over_drivers_threads_and_repeats() {
     let folder = tempfile::tempdir().unwrap();
-    let path = examples().join("traces/views.json");
+    let path = examples().join("views.json");
     let certificate = |more: &[&str]| {
         let mut all = vec!["run", path.to_str().unwrap(), "--certificate"];
         all.extend(more);
@@ -112,7 +100,7 @@ fn a_certificate_is_the_same_over_drivers_threads_and_repeats() {
 fn a_folder_stands_for_all_its_programs() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["add.json", "diamond.json"] {
-        std::fs::copy(examples().join("traces").join(name), folder.path().join(name)).unwrap();
+        std::fs::copy(examples().join(name), folder.path().join(name)).unwrap();
     }
     let simulate = |more: &[&str]| {
         millstream(folder.path(), &[&["simulate", ".", "--seeds", "2"], more].concat())

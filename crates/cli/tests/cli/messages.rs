@@ -3,34 +3,11 @@
 //! Long because every command's messages and statuses are compared in one place.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use millstream_terminal::table::bytes;
 use serde_json::{Value, json};
 
-fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces")
-}
-
-/// Runs the command in a folder, so that messages contain no other path.
-fn millstream(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_millstream"))
-        .args(arguments)
-        .current_dir(folder)
-        .env("COLUMNS", "100")
-        .env_remove("RUST_BACKTRACE")
-        .output()
-        .unwrap()
-}
-
-fn status(output: &Output) -> i32 {
-    output.status.code().expect("not killed by a signal")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
+use crate::{command, examples, millstream, status, text};
 
 /// Returns a folder with one trace in it.
 fn folder_with(name: &str, trace: &str) -> tempfile::TempDir {
@@ -321,12 +298,9 @@ fn a_trace_is_shown_in_a_line_and_tables_with_verbose() {
     assert!(lines.len() == 2 && lines[1].starts_with("add.json: ok, "), "{lines:?}");
 
     for (columns, name) in [("60", "narrow"), ("100", "wide")] {
-        let output = Command::new(env!("CARGO_BIN_EXE_millstream"))
-            .args(["run", "release.json", "--driver", "inline", "--verbose"])
-            .current_dir(examples())
-            .env("COLUMNS", columns)
-            .output()
-            .unwrap();
+        let arguments = ["run", "release.json", "--driver", "inline", "--verbose"];
+        let mut command = command(&examples(), &arguments);
+        let output = command.env("COLUMNS", columns).output().unwrap();
         assert_eq!(status(&output), 0, "{}", text(&output.stderr));
         let shown = steady(text(&output.stdout));
         let width: usize = columns.parse().unwrap();

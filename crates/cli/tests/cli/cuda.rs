@@ -2,45 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces")
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    command.args(arguments).current_dir(folder).env_remove("RUST_BACKTRACE");
-    command
-}
-
-fn millstream(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, arguments).output().unwrap()
-}
-
-fn status(output: &Output) -> i32 {
-    output.status.code().expect("not killed by a signal")
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-/// Returns whether the loader finds the stand-in, as in tests of the whole workspace.
-fn stand_in_is_found() -> bool {
-    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    let stand_in = |folder: &str| {
-        folder.contains("cuda-standin") && Path::new(folder).join("libcuda.so.1").exists()
-    };
-    let found = path.split(':').any(stand_in);
-    if !found {
-        println!("skipped: the stand-in is not in the search path; use cargo test --workspace");
-    }
-    found
-}
+use crate::{command, examples, millstream, stand_in_is_found, status, text};
 
 /// NCCL that is not there is bad input, as is a device that it does not reach.
 #[test]

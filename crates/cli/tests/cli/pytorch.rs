@@ -9,9 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
+use crate::{command, root, stand_in_is_found};
 
 /// Returns the Python that `MILLSTREAM_PYTHON` names, or `python3`, if it has PyTorch.
 fn python() -> Option<PathBuf> {
@@ -27,14 +25,12 @@ fn python() -> Option<PathBuf> {
 /// Returns PyTorch's part of the report of a check on the stand-in with this Python; none without
 /// the stand-in.
 fn part(python: &Path, program: &str) -> Option<Value> {
-    let path = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    if !path.split(':').any(|folder| folder.contains("cuda-standin")) {
-        println!("skipped: the stand-in is not in the search path; use cargo test --workspace");
+    if !stand_in_is_found() {
         return None;
     }
     let out = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    command.current_dir(root()).args(["gpu-check", "--on-stand-in", "--only", "pytorch"]);
+    let arguments = ["gpu-check", "--on-stand-in", "--only", "pytorch"];
+    let mut command = command(&root(), &arguments);
     command.arg("--python").arg(python).arg("--out").arg(out.path()).arg(program);
     let output = command.output().unwrap();
     let report = fs::read_to_string(out.path().join("report.json"));
@@ -77,7 +73,7 @@ fn programs_are_replayed() {
 fn programs_are_recorded_by_the_package() {
     let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let script = root().join("crates/cli/tests/record.py");
+    let script = root().join("crates/cli/tests/cli/record.py");
     let mut command = Command::new(python);
     command.arg(script).env("PYTHONPATH", root().join("python")).current_dir(folder.path());
     let output = command.output().unwrap();
@@ -107,7 +103,7 @@ fn programs_are_recorded_by_the_package() {
 fn programs_of_many_kinds_are_recorded() {
     let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let script = root().join("crates/cli/tests/recordings.py");
+    let script = root().join("crates/cli/tests/cli/recordings.py");
     let mut command = Command::new(python);
     command.arg(script).env("PYTHONPATH", root().join("python")).current_dir(folder.path());
     let output = command.output().unwrap();
@@ -147,7 +143,7 @@ fn programs_of_many_kinds_are_recorded() {
 fn attention_on_cuda() {
     let Some(python) = python() else { return };
     let mut command = Command::new(python);
-    command.arg("crates/cli/tests/attention.py").current_dir(root());
+    command.arg("crates/cli/tests/cli/attention.py").current_dir(root());
     command.args(["examples/pytorch/transformer_encoder_train/et.json.gz", "tools/replay.py"]);
     let output = command.output().unwrap();
     let lines = String::from_utf8(output.stdout).unwrap();
