@@ -137,8 +137,8 @@ fn made(root: &Path, command: &str) -> Result<Command> {
     Ok(made)
 }
 
-/// Compiles what the full checks need beside the tests: the optimised binaries, then lints and the
-/// documentation, which wait until no other cargo compiles without optimisation.
+/// Compiles the optimised binaries of the full checks, then runs lints and makes the documentation,
+/// which wait until no other cargo compiles without optimisation.
 fn compile(root: &Path) -> Result<()> {
     let needed = |starts: &'static [&str]| {
         let full = STEPS.iter().filter(|(part, ..)| matches!(part, Both | Full));

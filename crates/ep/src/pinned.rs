@@ -13,7 +13,7 @@ use crate::account::Account;
 use crate::device::{Backend, Capabilities, Device, Event, Memory, Notify, Stream};
 use crate::host_memory::HostMemory;
 
-/// What all pinned memory is capable of.
+/// The capabilities of all pinned memory.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     asynchronous: false,
     device_waits: false,

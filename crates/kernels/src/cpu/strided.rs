@@ -282,7 +282,7 @@ unsafe fn write_all<T>(to: *mut T, values: impl Iterator<Item = T>) {
     }
 }
 
-/// Converts elements, those of each side as many bytes apart as its address says.
+/// Converts elements. Each address has the distance in bytes between its elements.
 ///
 /// # Safety
 /// `count` elements are valid for reads from `from`, aligned, and outside of those of `to`, which

@@ -144,7 +144,7 @@ impl<const N: usize> Traversal<N> {
     }
 }
 
-/// The place of a visit. It knows nothing of the visitor, so that its code is compiled once.
+/// The place of a visit. Its code does not depend on the visitor, so it is compiled once.
 struct Cursor<'a, const N: usize> {
     dims: &'a [Dim<N>],
     /// The position along each dimension.
@@ -154,7 +154,7 @@ struct Cursor<'a, const N: usize> {
 }
 
 impl<const N: usize> Cursor<'_, N> {
-    /// Returns what is left of the row, at most so many elements.
+    /// Returns the rest of the row, at most `most` elements.
     fn row(&self, most: usize) -> Row<N> {
         let inner = self.dims.len() - 1;
         let Dim { length, steps } = self.dims[inner];

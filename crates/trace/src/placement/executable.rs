@@ -1,8 +1,8 @@
 //! Executables of a mesh: one rank's list of each, and its launches.
 //!
-//! The statements of an executable are divided as those of the program are, once; its inputs and
-//! bound tensors are the only tensors that they know. Every rank of the mesh has a list of its own
-//! with the collectives in it. The ranks outside have none, and know what a launch returns.
+//! The statements of an executable are divided once, as the program's are. They use its inputs and
+//! bound tensors alone. Every rank of the mesh has a list of its own with the collectives in it.
+//! The ranks outside have no list; they have the specs and shardings of a launch's results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(super) struct DividedExecutable {
     results: Vec<Global>,
     /// The memories that it changes.
     written: BTreeSet<usize>,
-    /// The memories that are several on the ranks.
+    /// The memories that are one on one rank and several on the ranks of a mesh.
     divided: BTreeSet<usize>,
     /// The list of the rank of the walk, if the mesh has the rank.
     own: Option<ExecutableRef>,
@@ -187,7 +187,7 @@ impl Walk<'_> {
         results
     }
 
-    /// Returns a tensor whose part is a view of all of a part.
+    /// Returns the tensor again, with a view of its whole part as its part.
     fn viewed(&mut self, span: Span, of: &Global) -> Made<Global> {
         let Some((part, spec)) = of.part.clone() else { return Ok(of.clone()) };
         let call = unnamed_call("reshape", span, part);
@@ -199,7 +199,7 @@ impl Walk<'_> {
         Ok(Global { part: view, ..of.clone() })
     }
 
-    /// Makes the launch of this rank for one on tensors of a mesh.
+    /// Makes the part of this rank of a launch on tensors of a mesh.
     pub(super) fn launch(&mut self, span: Span, launch: &Launch) -> Result<()> {
         let program = self.program;
         let of = self.executables.get(launch.executable.index()).cloned().flatten();
@@ -281,8 +281,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns a tensor that a launch is given, which is held as the executable has it; none if it
-    /// follows from an earlier mistake.
+    /// Returns a tensor given to a launch, after a check that it is held and described as the
+    /// executable's; none after an earlier mistake.
     fn given(
         &self,
         span: Span,

@@ -74,7 +74,7 @@ impl Globals {
         self.memories
     }
 
-    /// Refuses a change of a tensor whose memory is several on the ranks.
+    /// Refuses a change of a tensor whose memory is one on one rank and several on the mesh.
     pub(super) fn check_change(&self, op: &str, global: &Global) -> Made<()> {
         if !self.divided.contains(&global.memory) {
             return Ok(());

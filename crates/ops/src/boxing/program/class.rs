@@ -14,7 +14,7 @@ pub(super) struct Class {
     pub(super) shape: Dims,
     pub(super) shardings: Vec<Sharding>,
     numbers: FxHashMap<NdSbp, u32>,
-    /// The shardings on the way; more than one where some axes hold what is not usual.
+    /// Tables of the shardings on the way: one for the usual shardings, others for unusual starts.
     states: Vec<States>,
     /// By the sharding before.
     ways: FxHashMap<u32, Ways>,
