@@ -184,7 +184,7 @@ impl Search<'_> {
     /// Returns the bytes that all ranks receive for a division, and the number of operands that it
     /// changes; `None` if it changes one that the call writes.
     fn cost(&mut self, division: &Division<'_>) -> Option<(u64, usize)> {
-        let (mut received, mut changed) = (0, 0);
+        let (mut received, mut changed) = (0u64, 0);
         for (k, target) in division.pinned.operands.iter().enumerate() {
             let Operand { spec, sharding } = self.operands[k];
             if target == sharding {
@@ -194,14 +194,26 @@ impl Search<'_> {
                 return None;
             }
             changed += 1;
-            received += self.bytes(k, spec.shape(), sharding, target, spec.dtype)?;
+            received = received.saturating_add(self.bytes(
+                k,
+                spec.shape(),
+                sharding,
+                target,
+                spec.dtype,
+            )?);
         }
         if let (Some(wanted), [result, ..]) = (self.wanted, &division.pinned.results[..])
             && wanted != result
         {
             let (dtype, shape) = self.divisions.results[0].clone();
             changed += 1;
-            received += self.bytes(self.operands.len(), &shape, result, wanted, dtype)?;
+            received = received.saturating_add(self.bytes(
+                self.operands.len(),
+                &shape,
+                result,
+                wanted,
+                dtype,
+            )?);
         }
         Some((received, changed))
     }
@@ -219,7 +231,8 @@ impl Search<'_> {
         if let Some(known) = self.costs[slot].get(key.sbp()) {
             return *known;
         }
-        let cost = path(dtype, shape, from, to).map(|path| path.received * dtype.size() as u64);
+        let cost = path(dtype, shape, from, to)
+            .map(|path| path.received.saturating_mul(dtype.size() as u64));
         self.costs[slot].insert(key.sbp().into(), cost);
         cost
     }

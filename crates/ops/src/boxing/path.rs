@@ -231,6 +231,15 @@ mod tests {
         }
     }
 
+    /// Elements beyond a word count as the most that a word holds.
+    #[test]
+    fn costs_of_the_longest_tensors_do_not_overflow() {
+        let mesh = Mesh::of(&[2, 4], &[0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
+        let [from, to] = [[P, P], [B, B]].map(|sbp| Sharding::new(&mesh, sbp).unwrap());
+        let path = path(DType::U8, &[1 << 62], &from, &to).unwrap();
+        assert_eq!(path.received, u64::MAX);
+    }
+
     /// Costs of steps are exact, also where parts are of different lengths, or empty.
     #[test]
     fn steps_of_uneven_parts() {

@@ -84,7 +84,8 @@ impl States {
                 break;
             }
             for &(after, cost) in self.steps(state) {
-                let way = Way { received: received + cost, steps: steps + 1, before: state };
+                let received = received.saturating_add(cost);
+                let way = Way { received, steps: steps + 1, before: state };
                 if ways[after].is_none_or(|known| way < known) {
                     ways[after] = Some(way);
                     queue.push(Reverse((way.received, way.steps, after)));
@@ -134,19 +135,20 @@ impl States {
             return None;
         }
         // The elements of the groups' tensors, over all groups along the axis.
-        let numel: u64 = self.shape.iter().map(|length| *length as u64).product();
+        let lengths = self.shape.iter().map(|length| *length as u64);
+        let numel = lengths.fold(1, u64::saturating_mul);
         let others = state.iter().zip(self.mesh.shape()).enumerate();
         let copies = others
             .filter(|(k, (sbp, _))| *k != axis && sbp.dim().is_none())
             .map(|(_, (_, ranks))| *ranks as u64);
-        let total = numel * copies.product::<u64>();
+        let total = numel.saturating_mul(copies.product::<u64>());
         Some(match (own, next) {
             (Sbp::Broadcast, _) => 0,
             (Sbp::Split(_), Sbp::Partial(Reduction::Sum)) => 0,
             (Sbp::Split(_), Sbp::Broadcast) | (Sbp::Partial(_), Sbp::Split(_)) => {
-                total * (ranks - 1)
+                total.saturating_mul(ranks - 1)
             }
-            (Sbp::Partial(_), Sbp::Broadcast) => 2 * total * (ranks - 1),
+            (Sbp::Partial(_), Sbp::Broadcast) => total.saturating_mul(2 * (ranks - 1)),
             (Sbp::Split(_), Sbp::Split(_)) if total == 0 => 0,
             (Sbp::Split(dim), Sbp::Split(other)) => {
                 let whole = (self.shape[dim] * self.shape[other]) as u64;

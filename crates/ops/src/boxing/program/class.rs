@@ -70,7 +70,7 @@ impl Class {
             Some(way) => Some(way.received),
             None => path::path(*dtype, shape, own, target).map(|path| path.received),
         };
-        let bytes = elements.map_or(NEVER, |elements| elements * dtype.size() as u64);
+        let bytes = elements.map_or(NEVER, |elements| elements.saturating_mul(dtype.size() as u64));
         self.received.insert((from, to), bytes);
         bytes
     }
@@ -79,7 +79,7 @@ impl Class {
     pub(super) fn path_bytes(&self, from: u32, to: u32) -> u64 {
         let [from, to] = [from, to].map(|number| &self.shardings[number as usize]);
         let path = path::path(self.dtype, &self.shape, from, to);
-        path.map_or(0, |path| path.received * self.dtype.size() as u64)
+        path.map_or(0, |path| path.received.saturating_mul(self.dtype.size() as u64))
     }
 
     /// Returns the bytes of all ranks' parts.

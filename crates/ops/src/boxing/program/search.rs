@@ -325,7 +325,8 @@ impl Search<'_> {
                     });
                 }
                 let target = self.nodes[node].options[option].operands[k];
-                received += self.classes[self.class[value]].path_bytes(held, target);
+                received = received
+                    .saturating_add(self.classes[self.class[value]].path_bytes(held, target));
             }
         }
         let mut requests = Vec::new();
@@ -341,7 +342,7 @@ impl Search<'_> {
                 );
                 return Err(Error::Invalid { what: "sharding", message });
             }
-            received += class.path_bytes(held, target);
+            received = received.saturating_add(class.path_bytes(held, target));
             requests.push(class.shardings[target as usize].clone());
         }
         let sharding = |value: usize, number: u32| {
