@@ -124,8 +124,11 @@ fn made(root: &Path, command: &str) -> Result<Command> {
     let mut made = match program {
         "xtask" => Command::new(std::env::current_exe()?),
         "millstream" => {
-            let is_bench = rest.first() == Some(&"bench");
-            let features = if is_bench { "cuda,bench" } else { "cuda" };
+            let features = match rest.first() {
+                Some(&"bench") => "cuda,bench",
+                Some(&"simulate") => "cuda,explore",
+                _ => "cuda",
+            };
             Command::new(binary::millstream(features).map_err(Error::msg)?)
         }
         other => Command::new(other),

@@ -49,6 +49,7 @@ impl Assignments {
     }
 
     /// Returns these arguments as a command line has them, each after a space.
+    #[cfg(feature = "explore")]
     pub(crate) fn arguments(&self) -> String {
         let text = |one: &Assign| match one {
             Assign::By(Assigner::Auto) => "auto".to_owned(),

@@ -19,7 +19,8 @@
 //! | `schema` | prints the JSON Schema of traces |
 //! | `show` | tables, snippets of errors, reports |
 //!
-//! `bench` and `gpu-check` are crates of their own behind features of these names.
+//! `simulate` and `what_if` are behind the feature `explore`; `bench` and `gpu-check` are crates of
+//! their own behind features of these names.
 
 #![deny(missing_docs)]
 
@@ -31,8 +32,10 @@ mod profile;
 mod run;
 mod schema;
 mod show;
+#[cfg(feature = "explore")]
 mod simulate;
 mod verify;
+#[cfg(feature = "explore")]
 mod what_if;
 
 use std::path::Path;
@@ -63,6 +66,7 @@ enum Command {
     /// Runs traces and compares their outputs with the expected ones.
     Run(run::Arguments),
     /// Runs programs under many schedules, each chosen by a seed, and compares the results.
+    #[cfg(feature = "explore")]
     Simulate(simulate::Arguments),
     /// Proves that lists and traces have no race and no deadlock, or prints a counterexample.
     Verify(verify::Arguments),
@@ -73,6 +77,7 @@ enum Command {
     /// Compares two profiles, lists or traces: times, waits, instructions.
     Compare(profile::Compare),
     /// Predicts what a recorded run would take with other streams, times, or without a wait.
+    #[cfg(feature = "explore")]
     WhatIf(what_if::Arguments),
     /// Counts the nodes of execution traces that can be executed, with the reasons of the others.
     Coverage(coverage::Arguments),
@@ -107,11 +112,13 @@ fn record_help() -> anyhow::Result<()> {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => return run::run(&arguments),
+        #[cfg(feature = "explore")]
         Command::Simulate(arguments) => return simulate::run(&arguments),
         Command::Verify(arguments) => return verify::run(&arguments),
         Command::Convert(arguments) => return convert::run(&arguments),
         Command::Profile(arguments) => return profile::run(&arguments),
         Command::Compare(arguments) => return profile::run_compare(&arguments),
+        #[cfg(feature = "explore")]
         Command::WhatIf(arguments) => return what_if::run(&arguments),
         Command::Coverage(arguments) => return coverage::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),

@@ -4,7 +4,7 @@ use millstream_types::{Error, Result};
 
 use crate::schema::{ArgDoc, CallSpec, Op, Signature};
 use crate::sharding::{self, Way, Whole};
-use crate::{complex, unsigned};
+use crate::{complex, fused, unsigned};
 
 /// The number of tensors that an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,10 @@ impl Op for Def {
 
     fn sharding(&self, whole: Whole<'_>) -> Vec<Way> {
         sharding::ways(self.name, whole)
+    }
+
+    fn overwrites(&self) -> bool {
+        fused::is_elementwise(self.name)
     }
 
     fn takes(&self, inputs: usize) -> bool {

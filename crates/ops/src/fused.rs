@@ -287,6 +287,16 @@ impl Step {
     }
 }
 
+/// Returns the op of this name that makes a new tensor, if its calls may be steps.
+fn step(op: &str) -> Option<&'static Def> {
+    STEPS.iter().copied().flatten().find(|def| def.name == op)
+}
+
+/// Returns whether this is an elementwise op that makes a new tensor.
+pub(crate) fn is_elementwise(op: &str) -> bool {
+    op == FUSED || step(op).is_some()
+}
+
 /// Returns the op in place of this name, if its calls may be steps.
 fn in_place(op: &str) -> Option<&'static Def> {
     if !op.ends_with('_') {
@@ -326,7 +336,7 @@ fn step_in_place(op: &str, call: CallSpec<'_>) -> Result<TensorSpec> {
 /// The call may not be a step: its op is not elementwise or works in place, it may fail on data, or
 /// its schema refuses it.
 pub fn step_result(op: &str, call: CallSpec<'_>) -> Result<TensorSpec> {
-    let Some(def) = STEPS.iter().copied().flatten().find(|def| def.name == op) else {
+    let Some(def) = step(op) else {
         let message = format!("{op}: expected an elementwise op that returns a new tensor");
         return refuse("step", message);
     };

@@ -331,6 +331,13 @@ pub trait Op: Send + Sync {
         Vec::new()
     }
 
+    /// Returns whether the one new result of a call may have the memory of an operand of the same
+    /// dtype, shape and strides: each element is a function of the operands' elements at its place,
+    /// and kernels read those before they write it.
+    fn overwrites(&self) -> bool {
+        false
+    }
+
     /// Checks the number of tensors and the names of arguments, then calls [`Op::signature`]. A
     /// number stands for each argument that launches of the list give.
     ///

@@ -18,7 +18,9 @@ use millstream_profile::{Profile, Runs, add_ranges, measured, merged};
 use millstream_runner::RunReport;
 use millstream_trace::{Entry, TraceError, expand, input_files};
 
-pub(crate) use arguments::{Arguments, number, size};
+#[cfg(feature = "explore")]
+pub(crate) use arguments::size;
+pub(crate) use arguments::{Arguments, number};
 pub(crate) use one::Ran;
 use processes::Processes;
 

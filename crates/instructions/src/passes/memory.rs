@@ -2,8 +2,9 @@
 //! after its last, and storages whose uses the list orders one behind the other share bytes. A
 //! private tensor that the list never releases ends after its last use, too.
 //!
-//! Views lengthen the life of their storage. The result needs less memory than before in some arena
-//! and more in none, or the list stays as it is.
+//! Views lengthen the life of their storage. The result of a call has the storage of an operand that
+//! ends there, where the op allows it ([`reuse`](super::reuse)). What comes of it needs less memory
+//! than before in some arena and more in none, or the list stays as it is.
 
 use millstream_types::{DeviceId, Result};
 
@@ -12,30 +13,46 @@ use crate::passes::facts::{self, Facts};
 use crate::passes::offsets::{Effort, Offsets};
 use crate::passes::placement::{self, Owner, arena_bytes};
 use crate::passes::rebuild::{Lifetimes, Memory, Plan, Waits, place, rebuild};
+use crate::passes::reuse::reused;
 use crate::passes::{PassOptions, sync_points, waits};
 use crate::planner::ArenaId;
 
 /// Applies the pass.
 pub(super) fn memory(list: &InstructionList, options: &PassOptions<'_>) -> Result<InstructionList> {
     let facts = Facts::of(list)?;
-    let unchanged = Plan::unchanged(&facts)?;
-    let before = arena_bytes(list);
+    if let Some(reused) = reused(&facts, options)
+        && let Some(planned) = planned(&Facts::of(&reused)?, list, options)?
+    {
+        return Ok(planned);
+    }
+    Ok(planned(&facts, list, options)?.unwrap_or_else(|| list.clone()))
+}
+
+/// Returns a list with its memory planned anew, if it needs less than the list `old`, and no more
+/// waits.
+fn planned(
+    facts: &Facts<'_>,
+    old: &InstructionList,
+    options: &PassOptions<'_>,
+) -> Result<Option<InstructionList>> {
+    let unchanged = Plan::unchanged(facts)?;
+    let before = arena_bytes(old);
     // With fewer waits fewer storages may share; with all of them some wait for nothing.
     for mode in [Waits::Needed, Waits::Kept] {
         let (memory, lifetimes) = (Memory::Planned, Lifetimes::Tight);
         let plan = Plan { waits: mode, memory, lifetimes, ..unchanged.clone() };
         let planned = match mode {
-            Waits::Needed => waits::needed(&facts, &plan, options)?.placed(options.effort),
-            Waits::Kept | Waits::Replayed => rebuild(&facts, &plan)?.placed(options.effort),
+            Waits::Needed => waits::needed(facts, &plan, options)?.placed(options.effort),
+            Waits::Kept | Waits::Replayed => rebuild(facts, &plan)?.placed(options.effort),
         };
         let Some(planned) = planned else { continue };
         let after = arena_bytes(&planned);
         let is_larger = after.iter().zip(&before).any(|(after, before)| after > before);
-        if !is_larger && after != before && sync_points(&planned) <= sync_points(list) {
-            return Ok(planned);
+        if !is_larger && after != before && sync_points(&planned) <= sync_points(old) {
+            return Ok(Some(planned));
         }
     }
-    Ok(list.clone())
+    Ok(None)
 }
 
 /// The storages and workspaces of a list, and when each is used. That is enough to place the memory

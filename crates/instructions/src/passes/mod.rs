@@ -14,7 +14,7 @@
 //! | `assign` | spreads the calls of a host device over a number of in-order streams |
 //! | `waits` | removes records and waits, and lets one wait serve for several |
 //! | `remat` | computes storages again, so that the list fits its memory budgets |
-//! | `memory` | places storages and workspaces anew, by exact lifetimes |
+//! | `memory` | places storages and workspaces anew, by exact lifetimes, and results in the storages of operands |
 //!
 //! Each module names the source of its algorithm.
 //!
@@ -84,17 +84,13 @@
 //! state. Only `fuse` asks for schemas: those of the standard elementwise ops, and of `fused`.
 //! Calls of ops, or with kernels, that a program has replaced are not fused.
 //!
-//! # Not done
-//! A new tensor is never placed in the memory of an operand that dies in the same call. Schemas do
-//! not say whether a kernel reads each element before it writes that element, and a list in which
-//! memory has two owners at a time is one that the checker refuses.
-//!
 //! # Map
 //! | module | holds |
 //! |---|---|
 //! | `dead`, `fold`, `fuse`, `assign`, `waits`, `remat`, `memory` | the passes |
 //! | `rebuild` | the emission of a changed list through a fresh builder |
 //! | `facts` | tensors, storages and side effects of a list |
+//! | `reuse` | results in the storages of operands |
 //! | `placement` | offsets for all storages and workspaces together |
 //! | [`offsets`] | offsets for buffers in an order: orders, bound, search |
 //! | `cost` | the times of calls |
@@ -111,6 +107,7 @@ pub mod offsets;
 mod placement;
 mod rebuild;
 mod remat;
+mod reuse;
 pub mod timeline;
 mod waits;
 

@@ -169,7 +169,7 @@ impl DeferredCompletion for Token {
 }
 
 /// Runs a kernel with these operands.
-fn launch_with(
+pub(super) fn launch_with(
     run: impl Fn(&str, &KernelCtx<'_>) -> Result<()>,
     op: &str,
     operands: &[&Tensor],

@@ -14,6 +14,7 @@ use millstream_types::{AttrValue, Attrs, DType, Layout, TensorSpec};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 
+use super::calls::launch_with;
 use super::num::Num::{self, Float};
 use super::{Tensor, call_with, signature};
 
@@ -199,6 +200,33 @@ fn operands(case: &Case, data: &[u8]) -> (Vec<Tensor>, Vec<Tensor>) {
     (storages, inputs)
 }
 
+/// Checks that an op whose result may have the memory of an operand has the same result there.
+fn overwritten(
+    case: &Case,
+    data: &[u8],
+    attrs: &Attrs,
+    outputs: &[Tensor],
+    run: Run,
+) -> Result<(), String> {
+    let ops = standard();
+    let op = ops.get(ops.id(&case.op).map_err(|e| e.to_string())?).ok_or("no op")?;
+    let [expected] = outputs else { return Ok(()) };
+    for k in (0..case.inputs.len()).filter(|_| op.overwrites()) {
+        let (_, inputs) = operands(case, data);
+        let is_alone = |other: &Input| other.storage != case.inputs[k].storage;
+        let others = case.inputs.iter().enumerate().filter(|(other, _)| *other != k);
+        if inputs[k].spec != expected.spec || !others.map(|(_, other)| other).all(is_alone) {
+            continue;
+        }
+        let all: Vec<&Tensor> = inputs.iter().chain([&inputs[k]]).collect();
+        launch_with(run, &case.op, &all, attrs, 0, 0)?;
+        if inputs[k].values() != expected.values() {
+            return Err(format!("another result in the memory of operand {k}"));
+        }
+    }
+    Ok(())
+}
+
 fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
     let attrs = attrs(case);
     let bytes = |(at, count): (usize, usize)| &data[at..at + count];
@@ -215,6 +243,7 @@ fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
         return Err(format!("expected {1} results, got {0}", outputs.len(), case.outputs.len()));
     }
     declared(case, &given, &attrs)?;
+    overwritten(case, data, &attrs, &outputs, run)?;
     let specs = signature(&case.op, &given, &attrs)?.outputs;
     for (k, ((got, expected), output)) in outputs.iter().zip(&case.outputs).zip(&specs).enumerate()
     {

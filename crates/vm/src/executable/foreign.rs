@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use millstream_instructions::{
-    Body, CheckedList, InstructionList, Operand, ScalarDecl, check_uses,
+    Body, CheckedList, External, InstructionList, Operand, ScalarDecl, check_uses,
 };
 use millstream_ops::{CallSpec, OpRegistry};
 use millstream_runtime::scope::origin::at_caller;
@@ -107,21 +107,25 @@ pub(super) fn check_signatures(
     ops: &OpRegistry,
     numbers: Option<&[ScalarValue]>,
 ) -> Result<()> {
-    let mut specs: HashMap<TensorId, TensorSpec> =
-        list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect();
+    let external = |e: &External| (e.tensor, Operated { spec: e.spec.clone(), storage: e.tensor });
+    let mut tensors: HashMap<TensorId, Operated> = list.externals.iter().map(external).collect();
     let number = |used: ScalarUse| {
         let given = numbers.and_then(|numbers| numbers.get(used.scalar.index()));
         given.map_or(used.into(), |number| number.plus(used.plus).into())
     };
     for instruction in &list.instructions {
         let body = &instruction.body;
-        specs.extend(body.begins().map(|(tensor, spec)| (tensor, spec.clone())));
+        tensors.extend(body.begins().map(|(tensor, spec)| {
+            let of = body.view_of().and_then(|of| tensors.get(&of));
+            let storage = of.map_or(tensor, |of| of.storage);
+            (tensor, Operated { spec: spec.clone(), storage })
+        }));
         if let Body::OpCall { op, operands, attrs, workspace, .. } = body {
             let name = list.ops.name(*op);
             let workspace = workspace.as_ref().map_or(0, |p| p.size);
             let attrs = attrs.as_deref().map(|attrs| attrs.with_scalars(number));
             let attrs = attrs.unwrap_or_default();
-            check_call(ops, list, name, operands, &attrs, workspace, &specs)
+            check_call(ops, list, name, operands, &attrs, workspace, &tensors)
                 .map_err(|e| e.at(&instruction.origin))?;
         }
         if let (Body::LazyJobLauncher { list: launched, attrs: Some(attrs), .. }, Some(_)) =
@@ -165,6 +169,28 @@ pub(super) fn check_numbers(
     })
 }
 
+/// A tensor of a list as an operand.
+#[derive(Clone)]
+struct Operated {
+    spec: TensorSpec,
+    /// The tensor that all views of its storage are views of.
+    storage: TensorId,
+}
+
+impl Operated {
+    /// Whether a kernel that writes this new tensor may have `read` among its operands: they share
+    /// no bytes, or the op says that they may be one.
+    fn may_overwrite(&self, read: &Operated, overwrites: bool) -> bool {
+        let begin = |t: &Operated| t.spec.layout.offset() * t.spec.dtype.size();
+        let bytes = |t: &Operated| begin(t)..t.spec.span_bytes();
+        let (own, other) = (bytes(self), bytes(read));
+        self.storage != read.storage
+            || own.end <= other.start
+            || other.end <= own.start
+            || (overwrites && self.spec == read.spec)
+    }
+}
+
 fn check_call(
     ops: &OpRegistry,
     list: &InstructionList,
@@ -172,15 +198,16 @@ fn check_call(
     operands: &[Operand],
     attrs: &Attrs,
     workspace: u64,
-    specs: &HashMap<TensorId, TensorSpec>,
+    tensors: &HashMap<TensorId, Operated>,
 ) -> Result<()> {
     let unknown = || Error::Internal { message: format!("{name} has no schema") };
     let op = ops.get(ops.id(name)?).ok_or_else(unknown)?;
-    let given: Vec<TensorSpec> = operands
+    let operated: Vec<&Operated> = operands
         .iter()
-        .map(|o| specs.get(&o.tensor).cloned())
+        .map(|o| tensors.get(&o.tensor))
         .collect::<Option<_>>()
         .ok_or_else(|| Error::List { message: format!("{name}: an operand never began") })?;
+    let given: Vec<TensorSpec> = operated.iter().map(|t| t.spec.clone()).collect();
     let wrong = |message: String| Error::Op { op: name.to_owned(), message };
     // The inputs come first. An op that takes any number of them tells which is meant by the
     // number of its outputs.
@@ -209,6 +236,16 @@ fn check_call(
             return Err(wrong(
                 "its operands, accesses or workspace are not what its schema says".to_owned(),
             ));
+        }
+        for (k, result) in operated.iter().enumerate().skip(inputs) {
+            let others = operated.iter().enumerate().filter(|(other, _)| *other != k);
+            let mut shared = others.filter(|(_, t)| !result.may_overwrite(t, op.overwrites()));
+            if let Some((other, _)) = shared.next() {
+                return Err(wrong(format!(
+                    "operand {k} is a new result in the memory of operand {other}, which the \
+                     kernel may read later; give the result memory of its own"
+                )));
+            }
         }
         return Ok(());
     }
