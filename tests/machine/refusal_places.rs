@@ -488,6 +488,11 @@ fn foreign_lists(refused: &mut Refused) {
     refused.is(schema, m.compile(&in_place));
     let product = list(&text.replace(" relu ", " matmul "));
     refused.is("2 operands are not what its schema says", m.compile(&product));
+    let unknown = list(&text.replace(" relu ", " rely "));
+    refused.is("rely", m.compile(&unknown));
+    let stream = text.replace("cpu:0 compute 0", "sim:99 compute 0");
+    let stream = list(&stream.replace("a0 cpu:0", "a0 sim:99"));
+    refused.is("sim:99", here!(m.compile(&stream)));
     // `cumsum` may read an element after it has written there.
     let (x, y) = (two(&m), two(&m));
     m.start_recording(&[("x", &x), ("y", &y)]).unwrap();
@@ -495,11 +500,6 @@ fn foreign_lists(refused: &mut Refused) {
     let over = print_list(&m.finish_recording().unwrap());
     let over = list(&over.replace("%2 write", "%0 write"));
     refused.is("give the result memory of its own", m.compile(&over));
-    let unknown = list(&text.replace(" relu ", " rely "));
-    refused.is("rely", m.compile(&unknown));
-    let stream = text.replace("cpu:0 compute 0", "sim:99 compute 0");
-    let stream = list(&stream.replace("a0 cpu:0", "a0 sim:99"));
-    refused.is("sim:99", here!(m.compile(&stream)));
 }
 
 fn captures(refused: &mut Refused) {

@@ -12,6 +12,7 @@ use millstream::instructions::{Body, CheckedList};
 use millstream::*;
 use millstream_explore::simulate::{random_options, random_program};
 use millstream_runner::{RunOptions, lists};
+use millstream_testing::cases;
 use millstream_verify::{Reason, verify};
 
 /// The contents of every external and every read at the end of a list.
@@ -92,7 +93,7 @@ fn without(list: &InstructionList, index: usize) -> InstructionList {
 #[test]
 fn lists_without_a_needless_wait_give_the_same_results() {
     let (mut waits, mut together) = (0, 0);
-    for (list, options) in programs(0..150) {
+    for (list, options) in programs(0..cases(50, 150)) {
         let verdict = verify(&list);
         let whole = run(&list, &options, None);
         let check = |fewer: &InstructionList, seeds: u64, label: &str| {
@@ -115,7 +116,7 @@ fn lists_without_a_needless_wait_give_the_same_results() {
         check(&least, 16, "without any needless wait");
     }
     println!("{waits} needless waits, {together} together");
-    assert!(waits > 100 && together > 100, "{waits} {together}");
+    assert!(waits > 30 && together > 30, "{waits} {together}");
 }
 
 /// The same schedules detect a missing needed wait, so the test above can fail. They do not detect

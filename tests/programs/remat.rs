@@ -7,6 +7,7 @@ use std::sync::Arc;
 use millstream::instructions::passes::{Pass, Remat, arena_bytes};
 use millstream::{DeviceId, DriverKind};
 use millstream_runner::{RunOptions, RunReport, run};
+use millstream_testing::cases;
 use millstream_trace::{LoadOptions, Program, load};
 
 use super::run_trace::{assert_ok, bytes, parse};
@@ -58,7 +59,8 @@ fn price(plan: &Remat) -> f64 {
 
 #[test]
 fn half_the_memory_of_recorded_programs_costs_a_tenth() {
-    for name in ["gpt2_12layer_train", "resnet50_train", "gpt_train_adamw"] {
+    let names = ["gpt_train_adamw", "gpt2_12layer_train", "resnet50_train"];
+    for name in &names[..cases(1, 3)] {
         let plan = within(name, 0.5);
         assert!(price(&plan) <= 1.10, "{name}: {plan}");
     }

@@ -316,7 +316,7 @@ fn with_failure(program: &Program, step: (usize, usize)) -> Outcome {
 pub(crate) fn config() -> ProptestConfig {
     let wanted: Option<u32> = std::env::var("MILLSTREAM_CASES").ok().and_then(|n| n.parse().ok());
     // A case takes about ten times as long as one of the calls alone.
-    let cases = wanted.map_or(800, |cases| cases / 10);
+    let cases = wanted.map_or(millstream_testing::cases(160, 800), |cases| cases / 10);
     let max_shrink_iters = 4000;
     ProptestConfig { cases, max_shrink_iters, failure_persistence: None, ..Default::default() }
 }

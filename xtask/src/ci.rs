@@ -63,7 +63,7 @@ const STEPS: &[(Part, &str, &str)] = &[
     ),
     (
         Quick,
-        "models: loom, and 5,000 schedules of each program by shuttle",
+        "models: loom, and schedules of each program by shuttle",
         "cargo test --workspace --test loom --test shuttle",
     ),
     (Full, "tests, with models and those in the documentation", TESTS),
@@ -99,11 +99,6 @@ const STEPS: &[(Part, &str, &str)] = &[
         Long,
         "100,000 random programs on worker threads and inline",
         "MILLSTREAM_CASES=100000 cargo test --workspace --test random_programs",
-    ),
-    (
-        Long,
-        "parts of every call on every mesh",
-        "MILLSTREAM_ALL_PARTS=1 cargo test --workspace --test ops sharding",
     ),
     (
         Long,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use millstream_backoff::{Backoff, POLLS};
@@ -10,9 +10,6 @@ use millstream_ep::device::{Backend, Device, Event, Progress, Stream, Ticket, Wo
 use millstream_ep::graph::Graph;
 
 use crate::{Call, Harness};
-
-/// The time after which a check considers the device hung.
-const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A device under test, with its harness.
 pub struct Fixture<'a> {
@@ -191,7 +188,8 @@ pub(super) fn drive_until(
 ) -> anyhow::Result<()> {
     let (start, mut backoff) = (Instant::now(), Backoff::new(POLLS));
     while !reached()? {
-        ensure!(start.elapsed() < TIMEOUT, "{what} did not complete within {TIMEOUT:?}");
+        let most = harness.patience();
+        ensure!(start.elapsed() < most, "{what} did not complete within {most:?}");
         harness.progress();
         backoff.snooze();
     }

@@ -39,6 +39,7 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_ep::device::{Backend, Work, WorkResult};
 
@@ -60,6 +61,11 @@ pub trait Harness: Sync {
     /// stricter.
     fn is_stepped(&self) -> bool {
         false
+    }
+
+    /// Returns how long a check waits for the device before it fails.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(20)
     }
 
     /// Returns work that makes the device call `call` in the stream's order. Default: work of the

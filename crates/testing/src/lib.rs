@@ -15,6 +15,16 @@
 
 pub mod list_oracle;
 
+/// Returns how many cases a test tries: `all` of them where the variable `MILLSTREAM_TESTS` is
+/// `all`, as in CI, and elsewhere `usual`, so that the tests take minutes.
+pub fn cases<T>(usual: T, all: T) -> T {
+    if std::env::var_os("MILLSTREAM_TESTS").is_some_and(|tests| tests == "all") {
+        all
+    } else {
+        usual
+    }
+}
+
 #[cfg(feature = "kernels")]
 pub mod kernels;
 

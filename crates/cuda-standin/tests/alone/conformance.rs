@@ -1,6 +1,7 @@
 //! The conformance suite on `ep::cuda`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_conformance::{self as conformance, Harness, HostHarness};
 use millstream_cuda_standin::control::Turn;
@@ -79,6 +80,15 @@ fn not_ready_is_not_an_error() {
     no_violations();
 }
 
+/// A device that is expected to lose commands.
+struct Impatient;
+
+impl Harness for Impatient {
+    fn patience(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
 /// The suite detects every fault.
 #[test]
 fn every_fault_is_detected() {
@@ -86,7 +96,7 @@ fn every_fault_is_detected() {
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::NeverCompletes) {
         let plan = FaultPlan::starting_at(fault, 1);
         let faulty = FaultyBackend::new(backend(CompletionMode::Polled), plan.clone());
-        let report = conformance::run(Arc::new(faulty), &HostHarness);
+        let report = conformance::run(Arc::new(faulty), &Impatient);
         assert!(report.into_result().is_err(), "{fault:?}");
         assert!(plan.triggered() > 0, "{fault:?}");
     }

@@ -2,9 +2,9 @@
 //! after its last, and storages whose uses the list orders one behind the other share bytes. A
 //! private tensor that the list never releases ends after its last use, too.
 //!
-//! Views lengthen the life of their storage. The result of a call has the storage of an operand that
-//! ends there, where the op allows it ([`reuse`](super::reuse)). What comes of it needs less memory
-//! than before in some arena and more in none, or the list stays as it is.
+//! Views lengthen the life of their storage. The result of a call has the storage of an operand
+//! that ends there, where the op allows it (`reuse`). What comes of it needs less memory than
+//! before in some arena and more in none, or the list stays as it is.
 
 use millstream_types::{DeviceId, Result};
 

@@ -14,7 +14,7 @@
 //! | `assign` | spreads the calls of a host device over a number of in-order streams |
 //! | `waits` | removes records and waits, and lets one wait serve for several |
 //! | `remat` | computes storages again, so that the list fits its memory budgets |
-//! | `memory` | places storages and workspaces anew, by exact lifetimes, and results in the storages of operands |
+//! | `memory` | places storages, workspaces and results over operands anew, by exact lifetimes |
 //!
 //! Each module names the source of its algorithm.
 //!

@@ -15,9 +15,10 @@ pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
 pub(crate) const CPU: DeviceId = DeviceId::cpu(0);
 
-/// The number of schedules of a program unless the environment says otherwise. The rarest of the
-/// mistakes in `tests/traps` shows within 5,000 and not within 1,000.
-const SCHEDULES: usize = 5000;
+/// The number of schedules of a program, and that where all cases are tried, unless
+/// `MILLSTREAM_SCHEDULES` says otherwise. The rarest of the mistakes in `tests/traps` shows within
+/// 5,000 and not within 1,000.
+const SCHEDULES: [usize; 2] = [1000, 5000];
 
 /// How often a PCT schedule changes priorities, at most.
 const CHANGES: usize = 4;
@@ -28,7 +29,9 @@ pub(crate) fn explore(program: impl Fn() + Send + Sync + 'static) {
     if let Ok(schedule) = var("MILLSTREAM_REPLAY") {
         return shuttle::replay(program, &schedule);
     }
-    let count = var("MILLSTREAM_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(SCHEDULES);
+    let all = var("MILLSTREAM_TESTS").is_ok_and(|tests| tests == "all");
+    let wanted = var("MILLSTREAM_SCHEDULES").ok().and_then(|n| n.parse().ok());
+    let count = wanted.unwrap_or(SCHEDULES[usize::from(all)]);
     let mut config = Config::new();
     // Kernels and the builder run on these stacks.
     config.stack_size = 1 << 18;

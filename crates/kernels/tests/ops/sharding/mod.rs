@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 use millstream_kernels::KernelRegistry;
 use millstream_ops::sharding::{Parts, Way, Whole};
 use millstream_ops::{CallSpec, OutputSpec, collective, standard};
+use millstream_testing::cases;
 use millstream_testing::kernels::reference::{Call, calls};
 use millstream_testing::kernels::{Tensor, signature};
 use millstream_types::{Attrs, DType, Mesh, Sharding, TensorSpec};
@@ -166,9 +167,9 @@ fn all_calls() -> Vec<Call> {
 
 /// Checks every way of calls on a mesh: of each third one, from the `first` on, and of those of an
 /// op until one divides. So each call is checked on a mesh of the four tests, and each op on all;
-/// with MILLSTREAM_ALL_PARTS set, each call on all, which takes three times as long.
+/// where all cases are tried, each call on all, which takes three times as long.
 fn check_calls(mesh: &Mesh, first: usize) {
-    let are_all = std::env::var_os("MILLSTREAM_ALL_PARTS").is_some();
+    let are_all = cases(false, true);
     let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut checked, mut ops) = (0, BTreeSet::new());
     let calls = all_calls().into_iter().filter(|call| !stagnates(call));
