@@ -78,6 +78,7 @@ fn none(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Long because every recorded program runs in a third of 20 ways, or in all.
 #[test]
 fn every_way_to_run_gives_pytorchs_outputs() {
     let mut wrong = Vec::new();
@@ -100,6 +101,7 @@ fn every_way_to_run_gives_pytorchs_outputs() {
     none(wrong);
 }
 
+/// Long because every recorded program runs several times, or 200 times.
 #[test]
 fn repeats_give_the_same_bytes() {
     let repeats = cases(5, 200);

@@ -90,6 +90,7 @@ fn without(list: &InstructionList, index: usize) -> InstructionList {
     fewer
 }
 
+/// Long because each list runs under eight seeds for each of its needless waits.
 #[test]
 fn lists_without_a_needless_wait_give_the_same_results() {
     let (mut waits, mut together) = (0, 0);

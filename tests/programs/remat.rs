@@ -57,6 +57,7 @@ fn price(plan: &Remat) -> f64 {
     1.0 + plan.extra as f64 / plan.time as f64
 }
 
+/// Long because the largest recorded programs are planned, in a build that is optimised little.
 #[test]
 fn half_the_memory_of_recorded_programs_costs_a_tenth() {
     let names = ["gpt_train_adamw", "gpt2_12layer_train", "resnet50_train"];

@@ -7,6 +7,7 @@ use millstream_cuda_standin::StandIn;
 use millstream_gpu_check::ops;
 use millstream_testing::cases;
 
+/// Long because each kernel is compiled, unless an earlier run has done so.
 #[test]
 fn compiled_kernels_agree_with_the_host() {
     if !millstream_cuda_standin::compiles() {

@@ -51,6 +51,7 @@ const DEFECTS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Long because the kernels of each op are compiled with and without its defect.
 #[test]
 fn planted_defects_are_detected() {
     if !millstream_cuda_standin::compiles() {

@@ -46,6 +46,7 @@ fn run(name: &str, ranks: &[Arc<Program>], options: &RunOptions) -> Vec<RunRepor
     reports.unwrap_or_else(|e| panic!("{name} with {options:?}: {e}"))
 }
 
+/// Long because the stand-in runs the threads of a kernel one after another.
 #[test]
 fn every_recorded_program() {
     must_be_there();
@@ -113,7 +114,7 @@ fn every_recorded_program_of_several_ranks_by_nccl() {
 }
 
 /// Every recorded program as an executable, whose launches after the first run a graph: the bytes
-/// of the plain run.
+/// of the plain run. Long as the test of single calls is.
 #[test]
 fn every_recorded_program_as_a_graph() {
     must_be_there();
