@@ -61,8 +61,7 @@ fn check_without_each_wait(list: &InstructionList, label: &str) -> (usize, usize
     (tried.len() - needless, needless)
 }
 
-/// Long because the brute force that the verifier is compared with looks at all pairs of
-/// instructions.
+/// Long because the brute force beside the verifier compares all pairs of instructions.
 #[test]
 fn every_list_without_one_wait_is_judged_right() {
     let (mut needed, mut needless) = (0, 0);

@@ -1,13 +1,13 @@
 //! Gives a new tensor the storage of an operand that has its last use in the same call.
 //!
 //! The new tensor becomes a view of that operand: `AllocateTensor %2`, `relu (%1 read, %2 write)`
-//! becomes `ViewTensor %2 of %1` with the same call. So memory has one owner at any time, the
-//! checker sees both accesses in one storage, and values are followed as for any view. This is
+//! becomes `ViewTensor %2 of %1` with the same call. So memory has one owner at any time, both
+//! accesses are in one storage for the checker, and values are followed as for any view. This is
 //! *in-place* operation, as of TVM's storage rewriting and of MXNet's `FInplaceOption`.
 //!
 //! # Conditions
-//! 1. The op says that its result may overwrite an operand ([`Op::overwrites`]); where it is a
-//!    standard one, its kernels are, too.
+//! 1. The op allows its result to overwrite an operand ([`Op::overwrites`]); where it is a standard
+//!    one, its kernels are, too.
 //! 2. The call is on an in-order stream, which all other readers of the operand are on as well, so
 //!    that no new wait is needed.
 //! 3. Operand and result are private, whole storages, of the same dtype, shape and strides, on one
@@ -108,7 +108,7 @@ fn pair(
     let Body::OpCall { at, op, operands, .. } = body else { return None };
     let name = facts.list.ops.name(*op);
     let op = options.ops.find(name).and_then(|id| options.ops.get(id))?;
-    // A kernel of the program need not keep what a standard op says.
+    // A kernel of the program need not keep the promise of a standard op.
     let is_kept = !options.ops.is_standard(name) || (options.standard_kernels)(name);
     let is_in_order = facts.list.streams[at.stream.index()].mode == StreamMode::InOrder;
     if !(op.overwrites() && is_kept && is_in_order) {
@@ -119,7 +119,10 @@ fn pair(
     let made = &uses[facts.storage_of(result.tensor)];
     let (_, arena) = made.begun.filter(|_| {
         let reads = |o: &Operand| o.access == Access::Read;
-        made.first == Some(index) && result.access == Access::Write && inputs.iter().all(reads)
+        made.first == Some(index)
+            && result.access == Access::Write
+            && facts.is_whole(result.tensor)
+            && inputs.iter().all(reads)
     })?;
     let is_free = |input: &&Operand| {
         let storage = facts.storage_of(input.tensor);

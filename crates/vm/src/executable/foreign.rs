@@ -179,7 +179,7 @@ struct Operated {
 
 impl Operated {
     /// Whether a kernel that writes this new tensor may have `read` among its operands: they share
-    /// no bytes, or the op says that they may be one.
+    /// no bytes, or the op allows them to be one.
     fn may_overwrite(&self, read: &Operated, overwrites: bool) -> bool {
         let begin = |t: &Operated| t.spec.layout.offset() * t.spec.dtype.size();
         let bytes = |t: &Operated| begin(t)..t.spec.span_bytes();
