@@ -124,7 +124,7 @@ fn made(root: &Path, command: &str) -> Result<Command> {
                 Some(&"simulate") => "cuda,explore",
                 _ => "cuda",
             };
-            Command::new(binary::millstream(features).map_err(Error::msg)?)
+            Command::new(binary::millstream(features, true).map_err(Error::msg)?)
         }
         other => Command::new(other),
     };

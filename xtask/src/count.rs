@@ -145,7 +145,7 @@ fn matches_over_all_kinds(code: &str) -> usize {
 
 /// Returns the instructions and the locked instructions of each kind of call.
 fn calls() -> Result<Figures> {
-    let binary = binary::millstream("cuda,bench").map_err(Error::msg)?;
+    let binary = binary::millstream("cuda,bench", true).map_err(Error::msg)?;
     let mut figures = Figures::new();
     for kind in KINDS {
         let [short, long] = [CALLS.0, CALLS.1].map(|calls| callgrind(&binary, kind, calls));

@@ -3,7 +3,8 @@
 //! The commands of the product belong to the binary `millstream` (crates/cli), all others to the
 //! chores of the repository (`chores`). This program needs nothing but the standard library, and a
 //! command is built with the features that it needs and no others, because the first
-//! `cargo xtask run-trace` after a clone waits for all of it.
+//! `cargo xtask run-trace` after a clone waits for all of it. For the same reason it is built without
+//! optimisation, but for the commands that measure, or with `cargo xtask --release COMMAND`.
 //!
 //! # Map
 //! | module | contents |
@@ -35,6 +36,9 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("gpu-check", "gpu-check", "cuda,gpu-check"),
 ];
 
+/// Commands whose figures are worth nothing without optimisation.
+const MEASURING: &[&str] = &["bench", "gpu-check"];
+
 /// What the chores take.
 const CHORES: &[&str] =
     &["layering", "count", "ci", "traps", "docs", "help", "", "-h", "--help", "-V", "--version"];
@@ -44,12 +48,17 @@ const UNKNOWN_COMMAND: u8 = 2;
 
 /// Runs the command that the arguments begin with, and returns its exit status.
 fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let (release, arguments) = match arguments.split_first() {
+        Some((first, rest)) if first == "--release" => (true, rest),
+        _ => (false, arguments),
+    };
     let name = arguments.first().map_or(OsStr::new(""), OsString::as_os_str);
+    let optimized = release || MEASURING.iter().any(|measuring| name == *measuring);
     let product = COMMANDS.iter().find(|(known, ..)| name == *known);
     let program = match product {
-        Some((.., features)) => binary::millstream(features)?,
+        Some((.., features)) => binary::millstream(features, optimized)?,
         None if CHORES.iter().any(|chore| name == *chore) => {
-            binary::build("xtask", "chores", "chores")?
+            binary::build("xtask", "chores", "chores", optimized)?
         }
         None => {
             let known: Vec<&str> = COMMANDS.iter().map(|(known, ..)| *known).collect();

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::context::KernelCtx;
 use crate::prepared::{KernelSpec, PlannedKernel, PreparedKernel};
@@ -87,7 +87,8 @@ impl KernelRegistry {
 
 /// Returns a registry of the standard ops' kernels. It is filled once in a process.
 pub fn standard() -> KernelRegistry {
-    static STANDARD: LazyLock<KernelRegistry> = LazyLock::new(|| {
+    static STANDARD: OnceLock<KernelRegistry> = OnceLock::new();
+    let filled = STANDARD.get_or_init(|| {
         let mut kernels = KernelRegistry::new();
         crate::cpu::register(&mut kernels);
         #[cfg(feature = "cuda")]
@@ -95,7 +96,7 @@ pub fn standard() -> KernelRegistry {
         Arc::make_mut(&mut kernels.0).own.clear();
         kernels
     });
-    STANDARD.clone()
+    filled.clone()
 }
 
 impl fmt::Debug for KernelRegistry {

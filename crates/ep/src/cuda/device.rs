@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
+use once_cell::sync::OnceCell;
 
 use millstream_types::{DeviceId, Error, Result};
 
@@ -44,10 +45,10 @@ pub struct Properties {
     pub driver: i32,
 }
 
-/// The loaded modules by key, and their kernels by key and name.
+/// The modules by key, each empty until it is loaded, and their kernels by key and name.
 #[derive(Default)]
 struct Modules {
-    modules: HashMap<String, Arc<Module>>,
+    modules: HashMap<String, Arc<OnceCell<Arc<Module>>>>,
     functions: HashMap<(String, String), Arc<Function>>,
 }
 
@@ -175,21 +176,18 @@ impl DeviceState {
         image: impl FnOnce() -> anyhow::Result<CString>,
     ) -> anyhow::Result<Arc<Function>> {
         let key_and_name = (key.to_owned(), name.to_string_lossy().into_owned());
-        let mut loaded = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = loaded.functions.get(&key_and_name) {
-            return Ok(function.clone());
-        }
-        let module = match loaded.modules.get(key) {
-            Some(module) => module.clone(),
-            None => {
-                let module = Arc::new(Module::load(self.context.clone(), &image()?)?);
-                loaded.modules.insert(key.to_owned(), module.clone());
-                module
+        let modules = || self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let module = {
+            let mut loaded = modules();
+            if let Some(function) = loaded.functions.get(&key_and_name) {
+                return Ok(function.clone());
             }
+            loaded.modules.entry(key.to_owned()).or_default().clone()
         };
-        let function = Arc::new(module.function(name)?);
-        loaded.functions.insert(key_and_name, function.clone());
-        Ok(function)
+        // Not under the lock: other kernels are compiled and launched meanwhile.
+        let load = || anyhow::Ok(Arc::new(Module::load(self.context.clone(), &image()?)?));
+        let function = Arc::new(module.get_or_try_init(load)?.function(name)?);
+        Ok(modules().functions.entry(key_and_name).or_insert(function).clone())
     }
 
     /// Returns the context of device `index`. Enables access to its memory on first use.
