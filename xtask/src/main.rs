@@ -3,8 +3,9 @@
 //! The commands of the product belong to the binary `millstream` (crates/cli), all others to the
 //! chores of the repository (`chores`). This program needs nothing but the standard library, and a
 //! command is built with the features that it needs and no others, because the first
-//! `cargo xtask run-trace` after a clone waits for all of it. For the same reason it is built without
-//! optimisation, but for the commands that measure, or with `cargo xtask --release COMMAND`.
+//! `cargo xtask run-trace` after a clone waits for all of it. For the same reason it is built
+//! without optimisation, but for the commands that measure, or with
+//! `cargo xtask --release COMMAND`.
 //!
 //! # Map
 //! | module | contents |
