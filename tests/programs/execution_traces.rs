@@ -101,10 +101,10 @@ fn every_way_to_run_gives_pytorchs_outputs() {
     none(wrong);
 }
 
-/// Long because every recorded program runs several times, or 200 times.
+/// Long because every recorded program runs several times, or 50 times.
 #[test]
 fn repeats_give_the_same_bytes() {
-    let repeats = cases(5, 200);
+    let repeats = cases(5, 50);
     let mut wrong = Vec::new();
     for entry in programs() {
         let programs = read(&entry);

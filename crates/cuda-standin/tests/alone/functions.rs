@@ -1,5 +1,6 @@
 //! Functions of the program on the streams of a CUDA device.
 
+use anyhow::bail;
 use millstream::ep::cuda::{CudaConfig, NativeStream};
 use millstream::{DType, DeviceId, DriverKind, Prop, RunContext, TensorSpec};
 
@@ -40,6 +41,34 @@ fn functions_get_the_native_stream() {
         engine.wait_all().unwrap();
         assert_eq!(x.read().unwrap(), 4f32.to_ne_bytes());
     }
+    no_violations();
+    nothing_is_open();
+}
+
+/// While a module's code is compiled, other modules of the device are loaded: no lock is held. A
+/// module whose code failed is compiled again.
+#[test]
+fn modules_load_while_another_is_compiled() {
+    let _turn = stand_in().turn();
+    let m = machine(DriverKind::Inline, CudaConfig::default());
+    let (engine, s) = (m.engine().unwrap(), m.compute(&CUDA, 0).unwrap());
+    let load = |context: &mut RunContext<'_>| {
+        let native = context.native::<NativeStream>().unwrap();
+        let mut compiled = 0;
+        for _ in 0..2 {
+            let other = || native.kernel("other", c"other", || bail!("no code"));
+            let outer = native.kernel("outer", c"outer", || {
+                compiled += 1;
+                bail!("within: {}", other().err().unwrap())
+            });
+            assert_eq!(outer.err().unwrap().to_string(), "within: no code");
+        }
+        assert_eq!(compiled, 2);
+    };
+    let a = engine.var().unwrap();
+    engine.push_with(load).writes(&[&a]).on(&s).spawn().unwrap();
+    engine.wait_for(&a).unwrap();
+    drop((engine, a, s, m));
     no_violations();
     nothing_is_open();
 }
