@@ -30,8 +30,8 @@ use clap::{Parser, Subcommand};
 
 /// The rule for the names that are not here.
 const FORWARDED: &str = "The commands of `millstream`, such as `verify`, are forwarded to it; \
-    `run-trace` is its `run`. After `--release`, which comes first, programs are built optimised, as \
-    they always are for `bench` and `gpu-check`.";
+    `run-trace` is its `run`. After `--release`, which comes first, programs are built optimised, \
+    as they always are for `bench` and `gpu-check`.";
 
 /// The chores of Millstream's repository.
 #[derive(Parser)]
