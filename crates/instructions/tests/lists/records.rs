@@ -78,8 +78,11 @@ impl Sink for Owners {
         self.renewed += 1;
     }
 
-    fn begin_view(&mut self, tensor: TensorId, _: TensorId, _: &Arc<TensorSpec>, _: &Origin) {
-        self.published.remove(&tensor);
+    /// A view is published with the memory of the storage. Its slot may be that of the storage's
+    /// first tensor, which has ended, and then a like tensor takes it over as well.
+    fn begin_view(&mut self, tensor: TensorId, of: TensorId, spec: &Arc<TensorSpec>, _: &Origin) {
+        let of = self.published[&of].clone();
+        self.published.insert(tensor, Published { spec: (**spec).clone(), ..of });
         assert!(self.views.insert(tensor), "{tensor} is live");
     }
 

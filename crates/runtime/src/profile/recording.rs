@@ -217,7 +217,11 @@ impl Recording {
             let outcome = outcomes.get(&sample.seq).copied().unwrap_or_default();
             // An instruction on a device begins behind the one before it.
             let begun = if sample.launched == 0 { ready } else { launched.max(before).min(end) };
-            let [start, end] = device.get(&sample.seq).copied().unwrap_or([begun, end]);
+            // The device's times of the one before it may lie behind the host's of this one, by the
+            // error of their anchor.
+            let not_before = if device.is_empty() { 0 } else { before };
+            let by_host = [begun.max(not_before), end.max(not_before)];
+            let [start, end] = device.get(&sample.seq).copied().unwrap_or(by_host);
             before = end;
             InstructionTimes { seq: sample.seq, ready, start, end, outcome }
         };
@@ -330,5 +334,29 @@ impl ActiveRecording {
         let waited = wait();
         recording.pause(reason, until, begin);
         waited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_measures_lies_between_what_the_device_measures() {
+        let recording = Recording::start();
+        let sample = |seq| {
+            let now = recording.clock.raw();
+            Sample { seq, ready: now, launched: 0, end: now }
+        };
+        let samples: Vec<Sample> = (1..=4).map(sample).collect();
+        let late = recording.clock.now() + 1_000;
+        let device = [(1, [late, late + 20]), (3, [late + 50, late + 60])];
+        let times = recording.instructions(samples, &[], &device);
+        let spans: Vec<_> = times.iter().map(|one| [one.start - late, one.end - late]).collect();
+        assert_eq!(spans, [[0, 20], [20, 20], [50, 60], [60, 60]]);
+        let early = [(1, [0, 1]), (3, [2, 3])];
+        let samples = (1..=3).map(sample).collect();
+        let times = recording.instructions(samples, &[], &early);
+        assert_eq!([times[1].start, times[1].end], [2, 2]);
     }
 }
