@@ -28,6 +28,27 @@ fn docs_are_written_and_checked() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn commands_that_measure_are_optimised_and_others_on_demand() {
+    let target = tempfile::tempdir().unwrap();
+    let profile = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        // `echo` prints what cargo would be given, and builds nothing that could run.
+        command.args(arguments).env("CARGO", "echo").env("CARGO_TARGET_DIR", target.path());
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let given = String::from_utf8(output.stdout).unwrap();
+        let mut words = given.split_whitespace().skip_while(|word| *word != "--profile");
+        words.nth(1).expect("a profile").to_owned()
+    };
+    assert_eq!(profile(&["run-trace", "add.json"]), "unoptimized");
+    assert_eq!(profile(&["--release", "run-trace", "add.json"]), "release");
+    assert_eq!(profile(&["bench", "calls"]), "release");
+    assert_eq!(profile(&["layering"]), "unoptimized");
+    assert_eq!(profile(&["--release", "layering"]), "release");
+}
+
 #[test]
 fn an_unknown_command_lists_the_known_ones() {
     let output = run(env!("CARGO_BIN_EXE_xtask"), Path::new("."), &["run-trase", "add.json"]);
