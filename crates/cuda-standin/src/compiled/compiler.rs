@@ -17,7 +17,7 @@ const OPTIONS: &[&str] = &[
     "-x",
     "c++",
     "-std=c++17",
-    "-O1",
+    "-Og",
     "-fPIC",
     "-shared",
     "-fvisibility=hidden",

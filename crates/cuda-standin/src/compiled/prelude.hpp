@@ -44,7 +44,7 @@ inline unsigned ms_size(void (*)()) { return 0; }
 
 // Checks device memory before an access: fails unless it is aligned and within an operand.
 #define MS_TOUCH(at, size) ms_touch((unsigned long long)(at), (size))
-inline void ms_touch(unsigned long long at, unsigned long long size) {
+inline __attribute__((noinline)) void ms_touch(unsigned long long at, unsigned long long size) {
     for (unsigned long long k = 0; k < ms_host.range_count; ++k)
         if (at >= ms_host.ranges[k].from && at + size <= ms_host.ranges[k].to && at % size == 0) return;
     ms_host.fail("an access outside the operands, or not aligned", at, size);
