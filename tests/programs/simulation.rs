@@ -8,6 +8,7 @@ use millstream::{DType, TensorSpec};
 use millstream::{DeviceId, DriverKind, Error, Machine, MachineConfig, Protection, Simulation};
 use millstream_explore::simulate::{Finding, Simulator, random_options, shrink, sweep};
 use millstream_runner::{RunOptions, Steps, run};
+use millstream_testing::cases;
 use millstream_trace::{LoadOptions, Program, load, load_bytes, write};
 
 fn example(name: &str) -> Arc<Program> {
@@ -86,10 +87,11 @@ fn examples_give_the_inline_results_under_every_seed() {
 fn random_programs_give_the_inline_results() {
     let options = random_options(&RunOptions::default());
     let trial = |seed| Simulator::random(seed, &options, true)?.seed(seed, false);
-    let two = sweep(0..1000, 2, trial, || ()).unwrap();
+    let seeds = cases(300, 1000);
+    let two = sweep(0..seeds, 2, trial, || ()).unwrap();
     assert_eq!(two.found, None);
-    assert_eq!(two.seeds, 1000);
-    let one = sweep(0..1000, 1, trial, || ()).unwrap();
+    assert_eq!(two.seeds, seeds);
+    let one = sweep(0..seeds, 1, trial, || ()).unwrap();
     assert_eq!(
         (one.hash, one.steps),
         (two.hash, two.steps),
@@ -103,8 +105,9 @@ fn random_programs_give_the_inline_results() {
 fn random_programs_give_the_inline_results_when_replayed() {
     let options = random_options(&RunOptions::default()).replay(true).repeat(2);
     let trial = |seed| Simulator::random(seed, &options, true)?.seed(seed, false);
-    let swept = sweep(0..600, 2, trial, || ()).unwrap();
-    assert_eq!((swept.found, swept.seeds), (None, 600));
+    let seeds = cases(200, 600);
+    let swept = sweep(0..seeds, 2, trial, || ()).unwrap();
+    assert_eq!((swept.found, swept.seeds), (None, seeds));
 }
 
 /// Every possible order of completion of two streams occurs.
@@ -288,10 +291,10 @@ fn written_traces_behave_like_the_program() {
 fn a_fault_affects_only_dependent_data() {
     let options = random_options(&RunOptions::default());
     let trial = |seed| Simulator::random(seed, &options, true)?.seed_with_fault(seed, false);
-    assert_eq!(sweep(0..2000, 2, trial, || ()).unwrap().found, None);
+    assert_eq!(sweep(0..cases(600, 2000), 2, trial, || ()).unwrap().found, None);
     for name in ["diamond.json", "sim-pipeline.json", "event-reuse.json"] {
         let simulator = Simulator::new(example(name), &on_sim(), true).unwrap();
         let trial = |seed| simulator.seed_with_fault(seed, false);
-        assert_eq!(sweep(0..200, 2, trial, || ()).unwrap().found, None, "{name}");
+        assert_eq!(sweep(0..cases(60, 200), 2, trial, || ()).unwrap().found, None, "{name}");
     }
 }

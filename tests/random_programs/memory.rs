@@ -1,7 +1,7 @@
-//! A million random operations on memory: tensors made, viewed, used and released on one to eight
-//! streams, within limits that make the machine wait, merge and release memory. The contents are
-//! those under the inline driver. An owner map that is independent of the planner checks that no
-//! byte has two owners. The checker verifies that each owner comes after the last. All memory is
+//! Random operations on memory, a million in CI: tensors made, viewed, used and released on one to
+//! eight streams, within limits that make the machine wait, merge and release memory. The contents
+//! are those under the inline driver. An owner map that is independent of the planner checks that
+//! no byte has two owners. The checker verifies that each owner comes after the last. All memory is
 //! released at the end.
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,6 @@ use millstream::{
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-const PROGRAMS: u64 = 380;
 const STEPS: usize = 4000;
 
 /// The owner of every byte, according to a list.
@@ -184,7 +183,8 @@ fn run(driver: DriverKind, seed: u64) -> Outcome {
 }
 
 #[test]
-fn a_million_operations() {
+fn random_operations() {
+    let programs = millstream_testing::cases(80, 380);
     let next = std::sync::atomic::AtomicU64::new(0);
     let refused = std::sync::atomic::AtomicU64::new(0);
     let relaxed = std::sync::atomic::Ordering::Relaxed;
@@ -193,7 +193,7 @@ fn a_million_operations() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, relaxed);
-                    if seed >= PROGRAMS {
+                    if seed >= programs {
                         return;
                     }
                     let (inline, threads) =

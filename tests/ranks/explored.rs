@@ -16,7 +16,7 @@ fn every_schedule_gives_the_inline_results() {
             let options = RunOptions::default().device(device).in_turn(2);
             let simulator = RankSimulator::new(&case.programs, &options).unwrap();
             let mut hashes = BTreeSet::new();
-            for seed in 0..20 {
+            for seed in 0..millstream_testing::cases(8, 20) {
                 let trial = simulator.seed(seed).unwrap();
                 assert_eq!(trial.finding, None, "{}: seed {seed}", case.name);
                 hashes.insert(trial.schedule.unwrap().hash);
@@ -29,14 +29,15 @@ fn every_schedule_gives_the_inline_results() {
 }
 
 /// A rank that is lost, a call that fails, a cancelled rank: what arrives is right, and the errors
-/// of the others name the rank. This takes 5 seconds, as 60 seeds place a fault in each case.
+/// of the others name the rank. It takes 5 seconds, as each case runs with a fault for each of many
+/// seeds.
 #[test]
 fn faults_reach_only_what_depends_on_them() {
     for case in cases().iter().filter(|case| case.proven && case.fails.iter().all(Option::is_none))
     {
         let options = RunOptions::default().device(DeviceId::sim(0));
         let simulator = RankSimulator::new(&case.programs, &options).unwrap();
-        for seed in 0..60 {
+        for seed in 0..millstream_testing::cases(15, 60) {
             let trial = simulator.seed_with_fault(seed).unwrap();
             assert_eq!(trial.finding, None, "{}: seed {seed}", case.name);
         }

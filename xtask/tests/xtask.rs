@@ -20,12 +20,17 @@ fn docs_are_written_and_checked() {
     assert_eq!(docs(&["--check"]), Some(1), "there is no page yet");
     assert_eq!(docs(&[]), Some(0));
     assert_eq!(docs(&["--check"]), Some(0));
-    for file in ["pages/instructions.md", "methods/reduce.rs", "methods/of_no_family.rs"] {
-        fs::write(folder.path().join(file), "old").unwrap();
-        assert_eq!(docs(&["--check"]), Some(1), "{file}");
-        assert_eq!(docs(&[]), Some(0));
-        assert_eq!(docs(&["--check"]), Some(0), "{file}");
+    let files = ["pages/instructions.md", "methods/reduce.rs", "methods/of_no_family.rs"]
+        .map(|file| folder.path().join(file));
+    for file in &files {
+        let current = fs::read(file).ok();
+        fs::write(file, "old").unwrap();
+        assert_eq!(docs(&["--check"]), Some(1), "{}", file.display());
+        current.map_or_else(|| fs::remove_file(file), |text| fs::write(file, text)).unwrap();
     }
+    files.iter().for_each(|file| fs::write(file, "old").unwrap());
+    assert_eq!(docs(&[]), Some(0));
+    assert_eq!(docs(&["--check"]), Some(0));
 }
 
 #[cfg(unix)]

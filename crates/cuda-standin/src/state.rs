@@ -21,7 +21,7 @@ use crate::faults::Faults;
 use crate::graph::{self, Capture, CapturedRecord, Graph, GraphExec};
 use crate::memory::Memory;
 use crate::ranks::{Comm, Group};
-use crate::stream::{StreamState, can_go_on};
+use crate::stream::{StreamState, is_to_be_woken};
 use crate::{DEVICES, code};
 
 /// The length of the list of calls. Older ones are removed.
@@ -132,6 +132,8 @@ pub(crate) struct State {
     pub(crate) violations: Vec<String>,
     /// Whether the current call must signal `changed`. Most calls only query.
     pub(crate) needs_notify: bool,
+    /// The number of threads that wait for `changed`: signalling it is a system call.
+    waiting: usize,
     handles: u64,
     /// The number of names given to streams, events, modules, cuBLAS handles, graphs, executable
     /// graphs, and communicators.
@@ -156,8 +158,11 @@ impl Driver {
     }
 
     /// Waits for a change, on a thread that is not a stream's.
-    pub(crate) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
     }
 
     /// Wakes the threads for which there may be something new.
@@ -167,12 +172,15 @@ impl Driver {
 
     /// Does as [`Driver::announce`], after the caller's changes.
     pub(crate) fn announce_and_unlock(&self, state: MutexGuard<'_, State>) {
-        let can_go_on = state.streams.iter().filter(|(handle, _)| can_go_on(&state, **handle));
-        let wakes: Vec<Arc<Condvar>> = can_go_on.map(|(_, stream)| stream.wake.clone()).collect();
+        let woken = state.streams.iter().filter(|(handle, _)| is_to_be_woken(&state, **handle));
+        let wakes: Vec<Arc<Condvar>> = woken.map(|(_, stream)| stream.wake.clone()).collect();
+        let is_awaited = state.waiting > 0;
         // A thread that is woken takes the lock first.
         drop(state);
         wakes.iter().for_each(|wake| wake.notify_one());
-        self.changed.notify_all();
+        if is_awaited {
+            self.changed.notify_all();
+        }
     }
 }
 
@@ -211,7 +219,6 @@ pub(crate) fn library_call(
     name_and_meaning: fn(u32) -> Option<(&'static str, &'static str)>,
     body: impl FnOnce(&mut State) -> DriverResult<String>,
 ) -> u32 {
-    let mut notify = true;
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut state = driver().lock();
         *state.counts.entry(name).or_default() += 1;
@@ -226,13 +233,15 @@ pub(crate) fn library_call(
             state.calls.pop_front();
         }
         state.calls.push_back(line);
-        notify = std::mem::take(&mut state.needs_notify) || state.faults.lost.is_some();
+        if std::mem::take(&mut state.needs_notify) || state.faults.lost.is_some() {
+            driver().announce_and_unlock(state);
+        }
         code
     }));
-    if notify {
+    outcome.unwrap_or_else(|_| {
         driver().announce();
-    }
-    outcome.unwrap_or(code::UNKNOWN)
+        code::UNKNOWN
+    })
 }
 
 /// Executes a call that requires a current context. `body` gets its device.
@@ -285,6 +294,7 @@ impl State {
             counts: BTreeMap::new(),
             violations: Vec::new(),
             needs_notify: false,
+            waiting: 0,
             handles: 0,
             named: [0; 7],
         }

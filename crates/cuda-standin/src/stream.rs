@@ -68,6 +68,8 @@ pub(crate) struct StreamState {
     pub(crate) closed: bool,
     /// Wakes the thread.
     pub(crate) wake: Arc<Condvar>,
+    /// Whether the thread waits for `wake`: signalling it is a system call.
+    waits: bool,
 }
 
 impl StreamState {
@@ -88,6 +90,7 @@ pub(crate) fn open(state: &mut State, device: u32) -> DriverResult<u64> {
         completed: 0,
         closed: false,
         wake: Arc::default(),
+        waits: false,
     };
     let wake = stream.wake.clone();
     state.streams.insert(handle, stream);
@@ -128,9 +131,11 @@ pub(crate) fn is_runnable(state: &State, handle: u64) -> bool {
     }
 }
 
-/// Returns whether a stream's thread has something to do.
-pub(crate) fn can_go_on(state: &State, handle: u64) -> bool {
-    let Some(stream) = state.streams.get(&handle) else { return false };
+/// Returns whether a stream's thread waits and has something to do.
+pub(crate) fn is_to_be_woken(state: &State, handle: u64) -> bool {
+    let Some(stream) = state.streams.get(&handle).filter(|stream| stream.waits) else {
+        return false;
+    };
     if state.faults.has_lost(stream.device) {
         return !stream.queue.is_empty();
     }
@@ -172,7 +177,12 @@ fn run(driver: &'static Driver, handle: u64, wake: &Condvar) {
             return;
         }
         if !is_runnable(&state, handle) || !is_permitted(&mut state, handle) {
+            let set = |state: &mut State, waits| {
+                state.streams.get_mut(&handle).into_iter().for_each(|s| s.waits = waits);
+            };
+            set(&mut state, true);
             state = wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            set(&mut state, false);
             continue;
         }
         let Some(stream) = state.streams.get_mut(&handle) else { return };

@@ -9,9 +9,10 @@
 //! The pass `assign`, eager runs of traces, and predictions of other streams share it.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use crate::passes::CostModel;
+use rustc_hash::FxHashMap;
 
 /// The part of a program's time that other streams must save to be used. Times are estimates, and
 /// streams share caches and memory, so a smaller gain is as often a loss.
@@ -83,7 +84,7 @@ impl Task {
 
 /// The last uses of each storage, by its number: they decide what a task comes after.
 #[derive(Clone, Debug, Default)]
-pub struct LastUses(HashMap<usize, Uses>);
+pub struct LastUses(FxHashMap<usize, Uses>);
 
 /// The last uses of a storage.
 #[derive(Clone, Debug, Default)]
@@ -257,7 +258,7 @@ struct Placing<'a> {
     tasks: &'a [Task],
     platform: Platform,
     /// The time at which each stream has ended its tasks.
-    free: HashMap<Target, u64>,
+    free: FxHashMap<Target, u64>,
     /// The time at which the last fence has ended.
     fenced: u64,
     /// The time up to which the host is busy.
@@ -274,7 +275,7 @@ impl<'a> Placing<'a> {
         Placing {
             tasks,
             platform,
-            free: HashMap::new(),
+            free: FxHashMap::default(),
             fenced: 0,
             host: 0,
             waits: 0,

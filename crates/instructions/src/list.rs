@@ -1,10 +1,9 @@
 //! A list of instructions with its header.
 
-use std::collections::HashMap;
-
 use millstream_types::{
     Access, DeviceId, OpId, StreamKey, StreamMode, TensorId, TensorSpec, WorkSet,
 };
+use rustc_hash::FxHashMap;
 
 use crate::ids::Remap;
 use crate::instruction::Class;
@@ -188,7 +187,7 @@ impl InstructionList {
     /// ```
     pub fn external_uses(&self) -> Vec<Option<Access>> {
         let externals = self.externals.iter().enumerate();
-        let mut external_of: HashMap<TensorId, usize> =
+        let mut external_of: FxHashMap<TensorId, usize> =
             externals.map(|(k, external)| (external.tensor, k)).collect();
         let mut uses: Vec<Option<Access>> = vec![None; self.externals.len()];
         // For each external, whether its content before the list is read; none before its first use

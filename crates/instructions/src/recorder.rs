@@ -8,9 +8,9 @@
 //! uses it. Other tensors of its storage become views of it, so that the list has their hazards.
 //! Slots decide no order here.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use millstream_types::{
@@ -30,8 +30,8 @@ pub struct ListRecorder {
     list: InstructionList,
     names: Names,
     /// The storages of the tensors that were made before the list, by slot.
-    earlier: HashMap<TensorId, StorageId>,
-    storages: HashMap<StorageId, EarlierStorage>,
+    earlier: FxHashMap<TensorId, StorageId>,
+    storages: FxHashMap<StorageId, EarlierStorage>,
 }
 
 /// A storage that was made before the list.
@@ -40,7 +40,7 @@ struct EarlierStorage {
     /// The external that stands for it, by its id in the list.
     base: Option<TensorId>,
     /// The tensors that the list has not used, by slot.
-    unused: HashMap<TensorId, External>,
+    unused: FxHashMap<TensorId, External>,
 }
 
 impl ListRecorder {
@@ -214,7 +214,7 @@ struct Names {
     /// By slot: slots are dense.
     tensors: Vec<Option<TensorId>>,
     events: Vec<Option<EventId>>,
-    lists: HashMap<ListId, ListId>,
+    lists: FxHashMap<ListId, ListId>,
     next_tensor: u32,
     next_event: u32,
     next_read: u32,

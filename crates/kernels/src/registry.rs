@@ -1,12 +1,12 @@
 //! Kernels by device kind and op. A registry is a value; anyone can add to it.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::context::KernelCtx;
 use crate::prepared::{KernelSpec, PlannedKernel, PreparedKernel};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The implementation of an op for one kind of device.
 pub trait Kernel: Send + Sync {
@@ -47,9 +47,9 @@ pub struct KernelRegistry(Arc<Table>);
 
 #[derive(Clone, Default)]
 struct Table {
-    kernels: HashMap<String, HashMap<String, Arc<dyn Kernel>>>,
+    kernels: FxHashMap<String, FxHashMap<String, Arc<dyn Kernel>>>,
     /// The ops of which a program has given a kernel.
-    own: HashSet<String>,
+    own: FxHashSet<String>,
 }
 
 impl KernelRegistry {

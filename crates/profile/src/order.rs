@@ -150,8 +150,8 @@ impl Ordering<'_> {
             if pool {
                 let written = uses.write.map(|write| (write, Reason::Data));
                 self.order.edges.extend(written);
-                let reads = uses.reads.iter().filter(|_| operand.writes);
-                self.order.edges.extend(reads.map(|&read| (read, Reason::Data)));
+                let reads = if operand.writes { &uses.reads[..] } else { &[] };
+                self.order.edges.extend(reads.iter().map(|&read| (read, Reason::Data)));
             }
             if operand.writes {
                 *uses = Uses { write: Some(k), reads: Vec::new() };

@@ -10,10 +10,10 @@
 //! known without each wait that the entry depends on. Such a clock represents the clocks of all
 //! lists that lack one wait.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
 use millstream_types::{Point, StreamId};
+use rustc_hash::FxHashSet;
 
 const BITS: u32 = 4;
 const FANOUT: usize = 1 << BITS;
@@ -130,7 +130,7 @@ impl Clock {
         &mut self,
         before: &Clock,
         wait: usize,
-        lost: &mut HashSet<usize>,
+        lost: &mut FxHashSet<usize>,
     ) -> bool {
         attribute(&mut self.root, &before.root, wait, lost)
     }
@@ -243,7 +243,7 @@ fn join_branches(a: &Branch, b: &Branch) -> Branch {
     }
 }
 
-fn attribute(now: &mut Branch, before: &Branch, wait: usize, lost: &mut HashSet<usize>) -> bool {
+fn attribute(now: &mut Branch, before: &Branch, wait: usize, lost: &mut FxHashSet<usize>) -> bool {
     if same(now, before) {
         return false;
     }

@@ -3,15 +3,14 @@
 //! The walk rejects every wait for a later instruction. This module determines whether the awaited
 //! instruction is ordered, by its own stream and its own waits, after the wait.
 
-use std::collections::{HashMap, HashSet};
-
 use millstream_instructions::InstructionList;
 use millstream_types::{Point, StreamId};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Returns the path from the instruction at `until` to the wait at `index`, where each instruction
 /// waits for the next. Returns an empty path if there is none.
 pub(crate) fn cycle(list: &InstructionList, index: usize, until: Point) -> Vec<usize> {
-    let mut places: HashMap<StreamId, Vec<(u64, usize)>> = HashMap::new();
+    let mut places: FxHashMap<StreamId, Vec<(u64, usize)>> = FxHashMap::default();
     for (k, instruction) in list.instructions.iter().enumerate() {
         if let Some(at) = instruction.body.at() {
             places.entry(at.stream).or_default().push((at.seq, k));
@@ -35,8 +34,8 @@ pub(crate) fn cycle(list: &InstructionList, index: usize, until: Point) -> Vec<u
         next.checked_sub(1).map(|last| taken[last].1)
     };
     let Some(start) = at(until) else { return Vec::new() };
-    let mut from: HashMap<usize, usize> = HashMap::new();
-    let (mut seen, mut open) = (HashSet::from([start]), vec![start]);
+    let mut from: FxHashMap<usize, usize> = FxHashMap::default();
+    let (mut seen, mut open) = (FxHashSet::from_iter([start]), vec![start]);
     while let Some(k) = open.pop() {
         if k == index {
             let mut way = vec![k];

@@ -1,9 +1,9 @@
 //! Liveness of tensors, and the storage of each.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use millstream_types::TensorId;
+use rustc_hash::FxHashMap;
 
 use crate::footprint::Footprint;
 use crate::storage::Storage;
@@ -23,7 +23,7 @@ pub(crate) struct Tensor {
 /// All tensors and storages of the instructions walked so far.
 #[derive(Debug, Default)]
 pub(crate) struct Liveness {
-    tensors: HashMap<TensorId, Tensor>,
+    tensors: FxHashMap<TensorId, Tensor>,
     storages: Vec<Storage>,
 }
 

@@ -3,9 +3,8 @@
 //! Clocks hold the knowledge that would remain without each wait. Every comparison of the walk
 //! therefore names the waits that it depends on, and one walk decides all waits.
 
-use std::collections::{HashMap, HashSet};
-
 use millstream_types::Point;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::Clock;
 use crate::storage::Use;
@@ -18,11 +17,11 @@ pub(crate) struct Needs {
     /// Whether clocks hold the knowledge that would remain without each wait.
     traced: bool,
     /// The needed waits, each with the first reason found.
-    needed: HashMap<usize, Reason>,
+    needed: FxHashMap<usize, Reason>,
     /// The waits that added nothing to what was known.
-    redundant: HashSet<usize>,
+    redundant: FxHashSet<usize>,
     /// The waits that violate a rule themselves.
-    invalid: HashSet<usize>,
+    invalid: FxHashSet<usize>,
     /// The waits whose need the clocks overestimate; see [`Needs::mark_uncertain`].
     uncertain: Vec<usize>,
 }

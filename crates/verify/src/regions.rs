@@ -1,8 +1,9 @@
 //! Critical sections and the tensors that they hold.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use millstream_types::{StreamId, TensorId};
+use rustc_hash::FxHashMap;
 
 use crate::liveness::Liveness;
 
@@ -22,9 +23,9 @@ pub(crate) struct Sections {
     /// By the index of the instruction that begins the section.
     open: BTreeMap<usize, Section>,
     /// The section that holds each tensor.
-    holders: HashMap<TensorId, usize>,
+    holders: FxHashMap<TensorId, usize>,
     /// By stream, the sections whose tensors are all released, so that their end names none.
-    emptied: HashMap<StreamId, Vec<usize>>,
+    emptied: FxHashMap<StreamId, Vec<usize>>,
 }
 
 impl Sections {

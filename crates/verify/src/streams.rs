@@ -1,9 +1,8 @@
 //! The knowledge of each stream: the points that have passed.
 
-use std::collections::HashSet;
-
 use millstream_instructions::{InstructionList, StreamDecl};
 use millstream_types::{Point, StreamId, StreamMode, StreamType, WorkSet};
+use rustc_hash::FxHashSet;
 
 use crate::clock::Clock;
 use crate::history::History;
@@ -42,7 +41,7 @@ pub(crate) struct Streams {
     fences: u64,
     nothing: Clock,
     /// The waits that some clock dropped from its attributions.
-    lost: HashSet<usize>,
+    lost: FxHashSet<usize>,
 }
 
 impl Streams {
@@ -67,7 +66,7 @@ impl Streams {
             fence: nothing.clone(),
             fences: 0,
             nothing,
-            lost: HashSet::new(),
+            lost: FxHashSet::default(),
         }
     }
 
@@ -116,7 +115,7 @@ impl Streams {
     }
 
     /// Returns the waits that some clock dropped from its attributions.
-    pub(crate) const fn lost(&self) -> &HashSet<usize> {
+    pub(crate) const fn lost(&self) -> &FxHashSet<usize> {
         &self.lost
     }
 

@@ -53,10 +53,10 @@ mod storage;
 mod stream;
 mod sync;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use millstream_ops::OpRegistry;
@@ -283,9 +283,9 @@ pub struct Builder {
     protection: Protection,
     streams: Vec<StreamTrack>,
     /// The streams by key.
-    ids: HashMap<StreamKey, StreamId>,
+    ids: FxHashMap<StreamKey, StreamId>,
     /// For each device and type, the first index after those of the known streams.
-    next_index: HashMap<(DeviceId, StreamType), u32>,
+    next_index: FxHashMap<(DeviceId, StreamType), u32>,
     slots: SlotTable,
     records: Records,
     inference: InferenceCache,
@@ -333,8 +333,8 @@ impl Builder {
             whole_history: config.whole_history,
             protection: Protection::default(),
             streams: Vec::new(),
-            ids: HashMap::new(),
-            next_index: HashMap::new(),
+            ids: FxHashMap::default(),
+            next_index: FxHashMap::default(),
             slots: SlotTable::new(config.sync == SyncPolicy::LastUsedStream),
             records: Records::default(),
             inference: InferenceCache::default(),

@@ -6,10 +6,10 @@
 //! queue. Each allocation of a slot examines the queue's head, so its cost does not depend on the
 //! queue's length.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rustc_hash::FxBuildHasher;
+use rustc_hash::FxHashMap;
 
 use millstream_types::{
     Access, Error, Origin, Point, Result, StorageId, StreamId, TensorId, TensorSpec,
@@ -58,7 +58,7 @@ const MAX_CLASSES: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 struct Classes {
-    numbers: HashMap<(Arc<TensorSpec>, bool), SpecClass, FxBuildHasher>,
+    numbers: FxHashMap<(Arc<TensorSpec>, bool), SpecClass>,
     all: Vec<(Arc<TensorSpec>, bool)>,
 }
 

@@ -15,11 +15,12 @@
 //! Barriers and host observations stay where they are: the calls between two of them are assigned
 //! among themselves. Side effects keep their order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use millstream_types::{
     Access, DeviceId, Point, Result, StreamId, StreamKey, StreamMode, StreamType, WorkKind, WorkSet,
 };
+use rustc_hash::FxHashMap;
 
 use crate::assigner::{Assigned, LastUses, Order, Place, Platform, Target, Task, schedule};
 use crate::instruction::{Accesses, Class};
@@ -187,8 +188,8 @@ impl Graph {
     fn of(facts: &Facts<'_>, plan: &Plan<'_>, groups: &Groups, options: &PassOptions<'_>) -> Graph {
         let mut graph = Graph { tasks: Vec::new(), steps: Vec::new() };
         let mut uses = LastUses::default();
-        let mut last_on: HashMap<StreamId, usize> = HashMap::new();
-        let mut by_index: HashMap<usize, usize> = HashMap::new();
+        let mut last_on: FxHashMap<StreamId, usize> = FxHashMap::default();
+        let mut by_index: FxHashMap<usize, usize> = FxHashMap::default();
         let mut fence = None;
         let mut since_fence: Vec<usize> = Vec::new();
         for (step, Step { index, body, .. }) in plan.steps.iter().enumerate() {

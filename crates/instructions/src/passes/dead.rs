@@ -11,9 +11,9 @@
 //! instructions; of the others it loses its hold.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use millstream_types::{Access, Result, TensorId};
+use rustc_hash::FxHashSet;
 
 use crate::instruction::{Class, Operands};
 use crate::list::InstructionList;
@@ -46,7 +46,7 @@ struct Kept {
     /// By index. Meaningless for instructions that only begin, end, touch or order.
     calls: Vec<bool>,
     /// The tensors that kept instructions use, and those that they are views of.
-    tensors: HashSet<TensorId>,
+    tensors: FxHashSet<TensorId>,
 }
 
 impl Kept {
@@ -56,7 +56,7 @@ impl Kept {
         let mut live: Vec<bool> =
             facts.storages.iter().map(|s| s.external.is_some_and(is_output)).collect();
         let mut calls = vec![false; list.instructions.len()];
-        let mut tensors = HashSet::new();
+        let mut tensors = FxHashSet::default();
         for (index, instruction) in list.instructions.iter().enumerate().rev() {
             let body = &instruction.body;
             let is_live = |o: &crate::Operand| live[facts.storage_of(o.tensor)];

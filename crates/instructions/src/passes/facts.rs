@@ -1,11 +1,11 @@
 //! The facts about a list that passes ask for: its tensors and storages, and which instructions
 //! have side effects.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use millstream_ops::collective;
 use millstream_types::{Error, Point, Result, StreamId, TensorId, TensorSpec, WorkKind, WorkSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::is_whole;
 use crate::ids::{Id, Remap, Role};
@@ -39,7 +39,7 @@ pub(super) struct Storage {
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     pub(super) list: &'a InstructionList,
-    tensors: HashMap<TensorId, Tensor<'a>>,
+    tensors: FxHashMap<TensorId, Tensor<'a>>,
     pub(super) storages: Vec<Storage>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Facts<'a> {
     /// An instruction names a tensor that is not live, or a stream, an arena or an op that the list
     /// does not declare.
     pub(super) fn of(list: &'a InstructionList) -> Result<Facts<'a>> {
-        let mut facts = Facts { list, tensors: HashMap::new(), storages: Vec::new() };
+        let mut facts = Facts { list, tensors: FxHashMap::default(), storages: Vec::new() };
         for (number, external) in list.externals.iter().enumerate() {
             let storage = facts.storages.len();
             facts.storages.push(Storage { bytes: external.bytes, external: Some(number) });
@@ -177,7 +177,7 @@ impl<'a> Facts<'a> {
 /// # Errors
 /// An instruction names a tensor that never began.
 pub(super) fn with_own_ids(list: &InstructionList) -> Result<Option<InstructionList>> {
-    let mut begun: HashSet<TensorId> = list.externals.iter().map(|e| e.tensor).collect();
+    let mut begun: FxHashSet<TensorId> = list.externals.iter().map(|e| e.tensor).collect();
     let mut begins = list.instructions.iter().filter_map(|i| i.body.begins());
     if begins.all(|(tensor, _)| begun.insert(tensor)) {
         return Ok(None);
@@ -196,7 +196,7 @@ pub(super) fn with_own_ids(list: &InstructionList) -> Result<Option<InstructionL
 /// New ids for tensors, which count up in the order of their beginning.
 #[derive(Default)]
 struct OwnIds {
-    tensors: HashMap<TensorId, TensorId>,
+    tensors: FxHashMap<TensorId, TensorId>,
     next: u32,
 }
 

@@ -10,9 +10,10 @@
 //! Source: constant folding and propagation, Muchnick, *Advanced Compiler Design and
 //! Implementation*, 1997, sections 12.1 and 12.6; here over tensors.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_types::{Access, Error, Result, TensorId};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::instruction::{Class, Operand};
 use crate::list::{External, InstructionList};
@@ -159,7 +160,7 @@ impl Known {
     fn externals(&mut self, facts: &Facts<'_>) -> (InstructionList, BTreeSet<String>) {
         let mut whole = facts.list.clone();
         let mut names = BTreeSet::new();
-        let mut tensors = HashSet::new();
+        let mut tensors = FxHashSet::default();
         for instruction in &facts.list.instructions {
             let Body::AllocateTensor { tensor, spec, placement, .. } = &instruction.body else {
                 continue;
@@ -183,7 +184,7 @@ impl Known {
         };
         let places = whole.instructions.iter().enumerate();
         let places = places.filter(|(_, i)| is_kept(&i.body)).map(|(at, _)| at);
-        let places: HashMap<usize, usize> =
+        let places: FxHashMap<usize, usize> =
             places.enumerate().map(|(new, old)| (old, new)).collect();
         for calls in [&mut self.folded, &mut self.anyway] {
             *calls = calls.iter().filter_map(|old| places.get(old).copied()).collect();
@@ -229,8 +230,8 @@ impl Known {
 }
 
 /// Returns the tensors that steps use, and those that they are views of.
-fn used(facts: &Facts<'_>, steps: &[&Step<'_>]) -> HashSet<TensorId> {
-    let mut tensors = HashSet::new();
+fn used(facts: &Facts<'_>, steps: &[&Step<'_>]) -> FxHashSet<TensorId> {
+    let mut tensors = FxHashSet::default();
     for step in steps.iter().filter(|step| step.body.class() != Class::Annotates) {
         for operand in step.body.operands() {
             let mut used = Some(operand.tensor);

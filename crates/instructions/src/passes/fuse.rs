@@ -23,12 +23,13 @@
 //! are tried that keep no operand longer than the list does.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millstream_ops::fused::{FUSED, MAX_INPUTS, MAX_STEPS, PROGRAM, Program, Value, step_result};
 use millstream_ops::{CallSpec, OutputSpec, fused};
 use millstream_types::{Access, Attrs, Result, TensorId, TensorSpec};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::instruction::{Accesses, Class, Operand};
 use crate::list::InstructionList;
@@ -98,15 +99,15 @@ struct Groups {
     /// the program.
     calls: BTreeMap<usize, (Vec<TensorId>, Program)>,
     /// The calls that are gone.
-    absorbed: HashSet<usize>,
+    absorbed: FxHashSet<usize>,
     /// The tensors that are gone.
-    tensors: HashSet<TensorId>,
+    tensors: FxHashSet<TensorId>,
 }
 
 struct Grouping<'a> {
     facts: &'a Facts<'a>,
     options: &'a PassOptions<'a>,
-    candidates: HashMap<usize, Candidate>,
+    candidates: FxHashMap<usize, Candidate>,
     uses: Vec<Uses>,
 }
 
@@ -116,8 +117,11 @@ impl Groups {
     fn of(facts: &Facts<'_>, options: &PassOptions<'_>, is_strict: bool) -> Groups {
         let grouping =
             Grouping { candidates: candidates(facts, options), uses: uses(facts), facts, options };
-        let mut groups =
-            Groups { calls: BTreeMap::new(), absorbed: HashSet::new(), tensors: HashSet::new() };
+        let mut groups = Groups {
+            calls: BTreeMap::new(),
+            absorbed: FxHashSet::default(),
+            tensors: FxHashSet::default(),
+        };
         // From the last call on, so that a group grows to its full size at once.
         let mut order: Vec<usize> = grouping.candidates.keys().copied().collect();
         order.sort_unstable();
@@ -267,7 +271,7 @@ impl Grouping<'_> {
             return None;
         }
         let inputs = self.inputs(members.iter());
-        let mut results: HashMap<TensorId, usize> = HashMap::new();
+        let mut results: FxHashMap<TensorId, usize> = FxHashMap::default();
         let mut steps = Vec::new();
         for (number, k) in members.iter().enumerate() {
             let Body::OpCall { op, attrs, .. } = &self.facts.list.instructions[*k].body else {
@@ -298,13 +302,13 @@ impl Grouping<'_> {
 }
 
 /// Returns the calls of a list that may be steps, by index.
-fn candidates(facts: &Facts<'_>, options: &PassOptions<'_>) -> HashMap<usize, Candidate> {
+fn candidates(facts: &Facts<'_>, options: &PassOptions<'_>) -> FxHashMap<usize, Candidate> {
     let is_standard = |op: &str| options.ops.is_standard(op) && (options.standard_kernels)(op);
     if !is_standard(FUSED) {
-        return HashMap::new();
+        return FxHashMap::default();
     }
-    let mut candidates = HashMap::new();
-    let views: HashSet<usize> = facts
+    let mut candidates = FxHashMap::default();
+    let views: FxHashSet<usize> = facts
         .tensors()
         .filter(|(_, tensor)| tensor.of.is_some())
         .map(|(_, tensor)| tensor.storage)

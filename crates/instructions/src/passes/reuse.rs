@@ -16,9 +16,8 @@
 //!
 //! [`Op::overwrites`]: millstream_ops::Op::overwrites
 
-use std::collections::{HashMap, HashSet};
-
 use millstream_types::{Access, StreamId, StreamMode, TensorId};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::instruction::Operand;
 use crate::list::InstructionList;
@@ -37,7 +36,7 @@ struct Uses {
     first: Option<usize>,
     last: usize,
     /// The streams of the calls that only read it.
-    readers: HashSet<StreamId>,
+    readers: FxHashSet<StreamId>,
     /// Whether something other than calls uses it.
     escapes: bool,
 }
@@ -75,8 +74,8 @@ impl Uses {
 pub(super) fn reused(facts: &Facts<'_>, options: &PassOptions<'_>) -> Option<InstructionList> {
     let list = facts.list;
     let uses = Uses::of(facts);
-    let mut views: HashMap<usize, Instruction> = HashMap::new();
-    let mut replaced: HashSet<usize> = HashSet::new();
+    let mut views: FxHashMap<usize, Instruction> = FxHashMap::default();
+    let mut replaced: FxHashSet<usize> = FxHashSet::default();
     for (index, Instruction { body, .. }) in list.instructions.iter().enumerate() {
         let Some((tensor, of)) = pair(facts, &uses, index, body, options) else { continue };
         let Some((begun, _)) = uses[facts.storage_of(tensor)].begun else { continue };

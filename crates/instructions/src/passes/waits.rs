@@ -15,9 +15,10 @@
 //! among these: the list as it is, and lists that take no longer than it and than the list without
 //! any merge.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use millstream_types::{Result, StreamId, StreamMode};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::catalog::StreamCatalog;
 use crate::instruction::Class;
@@ -84,7 +85,7 @@ struct Exact {
     timeline: Vec<Interval>,
     waits: Vec<Wait>,
     /// For each stream the instructions that are neither records nor waits.
-    work: HashMap<StreamId, Vec<Work>>,
+    work: FxHashMap<StreamId, Vec<Work>>,
 }
 
 /// An instruction that is neither a record nor a wait.
@@ -120,7 +121,7 @@ impl Exact {
     ) -> Result<Exact> {
         let timeline = by_costs(&Facts::of(&rebuilt.list)?, options.costs);
         let catalog = ListCatalog::of(facts.list, plan);
-        let mut exact = Exact { rebuilt, timeline, waits: Vec::new(), work: HashMap::new() };
+        let mut exact = Exact { rebuilt, timeline, waits: Vec::new(), work: FxHashMap::default() };
         let mut interval = 0;
         for (index, instruction) in exact.rebuilt.list.instructions.iter().enumerate() {
             let Some(at) = instruction.body.at() else { continue };
@@ -182,8 +183,8 @@ impl Exact {
 
     /// Returns, for old instructions, further old instructions to wait for, so that later waits of
     /// their streams become needless. Raises what the waits need.
-    fn merges(&self, starts: &[u64], needs: &mut [usize]) -> HashMap<usize, Vec<usize>> {
-        let mut pairs: HashMap<(StreamId, StreamId), Vec<usize>> = HashMap::new();
+    fn merges(&self, starts: &[u64], needs: &mut [usize]) -> FxHashMap<usize, Vec<usize>> {
+        let mut pairs: FxHashMap<(StreamId, StreamId), Vec<usize>> = FxHashMap::default();
         for (k, wait) in self.waits.iter().enumerate() {
             // On a pool each instruction waits for itself.
             let decl = &self.rebuilt.list.streams[wait.on.index()];
@@ -191,7 +192,7 @@ impl Exact {
                 pairs.entry((wait.on, wait.source)).or_default().push(k);
             }
         }
-        let mut merges: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut merges: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         for ((_, source), waits) in pairs {
             let work = &self.work[&source];
             let mut first = 0;
@@ -214,9 +215,9 @@ impl Exact {
     }
 
     /// Returns the old instructions behind which to record events.
-    fn records(&self, starts: &[u64], needs: &[usize]) -> HashSet<usize> {
+    fn records(&self, starts: &[u64], needs: &[usize]) -> FxHashSet<usize> {
         // For each source, the intervals of its work that a record may stand behind, by their ends.
-        let mut intervals: HashMap<StreamId, BTreeSet<(usize, usize)>> = HashMap::new();
+        let mut intervals: FxHashMap<StreamId, BTreeSet<(usize, usize)>> = FxHashMap::default();
         for (wait, &needs) in self.waits.iter().zip(needs).filter(|(w, _)| w.by_device) {
             let work = &self.work[&wait.source];
             let later = work[needs + 1..].iter();
@@ -224,7 +225,7 @@ impl Exact {
             let more = later.as_slice().partition_point(|w| self.may_need(wait, w, starts));
             intervals.entry(wait.source).or_default().insert((needs + more, needs));
         }
-        let mut records = HashSet::new();
+        let mut records = FxHashSet::default();
         for (source, intervals) in intervals {
             let mut last = None;
             for (end, begin) in intervals {
@@ -239,9 +240,9 @@ impl Exact {
 }
 
 /// Returns the old instructions whose records no wait names.
-fn unused_records(rebuilt: &Rebuilt) -> HashSet<usize> {
+fn unused_records(rebuilt: &Rebuilt) -> FxHashSet<usize> {
     let instructions = rebuilt.list.instructions.iter();
-    let awaited: HashSet<_> = instructions.clone().filter_map(|i| i.body.until()).collect();
+    let awaited: FxHashSet<_> = instructions.clone().filter_map(|i| i.body.until()).collect();
     let records = instructions
         .zip(&rebuilt.sources)
         .filter(|(i, _)| i.body.class() == Class::Records)

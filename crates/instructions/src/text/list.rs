@@ -1,6 +1,5 @@
 //! The text form of a list: a header, then instructions.
 
-use std::collections::HashSet;
 use std::fmt::Write;
 
 use millstream_types::nearest::nearest;
@@ -8,6 +7,7 @@ use millstream_types::{
     DeviceId, ListId, ScalarId, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
     WorkKind, WorkSet,
 };
+use rustc_hash::FxHashSet;
 
 use crate::list::{External, InstructionList, StreamDecl};
 use crate::planner::ArenaId;
@@ -76,9 +76,9 @@ fn print_instructions(list: &InstructionList, prefix: &str, out: &mut String) {
 /// The names that a header may declare only once.
 #[derive(Default)]
 struct Seen {
-    streams: HashSet<StreamKey>,
-    externals: HashSet<TensorId>,
-    names: HashSet<String>,
+    streams: FxHashSet<StreamKey>,
+    externals: FxHashSet<TensorId>,
+    names: FxHashSet<String>,
 }
 
 /// Reads a list.

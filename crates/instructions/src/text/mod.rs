@@ -8,7 +8,6 @@
 pub mod field;
 mod list;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use millstream_ops::OpRegistry;
 use millstream_types::nearest::nearest;
 use millstream_types::text::Cursor;
 use millstream_types::{OpId, Origin};
+use rustc_hash::FxHashMap;
 
 use crate::table::{Body, Instruction, Kind};
 
@@ -39,7 +39,7 @@ enum Names {
 struct Table {
     names: Vec<Arc<str>>,
     // The first id of each name, so that a text with many ops is read in linear time.
-    ids: HashMap<Arc<str>, OpId>,
+    ids: FxHashMap<Arc<str>, OpId>,
 }
 
 impl Table {

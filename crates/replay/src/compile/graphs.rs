@@ -1,7 +1,8 @@
 //! Which tapes are launched as a graph, and the order in which it captures their calls.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use millstream_instructions::ScalarDecl;
@@ -127,7 +128,7 @@ fn capture(
 /// Returns whether a step of a tape outside comes after a step of the group. If another group may
 /// be a graph, each of its steps comes after all that the graph waits for.
 fn follows(tapes: &[Tape], group: &Group, groups: &[&Group], from: (u16, u32)) -> bool {
-    let (mut seen, mut open) = (HashSet::new(), vec![from]);
+    let (mut seen, mut open) = (FxHashSet::default(), vec![from]);
     while let Some((tape, steps)) = open.pop() {
         if group.contains(&tape) {
             return true;

@@ -30,10 +30,9 @@ mod numbers;
 mod scope;
 mod streams;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use millstream_instructions::passes::arena_bytes;
@@ -124,9 +123,9 @@ struct Compiler<'a> {
     /// For each stream, what has completed before its next instruction.
     clocks: Vec<Clock>,
     /// The clocks at the points that instructions wait for, the point included.
-    at: HashMap<Point, Clock>,
+    at: FxHashMap<Point, Clock>,
     /// The points that instructions wait for.
-    awaited: HashSet<Point>,
+    awaited: FxHashSet<Point>,
     host_tapes: u16,
     next_event: u16,
     storages: u32,
@@ -154,8 +153,8 @@ impl<'a> Compiler<'a> {
             executables: Vec::new(),
             tape_of: Vec::new(),
             clocks: Vec::new(),
-            at: HashMap::new(),
-            awaited: HashSet::new(),
+            at: FxHashMap::default(),
+            awaited: FxHashSet::default(),
             host_tapes: 0,
             next_event: 0,
             reads: Vec::new(),
@@ -182,7 +181,7 @@ impl<'a> Compiler<'a> {
         // Arenas without bytes have no base; `finish` renumbers the others.
         let arena = |k: usize| Address { base: (self.formals.len() + k) as u32, offset: 0 };
         let arenas = (0..list.arenas.len()).map(arena).collect();
-        let (events, on_device) = (HashMap::new(), on_device(list));
+        let (events, on_device) = (FxHashMap::default(), on_device(list));
         Ok(Scope { list, tensors, scalars: None, first_stream, arenas, events, on_device })
     }
 
@@ -211,7 +210,7 @@ impl<'a> Compiler<'a> {
         let (inner, tapes) = self.executables.get(list.index()).ok_or_else(undeclared)?;
         let (inner, tapes) = (*inner, tapes.clone());
         let (formals, memory) = operands.split_at(inner.externals.len().min(operands.len()));
-        let mut tensors = HashMap::new();
+        let mut tensors = FxHashMap::default();
         for (external, operand) in inner.externals.iter().zip(formals) {
             let given = outer.tensor(operand.tensor)?;
             // The list's offsets count from the declared one.
@@ -235,7 +234,7 @@ impl<'a> Compiler<'a> {
         }
         let before = self.clocks[at.stream.index()].clone();
         let first_stream = self.add_streams(inner, tapes, &before)?;
-        let (events, on_device) = (HashMap::new(), on_device(inner));
+        let (events, on_device) = (FxHashMap::default(), on_device(inner));
         let given = |scalar: &ScalarDecl| {
             let given = attrs.and_then(|attrs| attrs.get(&scalar.name));
             given.map_or(scalar.value.into(), |given| outer.value(given))

@@ -1,6 +1,5 @@
 //! A list on its way through the compiler.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use millstream_instructions::{InstructionList, Placement, Via};
@@ -9,12 +8,13 @@ use millstream_types::{
     AttrValue, Attrs, Error, EventId, Point, Result, ScalarUse, ScalarValue, StreamId, TensorId,
     TensorSpec,
 };
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A list on its way through the compiler: the compiled one, or that of an executable that it
 /// launches.
 pub(super) struct Scope<'a> {
     pub(super) list: &'a InstructionList,
-    pub(super) tensors: HashMap<TensorId, Known>,
+    pub(super) tensors: FxHashMap<TensorId, Known>,
     /// What a launch gives for each scalar, by those of the compiled list; none if it is that.
     pub(super) scalars: Option<Vec<AttrValue>>,
     /// The number of the list's first stream among all.
@@ -22,8 +22,8 @@ pub(super) struct Scope<'a> {
     /// Where each arena begins.
     pub(super) arenas: Vec<Address>,
     /// The native event of each event that is awaited on a device, its tape and its step.
-    pub(super) events: HashMap<EventId, (u16, u16, u32)>,
-    pub(super) on_device: HashSet<EventId>,
+    pub(super) events: FxHashMap<EventId, (u16, u16, u32)>,
+    pub(super) on_device: FxHashSet<EventId>,
 }
 
 impl Scope<'_> {
@@ -84,7 +84,7 @@ pub(super) struct Known {
 }
 
 /// Returns the events that a list waits for on a device.
-pub(super) fn on_device(list: &InstructionList) -> HashSet<EventId> {
+pub(super) fn on_device(list: &InstructionList) -> FxHashSet<EventId> {
     let waits = list.instructions.iter().filter_map(|instruction| match instruction.body.via() {
         Some(Via::Device(event)) => Some(event),
         Some(Via::Host) | None => None,

@@ -1,11 +1,10 @@
 //! Streams become tapes, and their order waits between tapes.
 
-use std::collections::HashSet;
-
 use millstream_instructions::{Body, Instruction, InstructionList, Kind, Via};
 use millstream_ops::collective;
 use millstream_runtime::tapes::tape::Action;
 use millstream_types::{Error, EventId, Origin, Point, Result, StreamId, WorkKind};
+use rustc_hash::FxHashSet;
 
 use super::draft::{Clock, Draft, join};
 use super::scope::Scope;
@@ -32,7 +31,7 @@ impl Compiler<'_> {
             Body::OpCall { at, op, .. } => collective::is(list.ops.name(*op)).then_some(at.stream),
             _ => None,
         };
-        let meets: HashSet<StreamId> = list.instructions.iter().filter_map(meets).collect();
+        let meets: FxHashSet<StreamId> = list.instructions.iter().filter_map(meets).collect();
         let mut tapes = Vec::with_capacity(list.streams.len());
         for (k, decl) in list.streams.iter().enumerate() {
             let policy = self.tables.policies.policy(&decl.key)?;

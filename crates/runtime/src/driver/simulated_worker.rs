@@ -1,10 +1,11 @@
 //! A worker of a simulated machine: each of its actions is a step.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use millstream_stream_policy::WorkerGroup;
 use millstream_types::StreamId;
+use rustc_hash::FxHashMap;
 
 use crate::pool::{MachineContext, Scheduler};
 use crate::sync::inbox::Inbox;
@@ -20,7 +21,7 @@ pub(super) struct SimulatedWorker {
     pub(super) inbox: Arc<Inbox>,
     pub(super) tasks: VecDeque<Task>,
     /// The progress of each stream that the log has noted.
-    logged: HashMap<StreamId, Progress>,
+    logged: FxHashMap<StreamId, Progress>,
     /// The bookkeeping of the pools, if this stands for the workers of all pools.
     pub(super) pools: Option<Box<Scheduler>>,
 }
@@ -33,7 +34,7 @@ impl SimulatedWorker {
             worker: Worker::new(tables.clone(), inbox.clone(), group),
             inbox,
             tasks: VecDeque::new(),
-            logged: HashMap::new(),
+            logged: FxHashMap::default(),
             pools: None,
         }
     }

@@ -8,8 +8,8 @@ mod waits;
 use std::rc::Rc;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use millstream_instructions::text::Named;
@@ -69,12 +69,12 @@ pub(crate) struct Walk<'a> {
     arenas: Vec<Arena>,
     sections: Sections,
     /// The newest record of each event: its point and its index.
-    records: HashMap<EventId, (Point, usize)>,
+    records: FxHashMap<EventId, (Point, usize)>,
     found: Vec<Violation>,
     /// The lines shown so far, because one long line may violate many rules.
-    lines: RefCell<HashMap<usize, String>>,
+    lines: RefCell<FxHashMap<usize, String>>,
     /// What each instruction with a point knows that is neither a record nor a wait, if asked for.
-    clocks: Option<HashMap<usize, Clock>>,
+    clocks: Option<FxHashMap<usize, Clock>>,
 }
 
 /// Walks a list. Returns its violations, up to [`MOST_VIOLATIONS`], and the waits if the mode asks
@@ -88,9 +88,9 @@ pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
 
 /// Returns the clocks of a list's instructions by their indices: the points that each comes after.
 /// Records and waits are left out.
-pub(crate) fn clocks(list: &InstructionList) -> HashMap<usize, Clock> {
+pub(crate) fn clocks(list: &InstructionList) -> FxHashMap<usize, Clock> {
     let mode = Mode { callbacks: true, bytes: false, needs: false };
-    let mut walk = Walk { clocks: Some(HashMap::new()), ..Walk::new(list, mode) };
+    let mut walk = Walk { clocks: Some(FxHashMap::default()), ..Walk::new(list, mode) };
     walk.instructions();
     walk.clocks.unwrap_or_default()
 }
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
             liveness: Liveness::default(),
             arenas: list.arenas.iter().map(|_| Arena::default()).collect(),
             sections: Sections::default(),
-            records: HashMap::new(),
+            records: FxHashMap::default(),
             found: Vec::new(),
             lines: RefCell::default(),
             clocks: None,

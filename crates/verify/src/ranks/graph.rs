@@ -1,10 +1,11 @@
 //! The instructions of all ranks, and what comes before each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use millstream_instructions::{Body, Class, Instruction, InstructionList};
 use millstream_ops::collective::{self, Channel, Numbering, ProcessGroup};
 use millstream_types::{Attrs, Origin, Point, TensorId, TensorSpec};
+use rustc_hash::FxHashMap;
 
 use super::call::RankCall;
 use super::{RankSite, RankViolation};
@@ -105,9 +106,9 @@ struct Scope<'a> {
     executable: Option<usize>,
     /// What all instructions come after: the newest wait of the host and the newest barrier.
     fences: Vec<NodeId>,
-    tails: HashMap<u16, NodeId>,
-    points: HashMap<Point, NodeId>,
-    specs: HashMap<TensorId, TensorSpec>,
+    tails: FxHashMap<u16, NodeId>,
+    points: FxHashMap<Point, NodeId>,
+    specs: FxHashMap<TensorId, TensorSpec>,
 }
 
 impl Graph {
@@ -141,8 +142,8 @@ impl Graph {
             list,
             executable,
             fences,
-            tails: HashMap::new(),
-            points: HashMap::new(),
+            tails: FxHashMap::default(),
+            points: FxHashMap::default(),
             specs: externals.collect(),
         };
         for (index, instruction) in list.instructions.iter().enumerate() {

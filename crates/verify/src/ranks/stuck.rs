@@ -1,9 +1,10 @@
 //! The execution of the graph, and the smallest set of instructions that cannot go on.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use super::RankViolation;
 use super::graph::{Graph, NodeId};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Executes the graph. Returns the smallest set that remains, if anything does.
 pub(super) fn find(graph: &Graph) -> Option<RankViolation> {
@@ -11,7 +12,7 @@ pub(super) fn find(graph: &Graph) -> Option<RankViolation> {
     // Issued collectives that never complete: every stuck instruction is one, or is behind one.
     let waiting: Vec<NodeId> =
         (0..graph.nodes.len()).filter(|&n| execution.issued[n] && !execution.done[n]).collect();
-    let reasons: HashMap<NodeId, Vec<Reason>> =
+    let reasons: FxHashMap<NodeId, Vec<Reason>> =
         waiting.iter().map(|&n| (n, execution.reasons(n))).collect();
     let ways = waiting.iter().filter_map(|&from| shortest(from, &reasons));
     let set = ways.min_by_key(Vec::len)?;
@@ -25,9 +26,12 @@ type Reason = (String, Option<NodeId>);
 
 /// Returns the shortest way from a waiting collective back to itself, or to a call that no rank
 /// makes: its collectives, each with what it waits for. Returns none if there is no such way.
-fn shortest(from: NodeId, reasons: &HashMap<NodeId, Vec<Reason>>) -> Option<Vec<(NodeId, String)>> {
+fn shortest(
+    from: NodeId,
+    reasons: &FxHashMap<NodeId, Vec<Reason>>,
+) -> Option<Vec<(NodeId, String)>> {
     let mut ways: VecDeque<(NodeId, Vec<(NodeId, String)>)> = VecDeque::from([(from, Vec::new())]);
-    let mut seen = HashSet::from([from]);
+    let mut seen = FxHashSet::from_iter([from]);
     while let Some((at, way)) = ways.pop_front() {
         for (reason, next) in reasons.get(&at).into_iter().flatten() {
             let mut longer = way.clone();

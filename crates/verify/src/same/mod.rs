@@ -22,13 +22,14 @@
 mod reading;
 mod values;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use millstream_instructions::InstructionList;
 use millstream_instructions::passes::Outputs;
 use millstream_instructions::text::Named;
 use millstream_types::{Origin, StreamMode};
+use rustc_hash::FxHashMap;
 
 use crate::check;
 use crate::clock::Clock;
@@ -74,7 +75,7 @@ pub fn same_operations(
     after: &InstructionList,
     outputs: &Outputs,
 ) -> Result<(), Box<Difference>> {
-    Comparison { before, after, values: Values::default() }.run(outputs, &HashMap::new())
+    Comparison { before, after, values: Values::default() }.run(outputs, &FxHashMap::default())
 }
 
 /// Accepts two lists, of which one runs once and the other in each launch, that together compute
@@ -92,19 +93,19 @@ pub fn same_when_folded(
 ) -> Result<(), Box<Difference>> {
     let values = Values::default();
     let mut folded = Comparison { before: whole, after: once, values };
-    let (_, made) = folded.read_both(&HashMap::new())?;
+    let (_, made) = folded.read_both(&FxHashMap::default())?;
     if let Some(effect) = made.side_effects.first() {
         let what = format!("{} is made once", effect.name);
         return Err(folded.difference(what, None, Some(effect.index)));
     }
     let made = once.externals.iter().zip(made.finals);
-    let made: HashMap<String, Value> =
+    let made: FxHashMap<String, Value> =
         made.map(|(external, value)| (external.name.clone(), value)).collect();
     let made = results.iter().map(|name| {
         let missing = || folded.difference(format!("{name:?} is not made"), None, None);
         Ok((name.clone(), made.get(name).copied().ok_or_else(missing)?))
     });
-    let contents = made.collect::<Result<HashMap<_, _>, Box<Difference>>>()?;
+    let contents = made.collect::<Result<FxHashMap<_, _>, Box<Difference>>>()?;
     let mut launched = Comparison { before: whole, after: rest, values: folded.values };
     launched.run(&Outputs::All, &contents)
 }
@@ -159,7 +160,7 @@ impl Comparison<'_> {
     /// Reads both lists, the second one from these contents of externals on.
     fn read_both(
         &mut self,
-        contents: &HashMap<String, Value>,
+        contents: &FxHashMap<String, Value>,
     ) -> Result<(Reading, Reading), Box<Difference>> {
         let first = read(self.before, Side::Before, &mut self.values)
             .map_err(|(index, what)| self.difference(what, Some(index), None))?;
@@ -171,7 +172,7 @@ impl Comparison<'_> {
     fn run(
         &mut self,
         outputs: &Outputs,
-        contents: &HashMap<String, Value>,
+        contents: &FxHashMap<String, Value>,
     ) -> Result<(), Box<Difference>> {
         let of_launch = |list: &InstructionList| (list.scalars.clone(), list.generators.clone());
         if of_launch(self.before) != of_launch(self.after) {
@@ -191,7 +192,7 @@ impl Comparison<'_> {
         first: &Reading,
         second: &Reading,
     ) -> Result<Vec<usize>, Box<Difference>> {
-        let by_name: HashMap<&str, usize> =
+        let by_name: FxHashMap<&str, usize> =
             second.side_effects.iter().enumerate().map(|(k, e)| (e.name.as_str(), k)).collect();
         let mut pairs = Vec::new();
         for effect in &first.side_effects {

@@ -1,12 +1,11 @@
 //! The walk over one list: the content of each storage, and the side effects.
 
-use std::collections::HashMap;
-
 use millstream_instructions::{Accesses, Body, InstructionList, Operand};
 use millstream_ops::batch_norm::again;
 use millstream_ops::fused::{FUSED, Program};
 use millstream_ops::{collective, fused};
 use millstream_types::{Access, Attrs, OpId, Point, StreamId, TensorId, TensorSpec, WorkKind};
+use rustc_hash::FxHashMap;
 
 use crate::same::values::{Node, Side, Use, Value, Values};
 
@@ -39,9 +38,9 @@ struct Reader<'a> {
     side: Side,
     values: &'a mut Values,
     storages: Vec<Storage>,
-    tensors: HashMap<TensorId, (usize, TensorSpec)>,
+    tensors: FxHashMap<TensorId, (usize, TensorSpec)>,
     /// How many side effects of each name there were.
-    counts: HashMap<String, usize>,
+    counts: FxHashMap<String, usize>,
     reading: Reading,
 }
 
@@ -54,7 +53,7 @@ pub(crate) fn read(
     side: Side,
     values: &mut Values,
 ) -> Result<Reading, (usize, String)> {
-    read_after(list, side, values, &HashMap::new())
+    read_after(list, side, values, &FxHashMap::default())
 }
 
 /// Reads a list whose externals of these names begin with these contents.
@@ -65,15 +64,15 @@ pub(crate) fn read_after(
     list: &InstructionList,
     side: Side,
     values: &mut Values,
-    contents: &HashMap<String, Value>,
+    contents: &FxHashMap<String, Value>,
 ) -> Result<Reading, (usize, String)> {
     let mut reader = Reader {
         list,
         side,
         values,
         storages: Vec::new(),
-        tensors: HashMap::new(),
-        counts: HashMap::new(),
+        tensors: FxHashMap::default(),
+        counts: FxHashMap::default(),
         reading: Reading::default(),
     };
     for external in &list.externals {

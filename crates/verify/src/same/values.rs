@@ -2,9 +2,8 @@
 //! values (Cocke & Schwartz, *Programming Languages and Their Compilers*, 1970; Alpern, Wegman &
 //! Zadeck, 1988). Both lists share one table.
 
-use std::collections::HashMap;
-
 use millstream_types::{Access, TensorSpec};
+use rustc_hash::FxHashMap;
 
 /// The number of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,7 +60,7 @@ pub(crate) enum Side {
 /// All values of both lists.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
-    numbers: HashMap<Node, Value>,
+    numbers: FxHashMap<Node, Value>,
     nodes: Vec<Node>,
     /// For each value, the first instruction of each list that makes it.
     made: Vec<[Option<usize>; 2]>,

@@ -1,8 +1,6 @@
 //! Lists made elsewhere. The checker has shown that they are ordered; this module checks what only
 //! the ops' schemas determine.
 
-use std::collections::HashMap;
-
 use millstream_instructions::{
     Body, CheckedList, External, InstructionList, Operand, ScalarDecl, check_uses,
 };
@@ -13,6 +11,7 @@ use millstream_stream_policy::PolicyTable;
 use millstream_types::{
     Access, Attrs, Error, Result, ScalarUse, ScalarValue, TensorId, TensorSpec,
 };
+use rustc_hash::FxHashMap;
 
 use crate::handle::machine::Machine;
 
@@ -108,7 +107,7 @@ pub(super) fn check_signatures(
     numbers: Option<&[ScalarValue]>,
 ) -> Result<()> {
     let external = |e: &External| (e.tensor, Operated { spec: e.spec.clone(), storage: e.tensor });
-    let mut tensors: HashMap<TensorId, Operated> = list.externals.iter().map(external).collect();
+    let mut tensors: FxHashMap<TensorId, Operated> = list.externals.iter().map(external).collect();
     let number = |used: ScalarUse| {
         let given = numbers.and_then(|numbers| numbers.get(used.scalar.index()));
         given.map_or(used.into(), |number| number.plus(used.plus).into())
@@ -198,7 +197,7 @@ fn check_call(
     operands: &[Operand],
     attrs: &Attrs,
     workspace: u64,
-    tensors: &HashMap<TensorId, Operated>,
+    tensors: &FxHashMap<TensorId, Operated>,
 ) -> Result<()> {
     let unknown = || Error::Internal { message: format!("{name} has no schema") };
     let op = ops.get(ops.id(name)?).ok_or_else(unknown)?;

@@ -1,6 +1,6 @@
 //! Recorded lists: passes and compilation.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use millstream_runtime::scope::origin::at_caller;
 use millstream_runtime::tapes::tape::OutputSpec;
 use millstream_types::{DeviceId, Error, Origin, Result, TensorId, TensorSpec};
 use millstream_verify::{CheckOptions, same_operations, violations_with};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::handle::machine::Machine;
 
@@ -283,8 +284,8 @@ pub(super) fn outputs_of(
     list: &mut InstructionList,
     named: Vec<(String, TensorId, TensorSpec)>,
 ) -> Result<Vec<OutputSpec>> {
-    let mut root_of: HashMap<TensorId, TensorId> = HashMap::new();
-    let mut made: HashMap<TensorId, usize> = HashMap::new();
+    let mut root_of: FxHashMap<TensorId, TensorId> = FxHashMap::default();
+    let mut made: FxHashMap<TensorId, usize> = FxHashMap::default();
     for (index, instruction) in list.instructions.iter().enumerate() {
         let Some((tensor, _)) = instruction.body.begins() else { continue };
         match instruction.body.view_of() {
@@ -292,9 +293,9 @@ pub(super) fn outputs_of(
             None => drop(made.insert(tensor, index)),
         }
     }
-    let mut externals: HashMap<TensorId, usize> =
+    let mut externals: FxHashMap<TensorId, usize> =
         list.externals.iter().enumerate().map(|(k, external)| (external.tensor, k)).collect();
-    let mut names: HashSet<String> = list.externals.iter().map(|e| e.name.clone()).collect();
+    let mut names: FxHashSet<String> = list.externals.iter().map(|e| e.name.clone()).collect();
     let mut outputs = Vec::with_capacity(named.len());
     for (name, tensor, spec) in named {
         let root = root_of.get(&tensor).copied().unwrap_or(tensor);

@@ -1,6 +1,5 @@
 //! A builder without a machine as the submitter of a lowering's calls.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use millstream_instructions::builder::{Output, SectionId};
@@ -9,6 +8,7 @@ use millstream_stream_policy::PolicyTable;
 use millstream_types::{
     Attrs, DeviceId, Error, Origin, Result, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
 };
+use rustc_hash::FxHashMap;
 
 use super::Submitter;
 
@@ -42,7 +42,7 @@ use super::Submitter;
 /// # Ok::<(), millstream_types::Error>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct OfflineTensors(HashMap<TensorId, StreamId>);
+pub struct OfflineTensors(FxHashMap<TensorId, StreamId>);
 
 impl OfflineTensors {
     /// Notes that a tensor was made on a stream.

@@ -21,7 +21,7 @@ const TIME_DEPENDENT: [&str; 2] = ["cuEventQuery", "cuEventRecord"];
 /// The number of positions of those that are tried: they always occur.
 const TIME_DEPENDENT_POSITIONS: u64 = 6;
 
-/// Tries positions of every case, under both drivers: each third one, or all. Returns their number.
+/// Tries positions of every case, under both drivers: each sixth one, or all. Returns their number.
 fn try_all(kind: Kind) -> u64 {
     let mut tried = 0;
     for case in case::all(&DEVICE, false) {
@@ -30,7 +30,7 @@ fn try_all(kind: Kind) -> u64 {
             if kind.call().is_some_and(|call| TIME_DEPENDENT.contains(&call)) {
                 most = most.min(TIME_DEPENDENT_POSITIONS);
             }
-            for at in (1..=most).step_by(cases(3, 1)) {
+            for at in (1..=most).step_by(cases(6, 1)) {
                 try_one::<Machines>(&case, driver, kind, "cuda", at);
                 tried += 1;
             }

@@ -34,11 +34,11 @@
 //! The number of nodes depends much on the ranks, and `exact` tries many.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::bound::Sections;
 use super::buffers::{Buffers, Graph};
+use rustc_hash::FxHashMap;
 
 /// The outcome of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl<'a> Search<'a> {
         self.raised.clear();
         self.lists.clear();
         self.frames.clear();
-        let mut newest = HashMap::new();
+        let mut newest = FxHashMap::default();
         for (rank, &k) in (0..).zip(order) {
             self.rank[k as usize] = rank;
             let key = (self.sections.of[k as usize], self.bytes[k as usize]);

@@ -1,8 +1,7 @@
 //! The streams that a list declares, as a catalog.
 
-use std::collections::HashMap;
-
 use millstream_types::{Error, Result, StreamId, StreamKey};
+use rustc_hash::FxHashMap;
 
 use crate::catalog::{StreamCatalog, StreamFacts};
 use crate::instruction::Via;
@@ -13,14 +12,14 @@ use crate::passes::rebuild::plan::Plan;
 pub(in crate::passes) struct ListCatalog {
     streams: Vec<StreamDecl>,
     /// Whether a wait of a stream for another one is by the device, where the list has such a wait.
-    by_device: HashMap<(StreamKey, StreamKey), bool>,
+    by_device: FxHashMap<(StreamKey, StreamKey), bool>,
     /// Whether every wait is by the host.
     by_host: bool,
 }
 
 impl ListCatalog {
     pub(in crate::passes) fn of(list: &InstructionList, plan: &Plan<'_>) -> ListCatalog {
-        let mut by_device = HashMap::new();
+        let mut by_device = FxHashMap::default();
         for instruction in &list.instructions {
             let body = &instruction.body;
             if let (Some(at), Some(until), Some(via)) = (body.at(), body.until(), body.via()) {

@@ -37,9 +37,10 @@ mod sink;
 mod steps;
 mod tight;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use millstream_ops::OpRegistry;
@@ -135,16 +136,16 @@ struct Emitter<'a> {
     waits: Waits,
     builder: Builder,
     sink: ListSink,
-    refs: HashMap<TensorId, TensorRef>,
+    refs: FxHashMap<TensorId, TensorRef>,
     /// For each old stream, the old sequence numbers so far, each with the new tail behind it.
     reached: Vec<Vec<(u64, Point)>>,
     /// For each old stream, the new points of all its instructions so far.
     passed: Vec<Frontier>,
     /// The new points of old instructions.
-    points: HashMap<usize, Point>,
+    points: FxHashMap<usize, Point>,
     owners: Vec<Owner>,
     /// The owner of each storage, and the number of the storage's live tensors.
-    storages: HashMap<usize, (usize, u32)>,
+    storages: FxHashMap<usize, (usize, u32)>,
     /// For each arena, the newest owner of all bytes, by first byte.
     regions: Vec<BTreeMap<u64, Region>>,
     /// The open sections: the old stream of each, and its held tensors.
@@ -152,12 +153,12 @@ struct Emitter<'a> {
     side_effects: Vec<Passed>,
     /// For each storage and pool, what the pool's writers of it came after, and what its readers
     /// did: the pool's workers have later users of the storage come after both.
-    in_pools: HashMap<(usize, StreamId), [Frontier; 2]>,
+    in_pools: FxHashMap<(usize, StreamId), [Frontier; 2]>,
     /// The old records that waits by the device name.
-    recorded: HashSet<Point>,
+    recorded: FxHashSet<Point>,
     /// For each pool, what has passed with its old waits since its last work: the next work comes
     /// after that.
-    bound: HashMap<StreamId, Frontier>,
+    bound: FxHashMap<StreamId, Frontier>,
 }
 
 impl<'a> Emitter<'a> {
@@ -180,21 +181,21 @@ impl<'a> Emitter<'a> {
             waits,
             builder,
             sink: ListSink { annotated, ..ListSink::default() },
-            refs: HashMap::new(),
+            refs: FxHashMap::default(),
             reached: vec![Vec::new(); list.streams.len()],
             passed: vec![Frontier::new(); list.streams.len()],
-            points: HashMap::new(),
+            points: FxHashMap::default(),
             owners: Vec::new(),
-            storages: HashMap::new(),
+            storages: FxHashMap::default(),
             regions: vec![BTreeMap::new(); list.arenas.len()],
             sections: Vec::new(),
             side_effects: Vec::new(),
-            in_pools: HashMap::new(),
+            in_pools: FxHashMap::default(),
             recorded: (list.instructions.iter())
                 .filter(|i| matches!(i.body, Body::StreamWaitEvent { via: Via::Device(_), .. }))
                 .filter_map(|i| i.body.until())
                 .collect(),
-            bound: HashMap::new(),
+            bound: FxHashMap::default(),
         };
         let nowhere = DeviceId::cpu(0);
         for external in &list.externals {

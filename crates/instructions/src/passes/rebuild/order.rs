@@ -1,8 +1,7 @@
 //! The order of side effects.
 
-use std::collections::HashMap;
-
 use millstream_types::{Point, Result, StreamId, StreamMode};
+use rustc_hash::FxHashMap;
 
 use crate::frontier::Frontier;
 use crate::passes::rebuild::plan::Step;
@@ -11,7 +10,7 @@ use crate::table::Body;
 
 /// For each instruction with a side effect, by index, those that it came after in the old list.
 /// For each observation of the host, those that it was behind.
-pub(in crate::passes) type SideEffectOrder = HashMap<usize, Vec<usize>>;
+pub(in crate::passes) type SideEffectOrder = FxHashMap<usize, Vec<usize>>;
 
 /// An instruction with a side effect, or an observation of the host, emitted again.
 #[derive(Clone, Debug)]
@@ -29,8 +28,8 @@ pub(super) struct Passed {
 impl Rebuilt {
     /// Returns the order of the side effects, if the list was rebuilt unchanged.
     pub(super) fn order(&self) -> SideEffectOrder {
-        let mut on: HashMap<StreamId, Vec<(u64, usize)>> = HashMap::new();
-        let mut order = SideEffectOrder::new();
+        let mut on: FxHashMap<StreamId, Vec<(u64, usize)>> = FxHashMap::default();
+        let mut order = SideEffectOrder::default();
         for &Passed { index, at, ref knows, fenced } in &self.side_effects {
             let mut earlier: Vec<usize> = Vec::new();
             for point in knows.iter() {

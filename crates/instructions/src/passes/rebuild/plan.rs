@@ -1,10 +1,10 @@
 //! The plan of a pass: what it decides about a list.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use millstream_types::{Result, StreamId, StreamMode};
+use rustc_hash::FxHashSet;
 
 use crate::list::StreamDecl;
 use crate::passes::facts::Facts;
@@ -76,7 +76,7 @@ pub(in crate::passes) struct Plan<'a> {
     /// Whether all waits are by the host, so that each names the very point that it is for.
     pub(in crate::passes) by_host: bool,
     /// Old instructions behind which an event is recorded, for the waits that find none newer.
-    pub(in crate::passes) records: HashSet<usize>,
+    pub(in crate::passes) records: FxHashSet<usize>,
     /// For each instruction with a side effect, by index, the earlier side effects that it comes
     /// after.
     pub(in crate::passes) side_effects: Arc<SideEffectOrder>,
@@ -106,7 +106,7 @@ impl<'a> Plan<'a> {
             lifetimes: Lifetimes::Kept,
             reordered: false,
             by_host: false,
-            records: HashSet::new(),
+            records: FxHashSet::default(),
             side_effects: Arc::default(),
         };
         let side_effects =

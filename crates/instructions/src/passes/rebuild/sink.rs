@@ -1,9 +1,9 @@
 //! The sink of an emission: the instructions, with the ids that their tensors had.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 
 use millstream_types::{Point, TensorId};
+use rustc_hash::FxHashMap;
 
 use crate::builder::Sink;
 use crate::ids::{Remap, Role};
@@ -40,7 +40,7 @@ impl Sink for ListSink {
 /// The ids of a builder's slots.
 #[derive(Default)]
 pub(super) struct Names {
-    pub(super) by_slot: HashMap<TensorId, TensorId>,
+    pub(super) by_slot: FxHashMap<TensorId, TensorId>,
     /// The id of the tensor that begins next.
     pub(super) next: TensorId,
 }

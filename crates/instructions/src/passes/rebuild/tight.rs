@@ -1,9 +1,8 @@
 //! Tight lifetimes: tensors begin right before their first use, and end right after their last,
 //! private ones that the list never releases too.
 
-use std::collections::HashMap;
-
 use millstream_types::{Result, StreamId, TensorId};
+use rustc_hash::FxHashMap;
 
 use crate::instruction::Class;
 use crate::passes::facts::Facts;
@@ -42,13 +41,13 @@ impl Emitter<'_> {
 /// For each step, the tensors that begin right before it and end right after it, each with an old
 /// instruction that it has the origin of: its beginning, and its release or its last use.
 struct TightLifetimes {
-    begin: HashMap<usize, Vec<(usize, TensorId)>>,
-    end: HashMap<usize, Vec<(usize, TensorId)>>,
+    begin: FxHashMap<usize, Vec<(usize, TensorId)>>,
+    end: FxHashMap<usize, Vec<(usize, TensorId)>>,
 }
 
 impl TightLifetimes {
     pub(super) fn of(facts: &Facts<'_>, steps: &[Step<'_>]) -> TightLifetimes {
-        let mut uses: HashMap<TensorId, (usize, usize)> = HashMap::new();
+        let mut uses: FxHashMap<TensorId, (usize, usize)> = FxHashMap::default();
         for (k, step) in steps.iter().enumerate() {
             for operand in step.body.operands() {
                 uses.entry(operand.tensor).or_insert((k, k)).1 = k;
@@ -64,7 +63,8 @@ impl TightLifetimes {
                 *base = (base.0.min(first), base.1.max(first));
             }
         }
-        let mut lifetimes = TightLifetimes { begin: HashMap::new(), end: HashMap::new() };
+        let mut lifetimes =
+            TightLifetimes { begin: FxHashMap::default(), end: FxHashMap::default() };
         for (begun, id) in tensors {
             let Some(&(first, last)) = uses.get(&id) else { continue };
             if let Some(begun) = begun {

@@ -5,11 +5,11 @@
 //! here: the list is emitted anew, with all waits that its data need.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use millstream_types::{Error, Origin, Point, Result, StreamId, TensorId};
+use rustc_hash::FxHashMap;
 
 use super::reading::{Reading, left_out};
 use super::simulation::Again;
@@ -35,12 +35,12 @@ pub(super) fn insert(
     let mut insertion = Insertion {
         facts,
         names: Names {
-            newest: HashMap::new(),
-            dropped: HashMap::new(),
+            newest: FxHashMap::default(),
+            dropped: FxHashMap::default(),
             moved: vec![Vec::new(); list.streams.len()],
             next: last.map_or(Some(0), |last| last.checked_add(1)),
         },
-        begun: HashMap::new(),
+        begun: FxHashMap::default(),
         last: vec![0; list.streams.len()],
         instructions: Vec::new(),
     };
@@ -69,7 +69,7 @@ struct Insertion<'a> {
     facts: &'a Facts<'a>,
     names: Names,
     /// The tensors of each storage so far, each with the instruction that begins it.
-    begun: HashMap<usize, Vec<(TensorId, usize)>>,
+    begun: FxHashMap<usize, Vec<(TensorId, usize)>>,
     /// The last sequence number of each stream in the old list.
     last: Vec<u64>,
     instructions: Vec<Instruction>,
@@ -154,9 +154,9 @@ impl Insertion<'_> {
 
 /// The new ids of tensors, and the new points.
 struct Names {
-    newest: HashMap<TensorId, TensorId>,
+    newest: FxHashMap<TensorId, TensorId>,
     /// The results of the next call that nobody uses.
-    dropped: HashMap<TensorId, TensorId>,
+    dropped: FxHashMap<TensorId, TensorId>,
     /// For each stream, the old sequence numbers behind which there is one call more.
     moved: Vec<Vec<u64>>,
     next: Option<u32>,

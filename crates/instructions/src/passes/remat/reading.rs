@@ -6,11 +6,10 @@
 //! normalisation in training may, although it updates running statistics: the call made again
 //! leaves them out.
 
-use std::collections::HashMap;
-
 use millstream_ops::batch_norm;
 use millstream_ops::closure::CLOSURE;
 use millstream_types::{Access, Attrs};
+use rustc_hash::FxHashMap;
 
 use super::program::{Buffer, Program, Work, Writer};
 use crate::instruction::{Accesses, Class, Operand};
@@ -33,9 +32,9 @@ pub(super) struct Reading {
 /// The uses of storages that decide which calls may be made again.
 struct Uses {
     /// The buffer of each private storage.
-    buffers: HashMap<usize, usize>,
+    buffers: FxHashMap<usize, usize>,
     /// For each storage, the steps that write it, or hold it.
-    writes: HashMap<usize, Vec<usize>>,
+    writes: FxHashMap<usize, Vec<usize>>,
     /// The storages that a critical section holds at some time.
     held: Vec<usize>,
 }
@@ -48,7 +47,8 @@ pub(super) fn read(facts: &Facts<'_>, options: &PassOptions<'_>, budgets: Vec<u6
         steps: Vec::new(),
         storages: Vec::new(),
     };
-    let mut uses = Uses { buffers: HashMap::new(), writes: HashMap::new(), held: Vec::new() };
+    let mut uses =
+        Uses { buffers: FxHashMap::default(), writes: FxHashMap::default(), held: Vec::new() };
     for (index, instruction) in list.instructions.iter().enumerate() {
         let body = &instruction.body;
         if let Body::AllocateTensor { tensor, placement, .. } = body {

@@ -10,10 +10,10 @@
 //! time is measured, so the result is a function of the program.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 
 use super::program::Program;
 use super::simulation::{Cost, Distance, Mark, Marks, Misfit, Outcome, Power, Rule, Runner};
+use rustc_hash::FxHashSet;
 
 /// The rules: DTR's own, the least cost by bytes and time until the next use, and others like it.
 const RULES: [Rule; 6] = [
@@ -111,7 +111,7 @@ impl Search<'_, '_> {
         let all: Vec<(usize, Mark)> = free.map(|&gap| (gap, Mark::Drop)).collect();
         self.attempt(&all);
         evicted.sort_by_key(|&gap| (Reverse(self.own(gap)), gap));
-        let known: HashSet<usize> = evicted.iter().copied().collect();
+        let known: FxHashSet<usize> = evicted.iter().copied().collect();
         let program = self.runner.program;
         let has_bytes = |&gap: &usize| program.buffers[self.marks.buffer[gap]].bytes > 0;
         let mut others: Vec<usize> = (0..self.marks.all.len())
