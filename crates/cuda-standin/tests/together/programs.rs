@@ -126,7 +126,7 @@ fn every_recorded_program_as_a_graph() {
             .device(SIM)
             .replay(false);
         let plain = run(&name, &ranks, &options);
-        for &compute_streams in cases(&[3][..], &[1, 3]) {
+        for compute_streams in cases(3..=3, 1..=4) {
             let options = options.clone().in_turn(compute_streams).replay(true).repeat(3);
             let what = format!("{name}, {compute_streams} streams");
             let reports = match run_ranks(ranks.clone(), &options) {
