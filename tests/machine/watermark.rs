@@ -145,3 +145,26 @@ fn the_inline_driver_waits_only_briefly_for_a_device_that_has_stopped() {
     control.switch(ep::sim::Completion::IssueOrder);
     assert_eq!(read(&x), [1.0]);
 }
+
+/// The same in one thread, on a device that completes nothing: a simulated machine knows that the
+/// submitter would wait forever. So the bound holds in every run.
+#[test]
+fn released_bytes_in_use_are_bounded_in_one_thread() {
+    const BYTES: u64 = 4096;
+    let (config, _device) = by_hand_config();
+    let config = config.driver(DriverKind::Simulated).watermark_bytes(4 * BYTES);
+    let m = Machine::new(config).unwrap();
+    let (s, t) = (sim(&m, 0), sim(&m, 1));
+    let mut released = 0;
+    let error = loop {
+        let (on, other) = if released % 2 == 0 { (&s, &t) } else { (&t, &s) };
+        let y = m.call("full", &[]).attr("shape", vec![1024]).attr("value", 0.5).on(on);
+        match y.and_then(|y| other.touch(&[&y[0]])) {
+            Ok(_) => released += 1,
+            Err(error) => break error,
+        }
+        assert!(released < 10, "more than the watermark is released");
+    };
+    assert!(matches!(error.without_place(), Error::Stuck { .. }), "{error}");
+    assert_eq!(released, 5);
+}

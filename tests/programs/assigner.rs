@@ -11,9 +11,10 @@ use millstream_instructions::assigner::{
 use millstream_instructions::passes::{CoreCosts, CostModel};
 use millstream_runner::RunOptions;
 use millstream_runner::assigner::tasks;
-use millstream_trace::{Entry, LoadOptions, expand, load};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::files;
 
 const STREAMS: usize = 4;
 const GUESSES: usize = 1_000;
@@ -34,12 +35,9 @@ fn no_guess_of_a_thousand_gains_a_tenth() {
     let cheap = Platform::compiled(STREAMS, 200);
     let mut table = String::new();
     let mut random = ChaCha8Rng::seed_from_u64(0);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["tests/traces/pytorch", "examples/pytorch"].map(|folder| root.join(folder));
-    for entry in expand(folders).unwrap() {
-        let Entry::Trace(path) = entry else { continue };
+    for path in files::traces(["tests/traces/pytorch", "examples/pytorch"]) {
         let name = path.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
-        let program = load(&path, &LoadOptions::default()).unwrap();
+        let program = files::read(&path);
         let streams = STREAMS as u32;
         let options = RunOptions::default().compute_streams(streams).expected_cores(streams);
         let all = tasks(&program, &options).unwrap();

@@ -7,7 +7,8 @@ use millstream::DriverKind;
 use millstream_runner::{RunOptions, lists, prepare, run};
 use serde_json::{Value, json};
 
-use super::run_trace::{assert_ok, bytes, parse};
+use super::files::parse;
+use super::run_trace::{assert_ok, bytes};
 
 const FILE: &str = include_str!("../tensor/composites.json");
 

@@ -2,7 +2,8 @@
 
 use millstream_runner::run;
 
-use super::run_trace::{assert_ok, parse, ways};
+use super::files::parse;
+use super::run_trace::{assert_ok, ways};
 
 /// A call without a stream runs where its operands lie. Operands of two devices are refused with
 /// both, and with the stream of the copy.

@@ -7,7 +7,8 @@ use millstream_runner::{RunOptions, certificate, prepare, run};
 
 use millstream_trace::{LoadOptions, load_bytes};
 
-use super::run_trace::{assert_ok, bytes, example, folder, parse, ways};
+use super::files::{example, folder, parse};
+use super::run_trace::{assert_ok, bytes, ways};
 
 /// Each example gives its outputs in every way to run, and the same bytes as one compiled program,
 /// with all passes and with none.

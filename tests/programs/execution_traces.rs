@@ -1,7 +1,7 @@
 //! Programs that PyTorch recorded: every output is PyTorch's, and every way to run gives the same
 //! bits.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use millstream::{DriverKind, SyncPolicy};
@@ -9,10 +9,11 @@ use millstream_runner::{RunOptions, RunReport, prepare, run_ranks};
 use millstream_testing::cases;
 use millstream_trace::{Action, Body, Entry, EtOptions, LoadOptions, Program, expand, load};
 
+use super::files;
+
 /// Returns the programs of the repository.
 fn programs() -> Vec<Entry> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["tests/traces", "examples/pytorch"].map(|f| root.join(f));
+    let folders = ["tests/traces", "examples/pytorch"].map(|f| files::root().join(f));
     let found: Vec<Entry> = expand(folders).unwrap();
     assert!(found.len() >= 15, "{found:?}");
     found
@@ -31,10 +32,7 @@ fn read(entry: &Entry) -> Vec<Arc<Program>> {
         Entry::Ranks { ranks, .. } => ranks.iter().collect(),
         Entry::Trace(path) | Entry::Skipped { path, .. } => vec![path],
     };
-    let one = |path: &&PathBuf| {
-        Arc::new(load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
-    };
-    paths.iter().map(one).collect()
+    paths.iter().map(|path| files::read(path)).collect()
 }
 
 fn run(programs: &[Arc<Program>], options: &RunOptions) -> Result<Vec<RunReport>, String> {
@@ -145,8 +143,8 @@ fn imports_invent_no_data() {
 /// In the case of copies and fills every one of them counts: without any one, some output differs.
 #[test]
 fn every_copy_and_fill_has_an_effect() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/own/copies_and_fills");
-    let program = load(folder.join("et.json.gz"), &LoadOptions::default()).unwrap();
+    let file = files::root().join("tests/traces/own/copies_and_fills/et.json.gz");
+    let program = Program::clone(&files::read(&file));
     let Body::Statements(block) = &program.body else { panic!("statements") };
     let fills = ["copy_", "fill", "masked_fill_"];
     let mut tried = 0;
@@ -172,7 +170,7 @@ fn every_copy_and_fill_has_an_effect() {
 /// Covers the public traces, if they are present: only custom kernels are skipped.
 #[test]
 fn public_traces_are_covered() {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traces/public/pytorch-et");
+    let shared = files::root().join("../shared/traces/public/pytorch-et");
     if !shared.is_dir() {
         eprintln!("skipped: {} does not exist", shared.display());
         return;

@@ -6,6 +6,7 @@ mod devices;
 mod examples;
 mod executables;
 mod execution_traces;
+mod files;
 mod needless_waits;
 mod prediction;
 mod profile;

@@ -1,20 +1,15 @@
 //! Profiles of the repository's programs: the list is that of the run, and every instruction that
 //! takes a point has times.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use millstream_runner::{RunOptions, prepare};
-use millstream_trace::{Entry, LoadOptions, expand, load};
+
+use super::files;
 
 #[test]
 fn the_lists_of_profiles_are_those_of_the_runs() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["examples/traces", "examples/pytorch"].map(|folder| root.join(folder));
     let mut compared = 0;
-    for entry in expand(folders).unwrap() {
-        let Entry::Trace(path) = entry else { continue };
-        let program = Arc::new(load(&path, &LoadOptions::default()).unwrap());
+    for path in files::traces(["examples/traces", "examples/pytorch"]) {
+        let program = files::read(&path);
         for streams in [1, 3] {
             let options = RunOptions::default().in_turn(streams).profile(true);
             let report = prepare(program.clone(), &options).unwrap().run().unwrap();

@@ -2,23 +2,17 @@
 //! runs. Without a needed wait a list is refused; without a needless wait it is proven.
 
 use millstream_testing::{cases, list_oracle};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use millstream::instructions::text::print_list;
 use millstream::{DeviceId, DriverKind, InstructionList, SyncPolicy};
 use millstream_runner::{RunOptions, lists, run};
-use millstream_trace::{Entry, LoadOptions, expand, load};
 use millstream_verify::{Violation, verify};
 
+use super::files;
+
 fn traces() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["examples/traces", "examples/pytorch"].map(|folder| root.join(folder));
-    let found = expand(folders).unwrap().into_iter().filter_map(|entry| match entry {
-        Entry::Trace(path) => Some(path),
-        _ => None,
-    });
-    let found: Vec<PathBuf> = found.collect();
+    let found: Vec<PathBuf> = files::traces(["examples/traces", "examples/pytorch"]).collect();
     assert!(found.len() >= 16, "{found:?}");
     found
 }
@@ -66,8 +60,7 @@ fn check_without_each_wait(list: &InstructionList, label: &str) -> (usize, usize
 fn every_list_without_one_wait_is_judged_right() {
     let (mut needed, mut needless) = (0, 0);
     for path in traces() {
-        let program = load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
-        let program = Arc::new(program);
+        let program = files::read(&path);
         for way in ways() {
             let label = format!("{}: {way:?}", path.display());
             let made = lists(&program, &way).unwrap_or_else(|e| panic!("{label}: {e}"));

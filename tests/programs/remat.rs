@@ -1,21 +1,19 @@
 //! Recorded programs within memory budgets: the same bits, on every driver and number of streams,
 //! at the modelled price; and budgets that no plan keeps.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use millstream::instructions::passes::{Pass, Remat, arena_bytes};
 use millstream::{DeviceId, DriverKind};
 use millstream_runner::{RunOptions, RunReport, run};
 use millstream_testing::cases;
-use millstream_trace::{LoadOptions, Program, load};
+use millstream_trace::Program;
 
-use super::run_trace::{assert_ok, bytes, parse};
+use super::files::{self, parse};
+use super::run_trace::{assert_ok, bytes};
 
 fn recorded(name: &str) -> Arc<Program> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/pytorch").join(name);
-    let file = folder.join("et.json.gz");
-    Arc::new(load(&file, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
+    files::read(&files::root().join("tests/traces/pytorch").join(name).join("et.json.gz"))
 }
 
 fn replayed(program: &Arc<Program>, options: RunOptions) -> RunReport {

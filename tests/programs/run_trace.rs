@@ -8,12 +8,10 @@ use millstream::instructions::text::{parse_list, print_list};
 use millstream::{DeviceId, DriverKind, InstructionList, SyncPolicy};
 use millstream_explore::simulate::{random_options, random_program};
 use millstream_runner::{CollectiveChecks, RunOptions, RunReport, lists, prepare, run, run_ranks};
-use millstream_trace::{LoadOptions, Program, load, load_bytes};
+use millstream_trace::Program;
 use serde_json::{Map, Value, json};
 
-pub(super) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces")
-}
+use super::files::{folder, parse, read};
 
 fn examples() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
@@ -24,19 +22,6 @@ fn examples() -> Vec<PathBuf> {
     found.sort();
     assert!(found.len() >= 15, "{found:?}");
     found
-}
-
-pub(super) fn example(name: &str) -> Arc<Program> {
-    read(&folder().join(name))
-}
-
-fn read(path: &Path) -> Arc<Program> {
-    Arc::new(load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
-}
-
-pub(super) fn parse(text: &str) -> Arc<Program> {
-    let program = load_bytes("t.json", text.as_bytes(), Some(&folder()), &LoadOptions::default());
-    Arc::new(program.unwrap_or_else(|e| panic!("{e}")))
 }
 
 pub(super) fn bytes(report: &RunReport) -> Vec<&[u8]> {

@@ -8,7 +8,9 @@ use std::path::Path;
 use millstream::TensorSpec;
 use millstream::ops::sharding::Whole;
 use millstream::ops::{CallSpec, OutputSpec, collective, standard};
-use millstream_trace::{Action, Body, Entry, LoadOptions, Program, Results, expand, load};
+use millstream_trace::{Action, Body, Entry, Program, Results, expand};
+
+use super::files;
 
 /// The programs of which 95 of 100 calls have a rule.
 const COVERED: &[&str] = &[
@@ -89,7 +91,7 @@ fn nearly_all_calls_of_recorded_models_have_a_rule() {
             Entry::Ranks { ranks, .. } => &ranks[0],
             Entry::Skipped { path, reason } => panic!("{}: {reason}", path.display()),
         };
-        let program = load(path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+        let program = files::read(path);
         let within = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap();
         let name = within.components().nth(3).unwrap().as_os_str().to_str().unwrap();
         let Counts { calls, of_numbers, without } = count(&program);

@@ -1,7 +1,6 @@
 //! Simulation: determinism, agreement with the inline driver, and mistakes that are found and
 //! shrunk.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use millstream::{DType, TensorSpec};
@@ -9,17 +8,9 @@ use millstream::{DeviceId, DriverKind, Error, Machine, MachineConfig, Protection
 use millstream_explore::simulate::{Finding, Simulator, random_options, shrink, sweep};
 use millstream_runner::{RunOptions, Steps, run};
 use millstream_testing::cases;
-use millstream_trace::{LoadOptions, Program, load, load_bytes, write};
+use millstream_trace::{Program, write};
 
-fn example(name: &str) -> Arc<Program> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces").join(name);
-    Arc::new(load(&path, &LoadOptions::default()).unwrap_or_else(|e| panic!("{e}")))
-}
-
-fn parse(text: &str) -> Arc<Program> {
-    let loaded = load_bytes("t.json", text.as_bytes(), None, &LoadOptions::default());
-    Arc::new(loaded.unwrap_or_else(|e| panic!("{e}\n{text}")))
-}
+use super::files::{example, folder, parse};
 
 fn on_sim() -> RunOptions {
     RunOptions::default().device(DeviceId::sim(0))
@@ -63,8 +54,7 @@ fn a_log_is_the_same_everywhere() {
 
 #[test]
 fn examples_give_the_inline_results_under_every_seed() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/traces");
-    let mut names: Vec<_> = std::fs::read_dir(folder)
+    let mut names: Vec<_> = std::fs::read_dir(folder())
         .unwrap()
         .map(|e| e.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.ends_with(".json"))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use millstream_types::SourceFile;
 
@@ -11,8 +11,9 @@ use millstream_types::SourceFile;
 pub struct Source {
     name: String,
     text: String,
-    /// The line and column at every multiple of [`CHECKPOINT_BYTES`].
-    checkpoints: Vec<Position>,
+    /// The line and column at every multiple of [`CHECKPOINT_BYTES`], once a span is asked for: of
+    /// a recorded trace only the place of an error is.
+    checkpoints: OnceLock<Vec<Position>>,
     /// The nodes' names, if this is a recorded trace. Its spans stand for nodes: the line of a span
     /// is the id of a node.
     nodes: Option<HashMap<u32, Arc<str>>>,
@@ -56,14 +57,17 @@ impl fmt::Display for Span {
 
 impl Source {
     pub(crate) fn new(name: String, text: String) -> Source {
-        let mut checkpoints = Vec::new();
-        let mut position = Position { line: 1, column: 1 };
-        for chunk in text.as_bytes().chunks(CHECKPOINT_BYTES) {
-            checkpoints.push(position);
-            position = position.after(chunk);
-        }
-        checkpoints.push(position);
-        Source { name, text, checkpoints, nodes: None }
+        Source { name, text, checkpoints: OnceLock::new(), nodes: None }
+    }
+
+    fn checkpoints(&self) -> &[Position] {
+        self.checkpoints.get_or_init(|| {
+            let mut checkpoints = vec![Position { line: 1, column: 1 }];
+            for chunk in self.text.as_bytes().chunks(CHECKPOINT_BYTES) {
+                checkpoints.extend(checkpoints.last().map(|last| last.after(chunk)));
+            }
+            checkpoints
+        })
     }
 
     /// Returns the source of a recorded trace, whose spans stand for nodes.
@@ -103,8 +107,8 @@ impl Source {
         let end = (range.end.max(offset)..self.text.len()).find(boundary);
         let len = end.unwrap_or(self.text.len()) - offset;
         let from = offset - offset % CHECKPOINT_BYTES;
-        let Position { line, column } =
-            self.checkpoints[offset / CHECKPOINT_BYTES].after(&self.text.as_bytes()[from..offset]);
+        let Position { line, column } = self.checkpoints()[offset / CHECKPOINT_BYTES]
+            .after(&self.text.as_bytes()[from..offset]);
         Span { offset, len, line, column }
     }
 

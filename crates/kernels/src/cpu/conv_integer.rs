@@ -76,23 +76,22 @@ pub(super) unsafe fn forward(
                 sums.fill(bias[own * channels + c]);
             }
         }
-        for map_channel in 0..conv.map_channels {
-            for image_channel in 0..conv.image_channels {
-                let of = (own * conv.map_channels + map_channel) * conv.image_channels;
-                let weights = &weights[(of + image_channel) * kernel..][..kernel];
-                for at in 0..map {
-                    let in_map = coordinates(conv.map, at);
-                    for (k, weight) in weights.iter().enumerate() {
-                        let in_image = image_element(conv, in_map, coordinates(conv.kernel, k));
-                        let Some(in_image) = in_image else { continue };
-                        let in_map = map_channel * map + at;
-                        let in_image = image_channel * image + in_image;
-                        let (to, value) = match conv.transposed {
-                            false => (in_map, values[in_image]),
-                            true => (in_image, values[in_map]),
-                        };
-                        sums[to] = sums[to].wrapping_add(weight.wrapping_mul(value));
-                    }
+        // What lies below an element of the kernel is the same in all channels.
+        for k in 0..kernel {
+            let in_kernel = coordinates(conv.kernel, k);
+            let pair = |at| Some((at, image_element(conv, coordinates(conv.map, at), in_kernel)?));
+            let below: Vec<(usize, usize)> = (0..map).filter_map(pair).collect();
+            for channels in 0..conv.map_channels * conv.image_channels {
+                let first = own * conv.map_channels * conv.image_channels;
+                let weight = weights[(first + channels) * kernel + k];
+                let in_map = channels / conv.image_channels * map;
+                let in_image = channels % conv.image_channels * image;
+                for (at, of_image) in &below {
+                    let (to, from) = match conv.transposed {
+                        false => (in_map + at, in_image + of_image),
+                        true => (in_image + of_image, in_map + at),
+                    };
+                    sums[to] = sums[to].wrapping_add(weight.wrapping_mul(values[from]));
                 }
             }
         }

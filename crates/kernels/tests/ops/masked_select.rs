@@ -6,9 +6,8 @@ use millstream_testing::kernels::*;
 
 fn check(x: &Tensor, mask: &Tensor, shape: &[usize]) {
     let expected: Vec<Num> = indices(shape)
-        .iter()
         .filter(|i| mask.get(&broadcast_index(mask.shape(), i)) == Int(1))
-        .map(|i| x.get(&broadcast_index(x.shape(), i)))
+        .map(|i| x.get(&broadcast_index(x.shape(), &i)))
         .collect();
     for threads in [0, 4] {
         let got = call_on("masked_select", &[x, mask], &Attrs::new(), threads).unwrap().remove(0);

@@ -195,7 +195,7 @@ fn plain_weight_gradient(
 ) -> Vec<Num> {
     let (image, map) = (x.shape(), grad.shape());
     let float = |v: Num| if let Float(v) = v { v } else { panic!("{v:?}") };
-    let one = |index: Vec<usize>| {
+    let one = |index: Index| {
         let group = index[0] / (map[1] / groups);
         let mut sum = 0.0;
         for at in indices(&[map[0], map[2], map[3]]) {
@@ -211,7 +211,7 @@ fn plain_weight_gradient(
         }
         Float(sum)
     };
-    indices(&shape).into_iter().map(one).collect()
+    indices(&shape).map(one).collect()
 }
 
 #[test]

@@ -96,7 +96,7 @@ proptest! {
         let x = Tensor::laid(case.x.0, case.x.1, &samples(case.x.0));
         let y = Tensor::laid(case.y.0, case.y.1, &samples(case.y.0)[1..]);
         let full: Vec<Num> =
-            indices(shape).iter().map(|i| y.get(&broadcast_index(y.shape(), i))).collect();
+            indices(shape).map(|i| y.get(&broadcast_index(y.shape(), &i))).collect();
         let dense = [x.relaid(x_dense), Tensor::dense(case.y.0, shape, &full)];
         let expected = one("mul", &[&dense[0], &dense[1]], &Attrs::new());
         let got = Tensor::unwritten(expected.spec.dtype, out_dense);
@@ -149,7 +149,7 @@ proptest! {
         });
         let y = memory.view(&shape, &strides[..shape.len()], offsets.1);
         let expected: Vec<Num> =
-            indices(&shape).iter().map(|i| reference("add", &x, &y, Int(1), i)).collect();
+            indices(&shape).map(|i| reference("add", &x, &y, Int(1), &i)).collect();
         call("add_", &[&x, &y], &Attrs::new()).unwrap();
         prop_assert_eq!(x.values(), expected);
     }

@@ -13,4 +13,4 @@ pub use calls::{
 pub use num::Num::{self, Float, Int};
 pub use num::{rounded, samples};
 pub use random_parts::check_random_parts;
-pub use tensor::{Tensor, broadcast_index, indices, layouts};
+pub use tensor::{Index, Tensor, broadcast_index, indices, layouts};

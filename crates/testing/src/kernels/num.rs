@@ -28,7 +28,7 @@ impl PartialEq for Num {
 pub fn rounded(v: Num, dtype: DType) -> Num {
     let to_int = |low: i128, high: i128, bits: u32| match v {
         Int(v) => {
-            let low_bits = v.rem_euclid(1 << bits);
+            let low_bits = v & ((1 << bits) - 1);
             Int(if low_bits > high { low_bits - (1 << bits) } else { low_bits })
         }
         Float(v) if v.is_nan() => Int(0),

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use half::{bf16, f16};
 use millstream_kernels::RawTensor;
 use millstream_types::{DType, Layout, TensorSpec};
+use smallvec::SmallVec;
 
 use super::num::Num::{self, Float, Int};
 use super::num::rounded;
@@ -36,10 +37,8 @@ impl Tensor {
     /// Returns a tensor in a storage with these bytes.
     pub fn of_bytes(spec: TensorSpec, bytes: &[u8]) -> Tensor {
         assert!(spec.span_bytes() <= bytes.len(), "{spec} in {} bytes", bytes.len());
-        let mut padded = bytes.to_vec();
-        padded.resize(bytes.len().next_multiple_of(8) + 8, UNWRITTEN);
-        let word = |w: &[u8]| u64::from_ne_bytes(w.try_into().unwrap());
-        let words = padded.chunks_exact(8).map(word).collect();
+        let mut words = vec![u64::from_ne_bytes([UNWRITTEN; 8]); bytes.len().div_ceil(8) + 1];
+        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
         Tensor { memory: Rc::new(Memory(UnsafeCell::new(words))), spec }
     }
 
@@ -52,9 +51,7 @@ impl Tensor {
     /// Returns a tensor of this layout with these elements in row-major order, repeated.
     pub fn laid(dtype: DType, layout: Layout, values: &[Num]) -> Tensor {
         let t = Tensor::unwritten(dtype, layout);
-        for (k, index) in indices(t.shape()).into_iter().enumerate() {
-            t.set(&index, values[k % values.len()]);
-        }
+        indices(t.shape()).zip(values.iter().cycle()).for_each(|(i, v)| t.set(&i, *v));
         t
     }
 
@@ -102,7 +99,7 @@ impl Tensor {
     pub fn bytes(&self) -> Vec<u8> {
         // SAFETY: on this thread, tests read memory only after kernels have finished.
         let words = unsafe { &*self.memory.0.get() };
-        words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+        bytemuck::cast_slice(words).to_vec()
     }
 
     fn at(&self, index: &[usize]) -> *mut u8 {
@@ -166,13 +163,13 @@ impl Tensor {
 
     /// Returns the elements in row-major order.
     pub fn values(&self) -> Vec<Num> {
-        indices(self.shape()).iter().map(|i| self.get(i)).collect()
+        indices(self.shape()).map(|i| self.get(&i)).collect()
     }
 
     /// Returns the same elements in new memory with another layout of the same shape.
     pub fn relaid(&self, layout: Layout) -> Tensor {
         let t = Tensor::unwritten(self.spec.dtype, layout);
-        indices(self.shape()).iter().for_each(|i| t.set(i, self.get(i)));
+        indices(self.shape()).for_each(|i| t.set(&i, self.get(&i)));
         t
     }
 
@@ -207,18 +204,25 @@ impl fmt::Debug for Tensor {
     }
 }
 
+/// The index of an element.
+pub type Index = SmallVec<[usize; 6]>;
+
 /// Returns all indices of a shape in row-major order.
-pub fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
-    shape.iter().fold(vec![vec![]], |all, &length| {
-        let longer = |index: Vec<usize>| {
-            (0..length).map(move |i| index.iter().copied().chain([i]).collect::<Vec<_>>())
-        };
-        all.into_iter().flat_map(longer).collect()
-    })
+pub fn indices(shape: &[usize]) -> impl Iterator<Item = Index> {
+    let first = Index::from_elem(0, shape.len());
+    let next = move |last: &Index| {
+        let mut index = Index::from_slice(last);
+        // The last dimension that does not end here goes on; those after it begin again.
+        let at = (0..shape.len()).rev().find(|&k| last[k] + 1 < shape[k])?;
+        index[at] += 1;
+        index[at + 1..].fill(0);
+        Some(index)
+    };
+    std::iter::successors((!shape.contains(&0)).then_some(first), next)
 }
 
 /// Returns the index into a tensor that an index of its broadcast shape refers to.
-pub fn broadcast_index(shape: &[usize], index: &[usize]) -> Vec<usize> {
+pub fn broadcast_index(shape: &[usize], index: &[usize]) -> Index {
     let skipped = index.len() - shape.len();
     shape.iter().zip(&index[skipped..]).map(|(&d, &i)| if d == 1 { 0 } else { i }).collect()
 }

@@ -14,12 +14,12 @@ fn elements(x: &Tensor) -> Vec<u8> {
     if layout.is_contiguous() && layout.offset() == 0 {
         return bytes[..layout.numel() * size].to_vec();
     }
-    let place = |index: &Vec<usize>| {
+    let mut elements = Vec::with_capacity(layout.numel() * size);
+    for index in indices(x.shape()) {
         let at: usize = index.iter().zip(layout.strides()).map(|(i, stride)| i * stride).sum();
-        (layout.offset() + at) * size
-    };
-    let all = indices(x.shape());
-    all.iter().flat_map(|index| bytes[place(index)..][..size].to_vec()).collect()
+        elements.extend_from_slice(&bytes[(layout.offset() + at) * size..][..size]);
+    }
+    elements
 }
 
 fn of(dtype: DType, shape: &[usize], bytes: &[u8]) -> Tensor {
@@ -55,9 +55,9 @@ fn typed(x: &Tensor, like: &TensorSpec) -> Tensor {
 pub(super) fn decomposed(x: &Tensor, by: Reduction, count: usize, seed: usize) -> Vec<Tensor> {
     let whole = real(x);
     let parts: Vec<Tensor> = (0..count).map(|_| dense(&whole)).collect();
-    for (k, index) in indices(whole.shape()).iter().enumerate() {
-        let shares = shares(whole.get(index), whole.spec.dtype, by, count, k * 7 + seed);
-        parts.iter().zip(shares).for_each(|(part, share)| part.set(index, share));
+    for (k, index) in indices(whole.shape()).enumerate() {
+        let shares = shares(whole.get(&index), whole.spec.dtype, by, count, k * 7 + seed);
+        parts.iter().zip(shares).for_each(|(part, share)| part.set(&index, share));
     }
     parts.iter().map(|part| typed(part, &x.spec)).collect()
 }
@@ -169,7 +169,7 @@ pub(super) fn assembled(shape: &[usize], mut parts: Vec<(Vec<Range<usize>>, Whol
     for (ranges, part) in &parts {
         assert!(part.tensor.spec.dtype == dtype);
         let own = elements(&part.tensor);
-        for (k, index) in indices(part.tensor.shape()).iter().enumerate() {
+        for (k, index) in indices(part.tensor.shape()).enumerate() {
             let place = index.iter().zip(ranges).zip(shape);
             let at = place.fold(0, |at, ((i, range), length)| at * length + range.start + i);
             bytes[at * size..][..size].copy_from_slice(&own[k * size..][..size]);

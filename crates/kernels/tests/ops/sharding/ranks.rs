@@ -113,9 +113,9 @@ impl Divided<'_> {
         let outcome = run(op, operands, &attrs)?;
         let result = &outcome.results[0];
         let width = result.shape().last().copied().unwrap_or(1).max(1);
-        for (k, index) in millstream_testing::kernels::indices(result.shape()).iter().enumerate() {
+        for (k, index) in millstream_testing::kernels::indices(result.shape()).enumerate() {
             if !within(&numbers[k / width]) {
-                result.set(index, millstream_testing::kernels::rounded(Int(0), result.spec.dtype));
+                result.set(&index, millstream_testing::kernels::rounded(Int(0), result.spec.dtype));
             }
         }
         Ok(outcome)
