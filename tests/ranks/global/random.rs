@@ -5,13 +5,17 @@
 //! `MILLSTREAM_GLOBAL_PROGRAMS` sets their number; a failure names the seed of its program.
 
 use millstream::*;
+use millstream_testing::cases;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::{on_ranks, shardings};
 
-/// The programs of a usual run.
-const PROGRAMS: u64 = 96;
+/// Returns the number of programs: what the environment says, or else the test.
+fn programs(of_test: u64) -> u64 {
+    let said = std::env::var("MILLSTREAM_GLOBAL_PROGRAMS");
+    said.map_or(of_test, |text| text.parse().unwrap())
+}
 
 /// The calls of a program.
 const CALLS: usize = 12;
@@ -383,8 +387,7 @@ struct Planned {
 /// than 5 s, as each rank of eight on three axes searches for itself: one function for each mesh.
 #[test]
 fn random_functions_compile() {
-    let programs = std::env::var("MILLSTREAM_GLOBAL_PROGRAMS");
-    let programs = programs.map_or(PROGRAMS / 8, |text| text.parse().unwrap());
+    let programs = programs(12);
     let meshes = meshes();
     for (k, (ranks, mesh)) in meshes.iter().enumerate() {
         let compiled: usize = on_ranks(*ranks, |rank| {
@@ -493,11 +496,10 @@ fn meshes() -> Vec<(usize, Mesh)> {
 }
 
 /// All ranks make the same random program, and each compares every tensor with that of one rank.
-/// This takes 15 seconds, as each mesh has programs of its own, on up to 8 machines.
+/// This takes 15 seconds with all cases, as each mesh has programs of its own, on up to 8 machines.
 #[test]
 fn random_programs_are_those_of_one_rank() {
-    let programs = std::env::var("MILLSTREAM_GLOBAL_PROGRAMS");
-    let programs = programs.map_or(PROGRAMS, |text| text.parse().unwrap());
+    let programs = programs(cases(24, 96));
     let meshes = meshes();
     for (k, (ranks, mesh)) in meshes.iter().enumerate() {
         on_ranks(*ranks, |rank| {

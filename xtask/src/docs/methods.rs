@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -713,22 +712,4 @@ fn wrapped(text: &str, first: &str, rest: &str) -> String {
         }
     }
     lines.join("\n")
-}
-
-/// Writes the files, or checks that they are current.
-pub(super) fn run(uses: &Uses, examples: Examples, folder: &Path, check: bool) -> Result<()> {
-    let sources = sources(uses, examples)?;
-    for (name, source) in &sources {
-        super::write_or_check(&folder.join(name), source, check)?;
-    }
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        if sources.contains_key(name) {
-            continue;
-        }
-        ensure!(!check, "{} is of a family that is gone; run `cargo xtask docs`", path.display());
-        std::fs::remove_file(&path)?;
-    }
-    Ok(())
 }

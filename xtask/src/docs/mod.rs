@@ -4,6 +4,7 @@ mod examples;
 mod methods;
 mod ops;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -51,22 +52,40 @@ fn families() -> Families {
 
 /// Writes or checks docs/instructions.md, docs/ops.md and the methods of tensors.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let Arguments { check, folder, methods } = arguments;
     let uses = ops::Uses::read()?;
-    for (name, page) in [("instructions.md", reference_page()), ("ops.md", ops::page(&uses)?)] {
-        write_or_check(&arguments.folder.join(name), &page, arguments.check)?;
+    let pages = [("instructions.md", reference_page()), ("ops.md", ops::page(&uses)?)];
+    let sources = methods::sources(&uses, examples::Examples::read()?)?;
+    let gone = other_files(methods, &sources)?;
+    let pages = pages.map(|(name, page)| (folder.join(name), page));
+    let sources = sources.into_iter().map(|(name, source)| (methods.join(name), source));
+    let files: Vec<(PathBuf, String)> = pages.into_iter().chain(sources).collect();
+    if !check {
+        for (path, content) in &files {
+            millstream_files::write(path, content)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        return Ok(gone.iter().try_for_each(fs::remove_file)?);
     }
-    let examples = examples::Examples::read()?;
-    methods::run(&uses, examples, &arguments.methods, arguments.check)
+    let wrong = files.iter().filter_map(|(path, content)| match fs::read_to_string(path) {
+        Ok(found) if found == *content => None,
+        Ok(_) => Some(format!("{} is out of date", path.display())),
+        Err(error) => Some(format!("cannot read {}: {error}", path.display())),
+    });
+    let gone = gone.iter().map(|path| format!("{} is of no family", path.display()));
+    let wrong: Vec<String> = wrong.chain(gone).collect();
+    ensure!(wrong.is_empty(), "{}; run `cargo xtask docs`", wrong.join("\n"));
+    Ok(())
 }
 
-/// Writes a file, or checks that it has this content.
-fn write_or_check(path: &Path, content: &str, check: bool) -> anyhow::Result<()> {
-    if check {
-        let found =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        ensure!(found == content, "{} is out of date; run `cargo xtask docs`", path.display());
-        return Ok(());
+/// Returns the files of a folder, if it is there, that are none of these.
+fn other_files(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<Vec<PathBuf>> {
+    let mut others = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let entry = entry?;
+        if !entry.file_name().to_str().is_some_and(|name| files.contains_key(name)) {
+            others.push(entry.path());
+        }
     }
-    millstream_files::write(path, content)
-        .with_context(|| format!("cannot write {}", path.display()))
+    Ok(others)
 }

@@ -62,9 +62,14 @@ fn stand_in_is_found() -> bool {
 }
 
 /// The launchers of MPI, each with the arguments that let it start more processes than there are
-/// cores, as any user.
-const LAUNCHERS: &[(&str, &[&str])] =
-    &[("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"]), ("mpirun.mpich", &[])];
+/// cores, as any user. Without the last one, Open MPI sleeps for a second after a failure.
+const LAUNCHERS: &[(&str, &[&str])] = &[
+    (
+        "mpirun.openmpi",
+        &["--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "0"],
+    ),
+    ("mpirun.mpich", &[]),
+];
 
 /// Returns the launchers that are there.
 fn launchers() -> Vec<(&'static str, &'static [&'static str])> {

@@ -2,7 +2,7 @@
 //! streams. A program of several ranks has one device per rank.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use millstream::DriverKind;
 use millstream_cuda_standin::StandIn;
@@ -18,8 +18,8 @@ type Recorded = (String, Vec<Arc<Program>>);
 /// The largest programs, which take as long as the others together.
 const LARGE: [&str; 2] = ["gpt2_12layer_train", "resnet50_train"];
 
-/// Loads the repository's programs: all of them, or those that are not large.
-fn programs() -> Vec<Recorded> {
+/// The repository's programs: all of them, or those that are not large.
+static PROGRAMS: LazyLock<Vec<Recorded>> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["tests/traces", "examples/pytorch"].map(|folder| root.join(folder));
     let read = |path: &PathBuf| Arc::new(load(path, &LoadOptions::default()).unwrap());
@@ -39,7 +39,7 @@ fn programs() -> Vec<Recorded> {
     let several = found.iter().filter(|(_, ranks)| ranks.len() > 1).count();
     assert!(found.len() >= 10 && several >= 3, "{found:?}");
     found
-}
+});
 
 fn run(name: &str, ranks: &[Arc<Program>], options: &RunOptions) -> Vec<RunReport> {
     let reports = run_ranks(ranks.to_vec(), options);
@@ -52,7 +52,7 @@ fn every_recorded_program() {
     must_be_there();
     let kernels = kernels();
     let mut wrong = Vec::new();
-    for (name, ranks) in programs() {
+    for (name, ranks) in &*PROGRAMS {
         let mut first: Option<Vec<RunReport>> = None;
         let ways = [(DriverKind::Inline, 1), (DriverKind::Threaded, 4), (DriverKind::Threaded, 1)];
         for &(driver, compute_streams) in &ways[..cases(2, 3)] {
@@ -61,7 +61,7 @@ fn every_recorded_program() {
                 .device(SIM)
                 .in_turn(compute_streams)
                 .repeat(2);
-            let reports = run(&name, &ranks, &options);
+            let reports = run(name, ranks, &options);
             for (rank, report) in reports.iter().enumerate() {
                 let what = format!("{name}, rank {rank}, {compute_streams} streams, {driver:?}");
                 wrong.extend(report.failures.iter().map(|failure| format!("{what}: {failure}")));
@@ -88,16 +88,16 @@ fn every_recorded_program() {
 fn every_recorded_program_of_several_ranks_by_nccl() {
     must_be_there();
     let kernels = kernels();
-    let several = programs().into_iter().filter(|(_, ranks)| ranks.len() > 1);
+    let several = PROGRAMS.iter().filter(|(_, ranks)| ranks.len() > 1);
     for (name, ranks) in several {
         let options = RunOptions::default()
             .machine(|config| config.kernels(kernels.clone()))
             .device(SIM)
             .repeat(2);
-        let on_host = run(&name, &ranks, &options);
+        let on_host = run(name, ranks, &options);
         for (compute_streams, replay) in [(1, false), (4, false), (1, true), (4, true)] {
             let options = options.clone().in_turn(compute_streams).nccl(true);
-            let reports = run(&name, &ranks, &options.replay(replay).repeat(3));
+            let reports = run(name, ranks, &options.replay(replay).repeat(3));
             for (rank, (report, on_host)) in reports.iter().zip(&on_host).enumerate() {
                 let what = format!("{name}, rank {rank}, {compute_streams} streams, {replay}");
                 assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
@@ -120,12 +120,12 @@ fn every_recorded_program_as_a_graph() {
     must_be_there();
     let kernels = kernels();
     let (mut wrong, mut graphs, mut calls) = (Vec::new(), 0, Vec::new());
-    for (name, ranks) in programs() {
+    for (name, ranks) in &*PROGRAMS {
         let options = RunOptions::default()
             .machine(|config| config.kernels(kernels.clone()))
             .device(SIM)
             .replay(false);
-        let plain = run(&name, &ranks, &options);
+        let plain = run(name, ranks, &options);
         for compute_streams in cases(3..=3, 1..=4) {
             let options = options.clone().in_turn(compute_streams).replay(true).repeat(3);
             let what = format!("{name}, {compute_streams} streams");
@@ -168,7 +168,7 @@ fn every_recorded_program_as_a_graph() {
 #[test]
 fn the_simulated_driver_refuses_the_device() {
     must_be_there();
-    let program = programs().remove(0).1.remove(0);
+    let program = PROGRAMS[0].1[0].clone();
     let driver = DriverKind::Simulated;
     let options = RunOptions::default().device(SIM).machine(|config| config.driver(driver));
     let error = prepare(program, &options).and_then(|p| p.run()).err().map(|e| e.to_string());
