@@ -21,11 +21,12 @@ const TIME_DEPENDENT: [&str; 2] = ["cuEventQuery", "cuEventRecord"];
 /// The number of positions of those that are tried: they always occur.
 const TIME_DEPENDENT_POSITIONS: u64 = 6;
 
-/// Tries positions of every case, under both drivers: each sixth one, or all. Returns their number.
+/// Tries positions of every case: each sixth one under one of the drivers, in turn, or all under
+/// both. Returns their number.
 fn try_all(kind: Kind) -> u64 {
     let mut tried = 0;
-    for case in case::all(&DEVICE, false) {
-        for driver in DRIVERS {
+    for (k, case) in case::all(&DEVICE, false).into_iter().enumerate() {
+        for &driver in cases(&DRIVERS[k % 2..][..1], &DRIVERS[..]) {
             let mut most = positions::<Machines>(&case, driver, kind, "cuda");
             if kind.call().is_some_and(|call| TIME_DEPENDENT.contains(&call)) {
                 most = most.min(TIME_DEPENDENT_POSITIONS);
