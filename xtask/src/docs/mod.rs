@@ -81,7 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Returns the files of a folder, if it is there, that are none of these.
 fn other_files(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<Vec<PathBuf>> {
     let mut others = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten() {
+    if !folder.exists() {
+        return Ok(others);
+    }
+    for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if !entry.file_name().to_str().is_some_and(|name| files.contains_key(name)) {
             others.push(entry.path());

@@ -51,7 +51,8 @@ impl Tensor {
     /// Returns a tensor of this layout with these elements in row-major order, repeated.
     pub fn laid(dtype: DType, layout: Layout, values: &[Num]) -> Tensor {
         let t = Tensor::unwritten(dtype, layout);
-        indices(t.shape()).zip(values.iter().cycle()).for_each(|(i, v)| t.set(&i, *v));
+        let all = indices(t.shape()).enumerate();
+        all.for_each(|(k, index)| t.set(&index, values[k % values.len()]));
         t
     }
 
