@@ -94,7 +94,7 @@ fn a_stream_never_completes_threaded() {
                         fixture.plan.disarm();
                         return;
                     }
-                    let report = fixture.machine().clone().shutdown(Duration::from_millis(10));
+                    let report = fixture.machine().clone().shutdown(Duration::from_millis(1));
                     assert!(report.leaked && !report.hanging.is_empty(), "{label}: {report:?}");
                     let (read, synchronized, _held) = waiting.join().unwrap();
                     let closed = synchronized.unwrap_err();

@@ -114,10 +114,12 @@ impl Trap {
         let mut build = Command::new(env!("CARGO"));
         build.args(["test", "--workspace", "--no-run", "--message-format=json"]).args(arguments);
         build.env("CARGO_TARGET_DIR", target).current_dir(copy);
-        // Building takes most of the time. The optimisation level is also the only difference by
-        // which cargo distinguishes a crate of the copy from the tree's own; without it, cargo
-        // might confuse the two.
+        // Building takes most of the time, so as little as possible is optimised.
         build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+        // Cargo takes a crate of the copy for the tree's own unless their profiles differ: a later
+        // build of the tree would contain the mistake. The manifest has levels for some crates,
+        // but lines in backtraces for none of ours.
+        build.env("CARGO_PROFILE_DEV_DEBUG", "0");
         let built = build.output().context("cargo cannot be run")?;
         let messages = String::from_utf8_lossy(&built.stdout);
         ensure!(
@@ -127,8 +129,14 @@ impl Trap {
         );
         let mut ended = None;
         for message in messages.lines().filter_map(|l| serde_json::from_str::<Value>(l).ok()) {
-            let Some(executable) = message["executable"].as_str() else { continue };
             let manifest = Path::new(message["manifest_path"].as_str().unwrap_or_default());
+            ensure!(
+                !manifest.starts_with(copy) || message["profile"]["debuginfo"].as_u64() == Some(0),
+                "{} sets `debug` in the manifest of the tree, so that cargo cannot distinguish its \
+                 copy from it",
+                message["target"]["name"]
+            );
+            let Some(executable) = message["executable"].as_str() else { continue };
             let home = manifest.parent().unwrap_or(copy);
             match self.test(Path::new(executable), filter, home, copy)? {
                 Some(Outcome::Passed) => ended = Some(Outcome::Passed),

@@ -23,13 +23,16 @@ fn docs_are_written_and_checked() {
     assert!(errors.contains("cannot read pages/instructions.md"), "{errors}");
     assert_eq!(docs(&[]).0, Some(0));
     let files = ["pages/instructions.md", "methods/reduce.rs", "methods/of_no_family.rs"];
+    let read = || files.map(|file| fs::read(folder.path().join(file)).ok());
+    let written = read();
     files.iter().for_each(|file| fs::write(folder.path().join(file), "old").unwrap());
     let (status, errors) = docs(&["--check"]);
     assert_eq!(status, Some(1));
     let named: Vec<_> = errors.lines().filter_map(|line| line.split(" is ").next()).collect();
     assert_eq!(named, [&*format!("error: {}", files[0]), files[1], files[2]], "{errors}");
     assert_eq!(docs(&[]).0, Some(0));
-    assert_eq!(docs(&["--check"]).0, Some(0));
+    assert_eq!(read(), written);
+    assert!(written[..2].iter().all(Option::is_some) && written[2].is_none());
 }
 
 #[cfg(unix)]

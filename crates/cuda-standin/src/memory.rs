@@ -15,7 +15,7 @@ const ALIGN: u64 = 512;
 const GAP: u64 = 1 << 16;
 
 /// The kind of an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MemoryKind {
     /// Memory of a device.
     Device(u32),
@@ -73,6 +73,8 @@ impl Drop for HostBlock {
 pub(crate) struct Memory {
     /// By the first address that the caller of the driver sees.
     blocks: BTreeMap<u64, Block>,
+    /// The sum of their bytes, by kind.
+    in_use: BTreeMap<MemoryKind, u64>,
     next: u64,
     /// The number of names given to device memory and to pinned memory.
     named: [u64; 2],
@@ -120,7 +122,7 @@ impl Range {
 
 impl Memory {
     pub(crate) fn new() -> Memory {
-        Memory { blocks: BTreeMap::new(), next: FIRST, named: [0; 2] }
+        Memory { blocks: BTreeMap::new(), in_use: BTreeMap::new(), next: FIRST, named: [0; 2] }
     }
 
     /// Allocates a block and returns its first address. None if the limit would be exceeded, or the
@@ -138,6 +140,7 @@ impl Memory {
         };
         let (name, host) = (format!("{letter}{count}"), Arc::new(host));
         *count += 1;
+        *self.in_use.entry(kind).or_default() += bytes;
         self.blocks.insert(base, Block { kind, name, bytes, pool: None, is_available: true, host });
         Some(base)
     }
@@ -148,7 +151,7 @@ impl Memory {
     }
 
     pub(crate) fn in_use(&self, kind: MemoryKind) -> u64 {
-        self.blocks.values().filter(|b| b.kind == kind).map(|b| b.bytes).sum()
+        self.in_use.get(&kind).copied().unwrap_or(0)
     }
 
     /// Returns the number of allocations from a memory pool.
@@ -165,7 +168,9 @@ impl Memory {
     }
 
     pub(crate) fn free(&mut self, base: u64) -> Option<Block> {
-        self.blocks.remove(&base)
+        let block = self.blocks.remove(&base)?;
+        *self.in_use.entry(block.kind).or_default() -= block.bytes;
+        Some(block)
     }
 
     /// Returns the allocation of an address, with its first address.
