@@ -15,7 +15,7 @@ fn machines(
     submitters: [Option<usize>; 2],
 ) -> [(Machine, Arc<ObservedRank>); 2] {
     // The watchdog ends the test that needs it; in the others no load may make it end a wait.
-    let limit = Duration::from_secs(if submitters.contains(&None) { 1 } else { 120 });
+    let limit = Duration::from_secs(if submitters.contains(&None) { 2 } else { 120 });
     let ranks = LocalGroup::communicators(2).into_iter().zip(submitters);
     let machines = ranks.map(|(rank, submitters)| {
         let rank = Arc::new(ObservedRank::new(rank));

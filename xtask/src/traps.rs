@@ -121,7 +121,7 @@ impl Trap {
         build.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
         // Cargo takes a crate of the copy for the tree's own unless their profiles differ: a later
         // build of the tree would contain the mistake. The manifest has levels for some crates,
-        // but lines in backtraces for no crate of ours.
+        // but debug information for no crate of ours.
         build.env("CARGO_PROFILE_DEV_DEBUG", LINES);
         let built = build.output().context("cargo cannot be run")?;
         let messages = String::from_utf8_lossy(&built.stdout);

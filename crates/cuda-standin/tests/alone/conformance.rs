@@ -85,7 +85,7 @@ struct Impatient;
 
 impl Harness for Impatient {
     fn patience(&self) -> Duration {
-        Duration::from_millis(250)
+        Duration::from_secs(1)
     }
 }
 
