@@ -111,7 +111,13 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "millstream-timelines",
-        &["millstream-types", "millstream-instructions", "millstream-trace", "millstream-profile"],
+        &[
+            "millstream-types",
+            "millstream-instructions",
+            "millstream-verify",
+            "millstream-trace",
+            "millstream-profile",
+        ],
     ),
     (
         "millstream-explore",
@@ -227,7 +233,6 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
     ("millstream-verify", &["millstream-testing"]),
     ("millstream-runtime", &["millstream-vm"]),
     ("millstream-kernels", &["millstream-testing"]),
-    ("millstream-timelines", &["millstream-verify"]),
 ];
 
 /// The order of the folders of a crate.

@@ -17,6 +17,7 @@
 //! | `restore` | from a recording to a profile |
 //! | `link` | nodes of an execution trace of the same run: operands of kernels |
 //! | [`list`](mod@list) | a timeline as a list of instructions, for the verifier |
+//! | [`verdict`](mod@verdict) | whether a timeline is proven, races, or is undecided |
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ pub mod list;
 mod nsys;
 mod recording;
 mod restore;
+pub mod verdict;
 
 use std::path::{Path, PathBuf};
 
@@ -44,6 +46,8 @@ use input::Input;
 use link::Links;
 use recording::Recording;
 use restore::Stacks;
+use restore::facts::Facts;
+pub use restore::facts::Unknown;
 
 /// The options of a reader.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +56,8 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// A range of the program, and its number among those of its name: all else is left out.
     pub within: Option<(String, usize)>,
+    /// Whether fewer than nine of ten ops may be nodes of the execution trace.
+    pub partial: bool,
 }
 
 /// A timeline.
@@ -62,12 +68,13 @@ pub struct Timeline {
     /// The dtype and layout of each of the profile's tensors.
     pub specs: Vec<TensorSpec>,
     stacks: Stacks,
+    facts: Facts,
 }
 
 impl Timeline {
-    /// Returns the functions of the program around the call that submits an instruction, the
-    /// innermost first, as the file names them: `model.py(12): forward`. There are none if the file
-    /// has no stacks.
+    /// Returns the functions of the program around an instruction of a thread, or around the call
+    /// that submits one, the innermost first, as the file names them: `model.py(12): forward`. There
+    /// are none if the file has no stacks.
     pub fn stack(&self, instruction: u32) -> Vec<&str> {
         self.stacks.of(instruction, &self.profile.names)
     }
@@ -131,7 +138,7 @@ fn refuse_options(path: &Path, options: &Options, what: &str) -> Result<()> {
 
 fn of_recording(path: &Path, mut recording: Recording, options: &Options) -> Result<Timeline> {
     let links = match &options.trace {
-        Some(trace) => Some(Links::of(trace, &mut recording)?),
+        Some(trace) => Some(Links::of(trace, &mut recording, options.partial)?),
         None => None,
     };
     if let Some((name, number)) = &options.within {
@@ -139,9 +146,9 @@ fn of_recording(path: &Path, mut recording: Recording, options: &Options) -> Res
         found.map_err(|message| TimelineError::of_file(path, message))?;
     }
     let title = path.display().to_string();
-    let (profile, stacks) = restore::restore(&title, &recording, links.as_ref());
+    let (profile, stacks, facts) = restore::restore(&title, &recording, links.as_ref());
     let specs = links.map(|links| links.specs).unwrap_or_default();
-    Ok(Timeline { profile, specs, stacks })
+    Ok(Timeline { profile, specs, stacks, facts })
 }
 
 /// Reads a timeline from bytes, for tests and fuzzing. Databases are not read this way.

@@ -2,8 +2,9 @@
 //! that kernels use.
 //!
 //! A node and an event are the same op if the node's `rf_id` is the event's "Record function id".
-//! Files of 2023 have no such id: there, the nodes of a thread and its events are matched by name,
-//! in the order in which they begin.
+//! Files of 2023 have no such id, and other writers set all ids to 0: there, the nodes of a thread
+//! and its events are matched by name, in the order in which they begin. If such a match leaves
+//! nodes or events over, it may be of another iteration: it is ambiguous.
 //!
 //! The ids of tensors and storages are addresses that PyTorch reuses. An op that returns a storage
 //! which neither its inputs nor the nodes below it have is taken to allocate it: the storage that
@@ -23,12 +24,31 @@ use crate::{Result, TimelineError};
 /// How far two lists of names may drift apart before an event counts as absent.
 const DRIFT: usize = 64;
 
+/// Of how many ops of a timeline one may be no node of its execution trace.
+const ONE_OF: usize = 10;
+
+/// As many ops may be no node of the execution trace however few there are.
+const FEW: usize = 9;
+
+/// What a node uses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uses {
+    /// The tensors on devices.
+    pub(crate) device: Vec<Operand>,
+    /// The tensors in the host's memory.
+    pub(crate) host: Vec<Operand>,
+    /// Whether it is known which of them are written.
+    pub(crate) is_known: bool,
+    /// Whether the op reads or writes elements itself.
+    pub(crate) touches: bool,
+}
+
 /// A node of the execution trace that is an event of the timeline.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkedNode {
     pub(crate) id: u64,
-    /// The tensors that it uses; none for a label.
-    pub(crate) operands: Option<Vec<Operand>>,
+    /// What it uses; none for a label.
+    pub(crate) uses: Option<Uses>,
 }
 
 /// The nodes of an execution trace, by the events of a timeline.
@@ -40,34 +60,49 @@ pub(crate) struct Links {
     pub(crate) specs: Vec<TensorSpec>,
     /// What the profile says about the links.
     pub(crate) remark: String,
+    /// How many nodes of ops are no event of the timeline.
+    pub(crate) absent: usize,
+    /// Whether nodes and events may belong together in another way, too.
+    pub(crate) is_ambiguous: bool,
 }
 
 impl Links {
     /// Links an execution trace with the events of a recording: each gets its node's position.
     ///
     /// # Errors
-    /// The trace cannot be read, or no event of the recording is a node of it.
-    pub(crate) fn of(trace: &Path, recording: &mut Recording) -> Result<Links> {
+    /// The trace cannot be read, no op of the recording is a node of it, or more than one in
+    /// [`ONE_OF`] is not and `partial` does not allow that.
+    pub(crate) fn of(trace: &Path, recording: &mut Recording, partial: bool) -> Result<Links> {
         let nodes = nodes(trace, &LoadOptions::default()).map_err(|e| {
             TimelineError::of_file(trace, e.to_string())
                 .help("expected PyTorch's execution trace of the same run")
         })?;
-        let pairs = match recording.host.iter().any(|event| event.record_function.is_some()) {
+        let has_ids =
+            recording.host.iter().any(|event| event.record_function.is_some_and(|id| id != 0))
+                && nodes.iter().any(|node| node.record_function != 0);
+        let pairs = match has_ids {
             true => by_id(&nodes, recording),
             false => by_name(&nodes, recording),
         };
-        let ops = recording.host.iter().filter(|event| event.kind == HostKind::Op).count();
-        if pairs.is_empty() {
-            let message = format!("none of its {} nodes is an op of the timeline", nodes.len());
-            let help = "expected the execution trace of the same run";
+        let is_op = |event: &&crate::recording::HostEvent| event.kind == HostKind::Op;
+        let ops = recording.host.iter().filter(is_op).count();
+        let matched = format!("{} of {ops} ops are nodes of the execution trace", pairs.len());
+        let missing = ops - pairs.len();
+        let is_other = missing > FEW && missing * ONE_OF > ops;
+        if pairs.is_empty() || (is_other && !partial) {
+            let message = match pairs.len() {
+                0 => format!("none of its {} nodes is an op of the timeline", nodes.len()),
+                n => format!("only {n} of {ops} ops of the timeline are nodes of it"),
+            };
+            let help = "expected the execution trace of the same run; --partial accepts a part";
             return Err(TimelineError::of_file(trace, message).help(help));
         }
-        let mut links = Links::default();
+        let mut links = Links { remark: matched, ..Links::default() };
         links.tensors(&nodes);
-        links.remark = format!("{} of {ops} ops are nodes of the execution trace", pairs.len());
-        if pairs.len() * 2 < ops {
-            links.remark.push_str(": it may be of another run");
-        }
+        let linked: HashSet<usize> = pairs.iter().map(|(_, node)| *node).collect();
+        let left = |(k, node): &(usize, &Node)| node.is_op && !linked.contains(k);
+        links.absent = nodes.iter().enumerate().filter(left).count();
+        links.is_ambiguous = !has_ids && (links.absent > 0 || pairs.len() < ops);
         for (event, node) in pairs {
             recording.host[event].link = node as u32;
         }
@@ -83,21 +118,21 @@ impl Links {
     fn tensors(&mut self, nodes: &[Node]) {
         let mut tracking = Tracking::new(nodes);
         let mut open: Vec<usize> = Vec::new();
-        let mut operands: Vec<Option<Vec<Operand>>> = vec![None; nodes.len()];
+        let mut uses: Vec<Option<Uses>> = vec![None; nodes.len()];
         for k in 0..nodes.len() {
             // The nodes that do not contain this one have returned.
             while let Some(&last) = open.last().filter(|last| tracking.parents[k] != Some(**last)) {
-                tracking.returns(last, self, &mut operands);
+                tracking.returns(last, self, &mut uses);
                 open.pop();
             }
-            tracking.begins(k, self, &mut operands);
+            tracking.begins(k, self, &mut uses);
             open.push(k);
         }
         while let Some(last) = open.pop() {
-            tracking.returns(last, self, &mut operands);
+            tracking.returns(last, self, &mut uses);
         }
-        let linked = nodes.iter().zip(operands);
-        self.nodes = linked.map(|(n, operands)| LinkedNode { id: n.id, operands }).collect();
+        let linked = nodes.iter().zip(uses);
+        self.nodes = linked.map(|(n, uses)| LinkedNode { id: n.id, uses }).collect();
     }
 
     fn storage(&mut self, bytes: u64) -> u32 {
@@ -162,37 +197,32 @@ impl<'a> Tracking<'a> {
         })
     }
 
-    fn begins(&mut self, k: usize, links: &mut Links, operands: &mut [Option<Vec<Operand>>]) {
+    fn begins(&mut self, k: usize, links: &mut Links, uses: &mut [Option<Uses>]) {
         let node = &self.nodes[k];
         if !node.is_op {
             return;
         }
-        let mut own = Vec::new();
+        let (is_known, touches) = (node.has_known_effects, node.touches);
+        let mut own = Uses { is_known, touches, ..Uses::default() };
         for input in &node.inputs {
-            let storage = match self.storages.get(&input.storage) {
-                Some(&storage) => storage,
-                None => {
-                    let storage = links.storage(0);
-                    self.storages.insert(input.storage, storage);
-                    storage
-                }
-            };
+            let known = self.storages.get(&input.storage).copied();
+            let storage = known.unwrap_or_else(|| links.storage(0));
+            self.storages.insert(input.storage, storage);
             let tensor = self.tensor(input, storage, links);
-            if !input.on_host {
-                own.push(Operand { tensor, reads: true, writes: input.is_written });
-            }
+            own.add(input.on_host, Operand { tensor, reads: true, writes: input.is_written });
         }
-        operands[k] = Some(own);
+        uses[k] = Some(own);
     }
 
-    fn returns(&mut self, k: usize, links: &mut Links, operands: &mut [Option<Vec<Operand>>]) {
+    fn returns(&mut self, k: usize, links: &mut Links, uses: &mut [Option<Uses>]) {
         let node = &self.nodes[k];
         let given: HashSet<u64> = node.inputs.iter().map(|input| input.storage).collect();
         let mut made = std::mem::take(&mut self.made[k]);
-        if node.is_op {
+        if let Some(own) = &mut uses[k] {
             for output in &node.outputs {
                 let address = output.storage;
-                let known = match given.contains(&address) {
+                let is_input = given.contains(&address);
+                let known = match is_input {
                     true => self.storages.get(&address).copied(),
                     false => made.get(&address).copied(),
                 };
@@ -201,11 +231,8 @@ impl<'a> Tracking<'a> {
                 made.insert(address, storage);
                 let tensor = self.tensor(output, storage, links);
                 // An output that is an input has the input's access.
-                let own = operands[k].get_or_insert_default();
-                let is_input =
-                    own.iter().any(|o| links.tensors[o.tensor as usize].storage == storage);
-                if !output.on_host && !is_input {
-                    own.push(Operand { tensor, reads: false, writes: true });
+                if !is_input {
+                    own.add(output.on_host, Operand { tensor, reads: false, writes: true });
                 }
             }
         }
@@ -218,12 +245,22 @@ impl<'a> Tracking<'a> {
     }
 }
 
-/// Returns the pairs of events and nodes with one id.
+impl Uses {
+    fn add(&mut self, on_host: bool, operand: Operand) {
+        let own = if on_host { &mut self.host } else { &mut self.device };
+        own.push(operand);
+    }
+}
+
+/// Returns the pairs of events and nodes with one id and name. An id that several nodes have, such
+/// as those of two recordings in one file, is none.
 fn by_id(nodes: &[Node], recording: &Recording) -> Vec<(usize, usize)> {
-    let known = nodes.iter().enumerate().filter(|(_, node)| node.record_function != 0);
-    let by_id: HashMap<u64, usize> = known.map(|(k, node)| (node.record_function, k)).collect();
+    let mut by_id: HashMap<u64, Option<usize>> = HashMap::new();
+    for (k, node) in nodes.iter().enumerate().filter(|(_, node)| node.record_function != 0) {
+        by_id.entry(node.record_function).and_modify(|known| *known = None).or_insert(Some(k));
+    }
     let event = |(k, event): (usize, &crate::recording::HostEvent)| {
-        let node = *by_id.get(&event.record_function?)?;
+        let node = (*by_id.get(&event.record_function?)?)?;
         let name = &recording.names[event.name as usize];
         (event.kind == HostKind::Op && nodes[node].name == *name).then_some((k, node))
     };

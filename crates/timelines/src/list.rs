@@ -1,9 +1,14 @@
-//! A timeline as a list of instructions, for the verifier: conflicting kernels and copies without
-//! order are violations of the list.
+//! A timeline as a list of instructions, for the verifier: conflicting uses without order are
+//! violations of the list.
 //!
-//! Threads are streams of the host. A thread that synchronizes waits for a point of a device's
-//! stream, and what it submits later waits for the thread's point. Storages are tensors from
-//! outside: no recording says when memory is freed, so its reuse is not checked.
+//! A timeline has two lists, of the same uses. In the *certain* order threads and streams run in
+//! order, work comes after its submission, and a wait counts only if the file names what it is for.
+//! The *possible* order has every order that the run can have had: a wait that names no event comes
+//! after all records made before it; if it names no waiting stream either, all that its thread
+//! submits later comes after it; and threads are ordered as their times show.
+//!
+//! Threads are streams of the host. All waits are waits for points, so that records take no place.
+//! Storages are tensors from outside, unless the file has allocations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,33 +18,52 @@ use millstream_instructions::{
     Via,
 };
 use millstream_profile::Profile;
-use millstream_profile::model::{NONE, Role};
+use millstream_profile::model::{NONE, Operand as Used};
 use millstream_types::{
-    Access, DType, DeviceId, EventId, Origin, Point, StreamId, StreamKey, StreamMode, TensorId,
-    TensorSpec,
+    Access, DType, DeviceId, Origin, Point, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
 };
 
 use crate::Timeline;
+use crate::restore::facts::{Fact, FactKind, Facts, Until};
+
+/// How much of the order of a timeline a list has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knowledge {
+    /// What the file states.
+    Certain,
+    /// All that the run may have had.
+    Possible,
+}
 
 /// The list of a timeline.
 #[derive(Clone, Debug)]
 pub struct TimelineList {
     /// The list.
     pub list: InstructionList,
-    /// The position in the profile of each of its instructions; none where a tensor begins.
+    /// The position in the profile of each of its instructions; none where a tensor begins, and for
+    /// the order of a submission.
     pub positions: Vec<Option<u32>>,
+    /// How many of its streams, the first ones, are threads of the host.
+    pub threads: usize,
 }
 
 /// The instructions so far.
 struct Listing<'a> {
     profile: &'a Profile,
+    facts: &'a Facts,
+    knowledge: Knowledge,
     list: InstructionList,
     positions: Vec<Option<u32>>,
+    threads: usize,
     /// The number of points of each stream.
     counts: Vec<u64>,
     /// The point of each of the profile's instructions.
     points: HashMap<u32, Point>,
-    /// For each stream and thread, the thread's point that the stream comes after.
+    /// The point of each record whose stream is known.
+    records: HashMap<u64, Point>,
+    /// For each stream, the newest point that any record so far may be of.
+    recorded: Vec<u64>,
+    /// For each pair of streams, the point of the second that the first comes after.
     known: HashMap<(u32, u32), u64>,
 }
 
@@ -47,41 +71,77 @@ struct Listing<'a> {
 ///
 /// # Errors
 /// No kernel of the timeline has tensors, or it has more streams or tensors than a list.
-pub fn list(timeline: &Timeline) -> Result<TimelineList, String> {
-    let profile = &timeline.profile;
-    if profile.operands.is_empty() {
+pub fn list(timeline: &Timeline, knowledge: Knowledge) -> Result<TimelineList, String> {
+    let (profile, facts) = (&timeline.profile, &timeline.facts);
+    if profile.tensors.is_empty() {
         let message = "no kernel of it has known tensors: give the execution trace of the same \
                        run with --trace";
         return Err(message.to_owned());
     }
-    if profile.streams.len() > usize::from(u16::MAX) {
-        return Err(format!("it has {} streams: a list has fewer", profile.streams.len()));
+    let streams = facts.processes.len();
+    if streams > usize::from(u16::MAX) {
+        return Err(format!("it has {streams} streams: a list has fewer"));
     }
     let mut listing = Listing {
         profile,
+        facts,
+        knowledge,
         list: InstructionList::default(),
         positions: Vec::new(),
-        counts: vec![0; profile.streams.len()],
+        threads: profile.streams.iter().filter(|stream| stream.thread).count(),
+        counts: vec![0; streams],
         points: HashMap::new(),
+        records: HashMap::new(),
+        recorded: vec![0; streams],
         known: HashMap::new(),
     };
     listing.streams();
     listing.tensors(timeline)?;
-    let mut waits: HashMap<u32, Vec<u32>> = HashMap::new();
-    for wait in profile.waits.iter().filter(|wait| wait.until != NONE) {
-        waits.entry(wait.waiter).or_default().push(wait.until);
+    for k in listing.order() {
+        listing.fact(&facts.all[k]);
     }
-    for k in 0..profile.instructions.len() as u32 {
-        listing.instruction(k, waits.get(&k).map_or(&[], Vec::as_slice));
-    }
-    let Listing { list, positions, .. } = listing;
-    Ok(TimelineList { list, positions })
+    let Listing { list, positions, threads, .. } = listing;
+    Ok(TimelineList { list, positions, threads })
 }
 
 impl Listing<'_> {
+    fn is_possible(&self) -> bool {
+        self.knowledge == Knowledge::Possible
+    }
+
+    /// Returns the order in which facts take effect. Where calls of several threads overlap, work
+    /// counts as submitted late and waits as made early for what is certain; for what is possible
+    /// it is the other way round. Work of a stream keeps the order in which the stream ran it.
+    fn order(&self) -> Vec<usize> {
+        let all = &self.facts.all;
+        let at = |fact: &Fact| match (&fact.kind, self.knowledge) {
+            (FactKind::HostWait { until: Until::Work(_), .. }, _)
+            | (FactKind::Work { .. }, Knowledge::Certain) => fact.end,
+            (FactKind::Work { .. }, Knowledge::Possible) => fact.start,
+            (_, Knowledge::Certain) => fact.start,
+            (_, Knowledge::Possible) => fact.end,
+        };
+        let key = |(k, fact): (usize, &Fact)| (at(fact), fact.start, fact.thread, k);
+        let mut keys: Vec<_> = all.iter().enumerate().map(key).collect();
+        let mut of_stream: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (k, fact) in all.iter().enumerate() {
+            if let FactKind::Work { stream, .. } = fact.kind {
+                of_stream.entry(stream).or_default().push(k);
+            }
+        }
+        for own in of_stream.values_mut() {
+            // The profile lists the work of a stream in this order.
+            own.sort_by_key(|&k| all[k].instruction);
+            own.windows(2).for_each(|two| keys[two[1]] = keys[two[1]].max(keys[two[0]]));
+        }
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by_key(|&k| (keys[k], all[k].instruction));
+        order
+    }
+
     fn streams(&mut self) {
         let mut taken: HashMap<StreamKey, u32> = HashMap::new();
-        for (k, stream) in self.profile.streams.iter().enumerate() {
+        for (k, stream) in self.profile.streams.iter().take(self.counts.len()).enumerate() {
             let device = match stream.thread {
                 true => DeviceId::cpu(0),
                 false => stream.device.parse().unwrap_or(DeviceId::cuda(0)),
@@ -136,75 +196,133 @@ impl Listing<'_> {
         Point::new(StreamId(stream as u16), *count)
     }
 
-    fn push(&mut self, k: u32, body: Body) {
-        let instruction = &self.profile.instructions[k as usize];
-        let place = self.profile.place_of(instruction);
-        let name = self.profile.name_of(instruction);
-        let text = if place.is_empty() { name.to_owned() } else { format!("{name} in {place}") };
-        let origin = Origin::Text(Arc::new(text));
+    fn push(&mut self, k: Option<u32>, body: Body) {
+        let k = k.filter(|k| *k != NONE);
+        let origin = k.map_or(Origin::Unknown, |k| {
+            let instruction = &self.profile.instructions[k as usize];
+            let place = self.profile.place_of(instruction);
+            let name = self.profile.name_of(instruction);
+            let text =
+                if place.is_empty() { name.to_owned() } else { format!("{name} in {place}") };
+            Origin::Text(Arc::new(text))
+        });
         self.list.instructions.push(Instruction { body, origin });
-        self.positions.push(Some(k));
+        self.positions.push(k);
     }
 
-    fn instruction(&mut self, k: u32, waits: &[u32]) {
-        let instruction = &self.profile.instructions[k as usize];
-        let stream = instruction.stream;
-        if stream == NONE || instruction.parent != NONE {
-            return;
-        }
-        if self.profile.streams[stream as usize].thread {
-            for until in waits {
-                let Some(&until) = self.points.get(until) else { continue };
-                let at = self.point(stream);
-                self.push(k, Body::StreamWaitEvent { at, until, via: Via::Host });
+    fn fact(&mut self, fact: &Fact) {
+        let k = fact.instruction;
+        // In the possible order all threads are one.
+        let thread = fact.thread.map(|thread| if self.is_possible() { 0 } else { thread });
+        match &fact.kind {
+            FactKind::Use(operands) => {
+                let Some(thread) = thread else { return };
+                self.call(k, thread, operands);
             }
-            return;
-        }
-        self.submitted(k, stream, instruction.submitter);
-        match instruction.role {
-            Role::Record => {
-                let at = self.point(stream);
-                self.points.insert(k, at);
-                self.push(k, Body::RecordEvent { at, event: EventId(k) });
+            FactKind::Work { stream, operands } => {
+                self.submitted(*stream, thread);
+                self.call(k, *stream, operands);
             }
-            Role::Wait => {
-                for record in waits {
-                    let Some(&until) = self.points.get(record) else { continue };
-                    let at = self.point(stream);
-                    let via = Via::Device(EventId(*record));
-                    self.push(k, Body::StreamWaitEvent { at, until, via });
+            FactKind::Record { call, stream: Some(stream) } => {
+                self.submitted(*stream, thread);
+                let count = self.counts[*stream as usize];
+                self.recorded[*stream as usize] = count;
+                let point = Point::new(StreamId(*stream as u16), count);
+                self.records.insert(*call, point);
+            }
+            FactKind::Record { call: _, stream: None } => {
+                let process = fact.thread.map(|thread| self.facts.processes[thread as usize]);
+                for stream in self.streams_of(process) {
+                    self.recorded[stream as usize] = self.counts[stream as usize];
                 }
             }
-            Role::Work
-            | Role::Launch
-            | Role::Fence
-            | Role::Allocate
-            | Role::View
-            | Role::Release
-            | Role::Observe
-            | Role::Order => self.call(k, stream),
+            FactKind::StreamWait { stream, until } => {
+                let waiter = match (stream, self.knowledge) {
+                    (Some(stream), _) => Some(*stream),
+                    (None, Knowledge::Possible) => thread,
+                    (None, Knowledge::Certain) => None,
+                };
+                if let Some(waiter) = waiter {
+                    self.wait(k, waiter, *until, fact);
+                }
+            }
+            FactKind::HostWait { until, is_certain } => {
+                if let Some(thread) = thread.filter(|_| *is_certain || self.is_possible()) {
+                    self.wait(k, thread, *until, fact);
+                }
+            }
         }
     }
 
-    /// Orders a stream behind what the thread that submits an instruction has waited for.
-    fn submitted(&mut self, k: u32, stream: u32, submitter: Option<u32>) {
-        let Some(submitter) = submitter else { return };
-        let thread = self.profile.instructions[submitter as usize].stream;
-        let waited = self.counts.get(thread as usize).copied().unwrap_or(0);
+    /// Returns the streams of devices, of a process if it is known.
+    fn streams_of(&self, process: Option<u32>) -> Vec<u32> {
+        let streams = self.threads..self.counts.len();
+        let own = |k: &usize| process.is_none_or(|process| self.facts.processes[*k] == process);
+        streams.filter(own).map(|k| k as u32).collect()
+    }
+
+    /// Makes a stream or thread wait.
+    fn wait(&mut self, k: u32, waiter: u32, until: Until, fact: &Fact) {
+        let process = fact.thread.map(|thread| self.facts.processes[thread as usize]);
+        let last = |listing: &Self, stream: u32| {
+            Point::new(StreamId(stream as u16), listing.counts[stream as usize])
+        };
+        let possible = self.is_possible();
+        let points: Vec<Point> = match until {
+            Until::Record(call) => match self.records.get(&call) {
+                Some(point) => vec![*point],
+                None if possible => self.any_record(process),
+                None => Vec::new(),
+            },
+            Until::SomeRecord if possible => self.any_record(process),
+            Until::SomeRecord => Vec::new(),
+            Until::Work(work) => self.points.get(&work).copied().into_iter().collect(),
+            Until::Stream(stream) => vec![last(self, stream)],
+            Until::Streams { process, is_certain } if is_certain || possible => {
+                let streams = self.streams_of(Some(process));
+                streams.into_iter().map(|stream| last(self, stream)).collect()
+            }
+            Until::Streams { .. } => Vec::new(),
+        };
+        for until in points {
+            let source = u32::from(until.stream.0);
+            if source == waiter {
+                continue;
+            }
+            let known = self.known.entry((waiter, source)).or_default();
+            if until.seq <= *known {
+                continue;
+            }
+            *known = until.seq;
+            let at = self.point(waiter);
+            self.push(Some(k), Body::StreamWaitEvent { at, until, via: Via::Host });
+        }
+    }
+
+    /// Returns the newest points that a record of a process so far may be of.
+    fn any_record(&self, process: Option<u32>) -> Vec<Point> {
+        let streams = self.streams_of(process).into_iter();
+        let point = |k: u32| Point::new(StreamId(k as u16), self.recorded[k as usize]);
+        streams.map(point).collect()
+    }
+
+    /// Orders a stream behind what the thread that submits to it has done.
+    fn submitted(&mut self, stream: u32, thread: Option<u32>) {
+        let Some(thread) = thread else { return };
+        let done = self.counts[thread as usize];
         let known = self.known.entry((stream, thread)).or_default();
-        if waited <= *known {
+        if done <= *known {
             return;
         }
-        *known = waited;
-        let until = Point::new(StreamId(thread as u16), waited);
+        *known = done;
+        let until = Point::new(StreamId(thread as u16), done);
         let at = self.point(stream);
-        self.push(k, Body::StreamWaitEvent { at, until, via: Via::Host });
+        self.push(None, Body::StreamWaitEvent { at, until, via: Via::Host });
     }
 
-    fn call(&mut self, k: u32, stream: u32) {
-        let instruction = &self.profile.instructions[k as usize];
+    fn call(&mut self, k: u32, stream: u32, uses: &[Used]) {
         let mut operands = Operands::new();
-        for used in self.profile.operands_of(instruction) {
+        for used in uses {
             let access = match (used.reads, used.writes) {
                 (_, false) => Access::Read,
                 (false, true) => Access::Write,
@@ -216,11 +334,12 @@ impl Listing<'_> {
                 None => operands.push(Operand { tensor, access }),
             }
         }
-        let name = self.profile.name_of(instruction).to_owned();
-        let op = self.list.ops.id(&name);
+        let instruction = self.profile.instructions.get(k as usize);
+        let name = instruction.map_or("unknown", |instruction| self.profile.name_of(instruction));
+        let op = self.list.ops.id(name);
         let at = self.point(stream);
         self.points.insert(k, at);
         let (attrs, workspace, priority) = (None, None, Priority::default());
-        self.push(k, Body::OpCall { at, op, operands, attrs, workspace, priority });
+        self.push(Some(k), Body::OpCall { at, op, operands, attrs, workspace, priority });
     }
 }

@@ -183,12 +183,20 @@ pub fn violations(list: &InstructionList) -> Vec<Violation> {
 
 /// Returns a list's violations as [`violations`] does, with options.
 pub fn violations_with(list: &InstructionList, options: CheckOptions) -> Vec<Violation> {
-    let mode = Mode { callbacks: options.callbacks, bytes: false, needs: false };
+    let callbacks = options.callbacks;
+    let mode = Mode { callbacks, bytes: false, needs: false, threads: 0 };
     check::walk(list, mode).violations
 }
 
 /// Verifies a list byte by byte, and determines which of its waits are needed. A host callback
 /// counts as the accesses of its operands.
 pub fn verify(list: &InstructionList) -> Verdict {
-    check::walk(list, Mode { callbacks: true, bytes: true, needs: true })
+    verify_beside_threads(list, 0)
+}
+
+/// Verifies a list as [`verify`] does. Its first `threads` streams are threads of a host, which
+/// order what they share by means that no list shows, such as locks: two uses by them are no race.
+/// What a thread knows of the other streams stays its own.
+pub fn verify_beside_threads(list: &InstructionList, threads: usize) -> Verdict {
+    check::walk(list, Mode { callbacks: true, bytes: true, needs: true, threads })
 }

@@ -16,6 +16,9 @@ pub(crate) struct Timeline {
     /// `ProfilerStep#3`; `NAME@2` is the third one of the name
     #[arg(long, value_name = "NAME")]
     within: Option<String>,
+    /// With --trace: accept an execution trace that has fewer than nine of ten of the ops
+    #[arg(long, requires = "trace")]
+    partial: bool,
 }
 
 /// Returns the profile or timeline that a path stands for: the file itself, or the only one of a
@@ -78,7 +81,7 @@ impl Timeline {
         }
         let trace = self.trace.as_deref().map(single_trace).transpose();
         let trace = trace.map_err(|e| format!("--trace: {e}"))?;
-        let options = Options { trace, within: self.within() };
+        let options = Options { trace, within: self.within(), partial: self.partial };
         read(path, &options).map(Some).map_err(|e| e.to_string())
     }
 

@@ -305,19 +305,14 @@ pub(crate) fn print_coverage(
 /// Prints the waits of a list, and whether each is needed.
 pub(crate) fn print_waits(found: &Found, out: &mut dyn Write, terminal: bool) -> io::Result<()> {
     let Found { subject, verdict } = found;
-    let has_lines = verdict.waits.iter().all(|wait| subject.known_line(wait.index).is_some());
-    let first = if has_lines { "line" } else { "at" };
-    let mut table = new_table(terminal, &[first, "wait", "needed", "why"]);
+    let mut table = new_table(terminal, &["line", "wait", "needed", "why"]);
     for wait in &verdict.waits {
-        let line = subject.known_line(wait.index).map(|line| line.to_string());
-        let at = line.unwrap_or_else(|| subject.place(wait.index));
-        let text = subject.text(subject.line(wait.index)).trim();
+        let line = subject.line(wait.index);
+        let text = subject.text(line).trim();
         let needed = if wait.needed { "yes" } else { "no" };
-        let why = wait.reason.say(|index| subject.place(index));
-        table.add_row([&at, text, needed, &why]);
+        let why = wait.reason.say(|index| format!("line {}", subject.line(index)));
+        table.add_row([&line.to_string(), text, needed, &why]);
     }
-    if has_lines {
-        align_right(&mut table, 0);
-    }
+    align_right(&mut table, 0);
     writeln!(out, "{table}")
 }

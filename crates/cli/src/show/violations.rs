@@ -14,21 +14,25 @@ const LONGEST: usize = 240;
 
 /// Prints a violation to standard error.
 pub(crate) fn print(subject: &Subject, violation: &Violation) {
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = has_colour();
     // Standard error is the last channel: a failure to write to it cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{}", render(subject, violation, colour));
 }
 
-fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {
+/// Returns the renderer of errors for standard error, in colour if that is a terminal.
+pub(crate) fn renderer(colour: bool) -> Renderer {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     // In a narrower window the renderer would cut off the markers of a long line.
-    let renderer = renderer.term_width(usize::from(width(colour)).max(60));
-    if let Some(race) = subject.race(violation) {
-        let notes = race.notes.iter().map(|note| Level::NOTE.message(note.as_str()));
-        let help = Level::HELP.message(race.help.as_str());
-        let group = Level::ERROR.primary_title(race.title.as_str()).elements(notes).element(help);
-        return renderer.render(&[group]).to_string();
-    }
+    renderer.term_width(usize::from(width(colour)).max(60))
+}
+
+/// Returns whether errors are printed in colour.
+pub(crate) fn has_colour() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+fn render(subject: &Subject, violation: &Violation, colour: bool) -> String {
+    let renderer = renderer(colour);
     let sites = violation.sites();
     let title = match sites.first() {
         Some((site, _)) => {

@@ -30,9 +30,9 @@ pub(super) fn line(found: &Found) -> String {
     let list = &subject.list;
     let waits = verdict.waits.iter().map(|wait| {
         json!({
-            "line": subject.known_line(wait.index),
+            "line": subject.line(wait.index),
             "needed": wait.needed,
-            "reason": wait.reason.say(|index| subject.place(index)),
+            "reason": wait.reason.say(|index| format!("line {}", subject.line(index))),
         })
     });
     let violations = verdict.violations.iter().map(|v| violation(subject, v));
@@ -50,17 +50,13 @@ pub(super) fn line(found: &Found) -> String {
 
 fn violation(subject: &Subject, violation: &Violation) -> Value {
     let sites = violation.sites().into_iter().map(|(site, what)| {
-        let mut value = json!({
+        json!({
             "index": site.index,
-            "line": subject.known_line(site.index),
+            "line": subject.line(site.index),
             "text": site.line,
             "origin": subject.origin(site.index),
             "what": what,
-        });
-        if let Some(stack) = subject.stack(site.index) {
-            value["stack"] = json!(stack);
-        }
-        value
+        })
     });
     let missing = violation.missing().map(|m| {
         json!({
@@ -69,15 +65,12 @@ fn violation(subject: &Subject, violation: &Violation) -> Value {
             "known": Point::new(m.point.stream, m.known).to_string(),
         })
     });
-    let repair = match subject.race(violation) {
-        Some(race) => Some(json!({ "before": race.before, "text": race.wait })),
-        None => repair(&subject.list, violation).map(|r| {
-            json!({
-                "before_line": subject.line(r.before),
-                "text": print_instruction(&r.wait, &subject.list.ops),
-            })
-        }),
-    };
+    let repair = repair(&subject.list, violation).map(|r| {
+        json!({
+            "before_line": subject.line(r.before),
+            "text": print_instruction(&r.wait, &subject.list.ops),
+        })
+    });
     json!({
         "kind": violation.kind(),
         "message": violation.to_string(),

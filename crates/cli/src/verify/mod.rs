@@ -1,12 +1,13 @@
 //! `verify`: proves that lists and traces keep the rules of order and memory, or prints a
 //! counterexample.
 //!
-//! Exit status 0: all are proven. 1: one is not. 2: bad input.
+//! Exit status 0: all are proven. 1: one is not. 2: bad input. 3: a timeline is undecided.
 
 mod json;
 mod race;
 mod ranks;
 mod subject;
+mod timeline;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use millstream_files::{OutputError, Outputs};
 use millstream_instructions::SyncPolicy;
 use millstream_profile::summary::plural;
 use millstream_runner::{Loading, RunError, RunOptions, is_list_file};
+use millstream_timelines::verdict::Status;
 use millstream_trace::{EtOptions, LoadOptions, Number, TraceError, input_files, single_trace};
 use millstream_types::DeviceId;
 use millstream_verify::{CommunicatorRules, Verdict, verify};
@@ -24,12 +26,16 @@ use millstream_verify::{CommunicatorRules, Verdict, verify};
 use ranks::{Ranks, Whole};
 use subject::File;
 pub(crate) use subject::Subject;
+use timeline::Checked;
 
 use crate::BAD_INPUT;
 use crate::assign::Assignments;
 use crate::profile::Timeline;
 use crate::run::number;
 use crate::show::{snippet, tables, violations};
+
+/// The exit status if the order of a timeline depends on what is not known.
+const UNDECIDED: u8 = 3;
 
 /// The arguments of `millstream verify`.
 #[derive(clap::Args)]
@@ -123,8 +129,9 @@ impl Found {
 /// Verifies everything that the arguments name.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match all(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Status::Proven) => ExitCode::SUCCESS,
+        Ok(Status::Race) => ExitCode::FAILURE,
+        Ok(Status::Undecided) => ExitCode::from(UNDECIDED),
         Err(error) => {
             error.errors.iter().for_each(snippet::print);
             ExitCode::from(BAD_INPUT)
@@ -132,8 +139,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Verifies all lists, and returns whether all are proven.
-fn all(arguments: &Arguments) -> Result<bool, RunError> {
+/// Verifies all lists and timelines, and returns the worst result.
+fn all(arguments: &Arguments) -> Result<Status, RunError> {
     let problem = |message: String| TraceError::of_file("verify", message);
     let device: DeviceId = arguments
         .device
@@ -174,7 +181,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     read.dedup();
     outputs.refuse(read.iter().flat_map(input_files)).map_err(wrong)?;
     outputs.prepare().map_err(wrong)?;
-    let (mut proven, mut lines, mut bad) = (true, String::new(), Vec::new());
+    let (mut worst, mut lines, mut bad) = (Status::Proven, String::new(), Vec::new());
     let mut ranks = Ranks::default();
     let program = arguments.program.as_deref().map(single_trace).transpose()?;
     let program = program.as_deref();
@@ -184,7 +191,21 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
     };
     let whole = Whole { program, rules, options: &options, loading: &loading };
     for (k, file) in paths.iter().enumerate() {
-        let subjects = match subject::load(file, &options, &loading, &arguments.timeline) {
+        if file.is_timeline {
+            match Checked::of(&file.path, &arguments.timeline) {
+                Ok(checked) => {
+                    worst = worse(worst, checked.verdict.status);
+                    checked.print_conflicts();
+                    let (waits, alone) = (arguments.waits, paths.len() == 1);
+                    outputs.show(|out, terminal| checked.show(waits, alone, out, terminal));
+                    lines.push_str(&checked.json());
+                    lines.push('\n');
+                }
+                Err(error) => bad.push(TraceError::of_file(file.path.display().to_string(), error)),
+            }
+            continue;
+        }
+        let subjects = match subject::load(file, &options, &loading) {
             Ok(subjects) => subjects,
             Err(error) => {
                 bad.extend(error.errors);
@@ -195,7 +216,7 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
         for (k, subject) in subjects.into_iter().enumerate() {
             let verdict = verify(&subject.list);
             let found = Found { subject, verdict };
-            proven &= found.verdict.proven();
+            worst = worse(worst, status(found.verdict.proven()));
             if k == 0 {
                 ranks.add(file, &found);
             }
@@ -203,28 +224,37 @@ fn all(arguments: &Arguments) -> Result<bool, RunError> {
                 violations::print(&found.subject, violation);
             }
             outputs.show(|out, terminal| show(&found, arguments, alone, out, terminal));
-            if arguments.report.is_some() {
-                lines.push_str(&json::line(&found));
-                lines.push('\n');
-            }
+            lines.push_str(&json::line(&found));
+            lines.push('\n');
         }
         let ends = paths.get(k + 1).is_none_or(|next| next.ranks != file.ranks);
         let verdict = if ends { ranks.verdict(&whole)? } else { None };
         if let Some(verdict) = verdict {
-            proven &= verdict.proven();
+            worst = worse(worst, status(verdict.proven()));
             verdict.errors.iter().chain(&verdict.pending).for_each(snippet::print);
             outputs.show(|out, _| writeln!(out, "{}", verdict.line()));
-            if arguments.report.is_some() {
-                lines.push_str(&json::ranks_line(&verdict));
-                lines.push('\n');
-            }
+            lines.push_str(&json::ranks_line(&verdict));
+            lines.push('\n');
         }
     }
     outputs.write("--report", || Ok(lines));
     bad.extend(outputs.finish().map_err(wrong).err());
     match bad.is_empty() {
-        true => Ok(proven),
+        true => Ok(worst),
         false => Err(RunError { errors: bad, runtime: false }),
+    }
+}
+
+/// Returns the status of a list, of which everything is known.
+const fn status(proven: bool) -> Status {
+    if proven { Status::Proven } else { Status::Race }
+}
+
+const fn worse(a: Status, b: Status) -> Status {
+    match (a, b) {
+        (Status::Race, _) | (_, Status::Race) => Status::Race,
+        (Status::Undecided, _) | (_, Status::Undecided) => Status::Undecided,
+        (Status::Proven, Status::Proven) => Status::Proven,
     }
 }
 

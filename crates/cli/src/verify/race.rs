@@ -1,23 +1,24 @@
-//! A race between two kernels of a PyTorch program, in its own words: ops, Python functions,
-//! streams, and the line that orders the two.
+//! Two uses of the same memory by a PyTorch program that may run at once, in its own words: ops,
+//! Python functions, streams, and the line that orders the two.
 
-use millstream_instructions::InstructionList;
 use millstream_profile::model::Instruction;
-use millstream_profile::summary::time;
-use millstream_types::{Access, Point};
-use millstream_verify::Violation;
-
-use super::subject::OfTimeline;
+use millstream_profile::summary::{plural, time};
+use millstream_timelines::Timeline;
+use millstream_timelines::verdict::{Conflict, Side};
+use millstream_types::Access;
 
 /// The most functions of a stack that are shown.
 const FRAMES: usize = 8;
 
-/// A race as it is printed.
-pub(crate) struct Race {
-    pub(crate) title: String,
-    /// The two kernels, the earlier one first, and the missing order.
-    pub(crate) notes: Vec<String>,
-    pub(crate) help: String,
+/// The most waits that are shown of those that an order depends on.
+const WAITS: usize = 4;
+
+/// A race, or a pair that is undecided, as it is printed.
+pub(super) struct Race {
+    pub(super) title: String,
+    /// The two uses, the earlier one first, and the missing order.
+    pub(super) notes: Vec<String>,
+    pub(super) help: String,
     /// The op before which the wait belongs.
     pub(super) before: String,
     /// The wait.
@@ -25,58 +26,77 @@ pub(crate) struct Race {
 }
 
 impl Race {
-    /// Describes a violation, if it is a race of two kernels or copies.
-    pub(super) fn of(
-        of: &OfTimeline,
-        file: &str,
-        list: &InstructionList,
-        violation: &Violation,
-    ) -> Option<Race> {
-        let Violation::Race { bytes, later, earlier, missing, .. } = violation else { return None };
-        let [last, first] = [later, earlier].map(|used| of.kernel(used.site.index));
-        let (last, first) = (last?, first?);
-        let profile = &of.timeline.profile;
-        let tensor = (later.tensor.0 as usize).checked_sub(profile.storages.len())?;
-        let tensor = profile.tensors.get(tensor)?;
-        let [reads, may_read] = [later, earlier].map(|used| used.access.unwrap_or(Access::Write));
+    /// Describes a conflict of a timeline.
+    pub(super) fn of(file: &str, timeline: &Timeline, conflict: &Conflict) -> Race {
+        let [last, first] =
+            [conflict.later, conflict.earlier].map(|side| Kernel::of(timeline, side));
+        let profile = &timeline.profile;
+        let tensor = profile.tensors.get(conflict.tensor as usize);
+        let tensor =
+            tensor.map_or_else(String::new, |tensor| format!("{} {}", tensor.name, tensor.spec));
+        let is_race = conflict.depends.is_empty();
+        let what = if is_race { "race" } else { "undecided" };
         let title = format!(
-            "{file}: race on {} {}: {} {} it while {} may still {} it",
-            tensor.name,
-            tensor.spec,
+            "{file}: {what} on {tensor}: {} {} it while {} may still {} it",
             last.name,
-            third_person(reads),
+            third_person(conflict.later.access),
             first.name,
-            infinitive(may_read),
+            infinitive(conflict.earlier.access),
         );
         let (from, to) = (first.stream, last.stream);
-        let known = match missing.known {
-            0 => format!("{to} waits for nothing of {from}"),
-            seq => {
-                let point = Point::new(missing.point.stream, seq);
-                let upto = list.instructions.iter().position(|i| i.body.at() == Some(point));
-                let upto = upto.and_then(|index| of.kernel(index));
-                let upto = upto.map_or_else(|| "an earlier point".to_owned(), |k| k.name);
+        let known = match conflict.known {
+            None => format!("{to} waits for nothing of {from}"),
+            Some(upto) => {
+                let upto = profile.name_of(&profile.instructions[upto as usize]);
                 format!("{to} waits for {from} only up to {upto}")
             }
         };
-        let shared = bytes.as_ref().map_or_else(String::new, |bytes| {
-            format!("both use bytes {}..{} of the storage; ", bytes.start, bytes.end)
-        });
-        let [source, waiter] = variables(from, to);
-        let wait = format!("{waiter}.wait_stream({source})");
+        let bytes = &conflict.bytes;
+        let shared = format!("both use bytes {}..{} of the storage; ", bytes.start, bytes.end);
+        let mut notes = vec![first.note(), last.note(), format!("{shared}{known}")];
         let at = last.own_function().map_or_else(String::new, |place| format!(", at {place}"));
-        let help = format!(
-            "write `{wait}` before `{}`{at}\n\
-             {source} and {waiter} are the torch.cuda.Stream objects of {from} and {to}",
-            last.before,
-        );
-        let notes = vec![first.note(), last.note(), format!("{shared}{known}")];
-        Some(Race { title, notes, help, before: last.before, wait })
+        let before = &last.before;
+        let (wait, mut help) = if conflict.later.by_host {
+            let wait = "event.synchronize()".to_owned();
+            let help = format!(
+                "write `{wait}` before `{before}`{at}\n\
+                 event is a torch.cuda.Event, recorded on {from} after `{}`",
+                first.before,
+            );
+            (wait, help)
+        } else {
+            let [source, waiter] = variables(from, to);
+            let wait = format!("{waiter}.wait_stream({source})");
+            let help = format!(
+                "write `{wait}` before `{before}`{at}\n\
+                 {source} and {waiter} are the torch.cuda.Stream objects of {from} and {to}",
+            );
+            (wait, help)
+        };
+        if !is_race {
+            let waits = conflict.depends.iter().take(WAITS).map(|&wait| {
+                let side = Side { instruction: wait, ..conflict.later };
+                format!("\n  {}", Kernel::of(timeline, side).brief())
+            });
+            let count = plural(conflict.depends.len() as u64, "wait");
+            let mut note =
+                format!("the order depends on {count} whose event or stream is not known");
+            note.extend(waits);
+            if let Some(left) = conflict.depends.len().checked_sub(WAITS).filter(|left| *left > 0) {
+                note.push_str(&format!("\n  and {left} more"));
+            }
+            notes.push(note);
+            help =
+                "record the program with millstream_record.record(…, streams=True), which names \
+                    every event and stream"
+                    .to_owned();
+        }
+        Race { title, notes, help, before: last.before, wait }
     }
 }
 
-/// A kernel or copy of a timeline.
-struct Kernel<'a> {
+/// An instruction of a timeline: a kernel, a copy, an op or a call of the host.
+pub(super) struct Kernel<'a> {
     name: String,
     stream: &'a str,
     instruction: &'a Instruction,
@@ -88,14 +108,12 @@ struct Kernel<'a> {
     stack: Vec<&'a str>,
 }
 
-impl OfTimeline {
-    /// Returns the kernel or copy of an instruction of the list.
-    fn kernel(&self, index: usize) -> Option<Kernel<'_>> {
-        let (timeline, profile) = (&self.timeline, &self.timeline.profile);
-        let k = (*self.positions.get(index)?)?;
-        let instruction = profile.instructions.get(k as usize)?;
+impl<'a> Kernel<'a> {
+    pub(super) fn of(timeline: &'a Timeline, side: Side) -> Kernel<'a> {
+        let profile = &timeline.profile;
+        let instruction = &profile.instructions[side.instruction as usize];
         let name = profile.name_of(instruction).to_owned();
-        let stack = timeline.stack(k);
+        let stack = timeline.stack(side.instruction);
         let place = profile.place_of(instruction);
         // A place begins with the innermost function, if there is one.
         let function = stack.first().and_then(|innermost| place.strip_prefix(innermost));
@@ -104,18 +122,17 @@ impl OfTimeline {
         let outermost = outermost.split(" [node ").next().unwrap_or_default();
         let before = if outermost.is_empty() { name.clone() } else { outermost.to_owned() };
         let stream = profile.stream_name(instruction.stream);
-        Some(Kernel { name, stream, instruction, ops, before, stack })
+        Kernel { name, stream, instruction, ops, before, stack }
     }
 
-    /// Names an instruction of the list.
-    pub(super) fn described(&self, index: usize) -> Option<String> {
-        let kernel = self.kernel(index)?;
-        let within = if kernel.ops.is_empty() { "" } else { " of " };
-        Some(format!("{}{within}{} on {}", kernel.name, kernel.ops, kernel.stream))
+    /// Returns the name with its stream, time and the program's own line.
+    pub(super) fn brief(&self) -> String {
+        let at = self.instruction.times.map(|times| format!(", at {}", time(times.start)));
+        let line = self.own_function().map(|function| format!(": {function}"));
+        let (at, line) = (at.unwrap_or_default(), line.unwrap_or_default());
+        format!("{} on {}{at}{line}", self.name, self.stream)
     }
-}
 
-impl Kernel<'_> {
     /// Returns the kernel with its place, and the functions of the program below.
     fn note(&self) -> String {
         let at = self.instruction.times.map(|times| format!(", at {}", time(times.start)));

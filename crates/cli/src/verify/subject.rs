@@ -11,11 +11,9 @@ use millstream_ops::collective;
 use millstream_runner::{
     Listing, Loading, RunError, RunOptions, is_list_file, lists, load as load_trace,
 };
-use millstream_timelines::list::{TimelineList, list};
+use millstream_timelines::{Format, recognise};
 use millstream_trace::{Entry, ListRank, TraceError};
-use millstream_verify::Violation;
 
-use super::race::Race;
 use crate::profile::{Timeline, single_profile};
 
 /// The most levels of directories that are searched.
@@ -36,23 +34,14 @@ pub(crate) struct Subject {
     lines: Vec<usize>,
     /// The position of each line's first byte.
     starts: Vec<usize>,
-    /// The timeline that the list was made from; its text is no file then.
-    pub(super) timeline: Option<OfTimeline>,
-}
-
-/// The timeline of a list.
-pub(super) struct OfTimeline {
-    pub(super) timeline: millstream_timelines::Timeline,
-    /// The position in its profile of each of the list's instructions.
-    pub(super) positions: Vec<Option<u32>>,
 }
 
 impl Subject {
     fn new(name: String, list: InstructionList, text: String, lines: Vec<usize>) -> Subject {
         let ends = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n');
         let starts = std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect();
-        let (is_rank, rank, timeline) = (false, None, None);
-        Subject { name, list, is_rank, rank, text, lines, starts, timeline }
+        let (is_rank, rank) = (false, None);
+        Subject { name, list, is_rank, rank, text, lines, starts }
     }
 
     /// Returns whether the list waits for other ranks, on whose lists it then depends.
@@ -67,30 +56,6 @@ impl Subject {
     /// Returns the line of an instruction.
     pub(crate) fn line(&self, index: usize) -> usize {
         self.lines.get(index).copied().unwrap_or(0)
-    }
-
-    /// Returns the line of an instruction, if its text is a file, or is printed by `run --emit`.
-    pub(crate) fn known_line(&self, index: usize) -> Option<usize> {
-        self.timeline.is_none().then(|| self.line(index))
-    }
-
-    /// Names an instruction: by its line, or by its kernel and stream in a timeline.
-    pub(crate) fn place(&self, index: usize) -> String {
-        match &self.timeline {
-            None => format!("line {}", self.line(index)),
-            Some(of) => of.described(index).unwrap_or_else(|| format!("instruction {index}")),
-        }
-    }
-
-    /// Returns the functions of the program around an instruction of a timeline.
-    pub(super) fn stack(&self, index: usize) -> Option<Vec<&str>> {
-        let OfTimeline { timeline, positions } = self.timeline.as_ref()?;
-        Some(timeline.stack((*positions.get(index)?)?))
-    }
-
-    /// Returns a race between two kernels of a timeline.
-    pub(crate) fn race(&self, violation: &Violation) -> Option<Race> {
-        Race::of(self.timeline.as_ref()?, &self.name, &self.list, violation)
     }
 
     /// Returns the text of a line.
@@ -115,7 +80,7 @@ pub(super) struct File {
     /// The rank, and the number of ranks.
     rank: (usize, usize),
     /// Whether it is the timeline of another program.
-    is_timeline: bool,
+    pub(super) is_timeline: bool,
 }
 
 /// Returns the files that the paths stand for.
@@ -127,7 +92,11 @@ pub(super) fn expand(
     let mut files = Vec::new();
     let one = |path| File { path, ranks: None, rank: (0, 1), is_timeline: false };
     for path in paths {
-        if timeline.trace().is_some() {
+        let is_timeline = |path: &Path| {
+            let format = recognise(path).ok().flatten();
+            format.is_some_and(|format| format != Format::ExecutionTrace)
+        };
+        if timeline.trace().is_some() || (path.is_file() && is_timeline(path)) {
             let file = single_profile(path).map_err(|e| TraceError::of_file("verify", e))?;
             files.push(File { is_timeline: true, ..one(file) });
             continue;
@@ -198,18 +167,14 @@ fn lists_below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Res
 
 /// Loads the lists of a file: the file's own, or those of the trace in it.
 pub(super) fn load(
-    File { path, ranks, rank, is_timeline }: &File,
+    File { path, ranks, rank, is_timeline: _ }: &File,
     options: &RunOptions,
     loading: &Loading,
-    timeline: &Timeline,
 ) -> Result<Vec<Subject>, RunError> {
     let name = match ranks {
         Some(all) if all == path => format!("{} of rank {}", path.display(), rank.0),
         _ => path.display().to_string(),
     };
-    if *is_timeline {
-        return of_timeline(path, timeline).map_err(|e| TraceError::of_file(&*name, e).into());
-    }
     if is_list_file(path) {
         let text = fs::read_to_string(path)
             .map_err(|e| TraceError::of_file(&*name, format!("cannot read it: {e}")))?;
@@ -246,14 +211,4 @@ fn printed(name: String, list: InstructionList) -> Subject {
     let header = 1 + list.streams.len() + list.arenas.len() + list.externals.len();
     let lines = (0..list.instructions.len()).map(|k| header + 1 + k).collect();
     Subject::new(name, list, text, lines)
-}
-
-/// Loads the list of another program's timeline.
-fn of_timeline(path: &Path, timeline: &Timeline) -> Result<Vec<Subject>, String> {
-    let found = timeline.read(path)?;
-    let found = found.ok_or("it is no timeline of another program's, which --trace is for")?;
-    found.profile.remarks.iter().for_each(|remark| eprintln!("{}: {remark}", path.display()));
-    let TimelineList { list, positions } = list(&found)?;
-    let timeline = Some(OfTimeline { timeline: found, positions });
-    Ok(vec![Subject { timeline, ..printed(path.display().to_string(), list) }])
 }

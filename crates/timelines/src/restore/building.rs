@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use millstream_profile::Interned;
-use millstream_profile::model::{Instruction, NONE, Operand, Profile, Role, Source, Stream, Times};
+use millstream_profile::model::{Instruction, NONE, Profile, Role, Source, Stream, Times};
 
 use crate::link::Links;
 use crate::recording::{Recording, StreamId, range};
 
+use super::facts::{Drawn, Facts, facts};
 use super::host::{Host, OUTERMOST};
 use super::items::{Items, What, Work};
 
@@ -46,7 +47,7 @@ pub(super) struct Building<'a> {
     pub(super) works: Vec<u32>,
     /// The instruction of each record.
     pub(super) records: HashMap<u64, u32>,
-    /// The path of functions around the call that submits an instruction.
+    /// The path of functions around an instruction of a thread, or the call that submits one.
     called: HashMap<u32, u32>,
     pub(super) inferred: usize,
     pub(super) unknown_waits: usize,
@@ -54,14 +55,15 @@ pub(super) struct Building<'a> {
     pub(super) contradicted: usize,
 }
 
-/// Builds the profile, and the path of functions around the call that submits an instruction.
+/// Builds the profile, the path of functions around the call that submits an instruction, and the
+/// facts of the file.
 pub(super) fn build(
     title: &str,
     recording: &Recording,
     host: &Host,
     items: &Items,
     links: Option<&Links>,
-) -> (Profile, HashMap<u32, u32>) {
+) -> (Profile, HashMap<u32, u32>, Facts) {
     let profile = Profile {
         title: title.to_owned(),
         source: Source::Imported,
@@ -100,8 +102,14 @@ pub(super) fn build(
         }
     }
     building.steps();
+    let mut processes: Vec<u32> = recording.threads.iter().map(|thread| thread.process).collect();
+    processes.extend(building.tracks.keys().map(|id| id.process));
+    let streams = building.tracks.iter().map(|(id, track)| (*id, track.stream)).collect();
+    let (segments, works) = (&building.segments[..], &building.works[..]);
+    let drawn = Drawn { streams, processes, segments, works };
+    let facts = facts(recording, host, items, links, drawn);
     let called = std::mem::take(&mut building.called);
-    (building.finish(), called)
+    (building.finish(), called, facts)
 }
 
 impl Building<'_> {
@@ -200,6 +208,10 @@ impl Building<'_> {
         }
         let own = Instruction { name: event.name, role, place, times, ..Instruction::default() };
         let own = self.push(event.thread, own);
+        let functions = self.host.called[segment.event as usize];
+        if functions != OUTERMOST {
+            self.called.insert(own, functions);
+        }
         self.profile.waits[first_wait..].iter_mut().for_each(|wait| wait.user = own);
         self.segments[k as usize] = own;
         if let Some(&copy) = self.items.copies.get(&k) {
@@ -259,7 +271,7 @@ impl Building<'_> {
         let links = self.links?;
         while let Some(&around) = self.host.inside.get(event as usize) {
             let link = self.recording.host.get(around as usize)?.link;
-            if let Some(node) = links.node(link).filter(|node| node.operands.is_some()) {
+            if let Some(node) = links.node(link).filter(|node| node.uses.is_some()) {
                 return Some((node.id, link));
             }
             event = around;
@@ -270,9 +282,9 @@ impl Building<'_> {
     /// Adds the operands of a node, and returns their range.
     fn operands(&mut self, node: u32) -> [u32; 2] {
         let node = self.links.and_then(|links| links.node(node));
-        let Some(operands) = node.and_then(|node| node.operands.as_ref()) else { return [0; 2] };
+        let Some(uses) = node.and_then(|node| node.uses.as_ref()) else { return [0; 2] };
         let from = self.profile.operands.len() as u32;
-        self.profile.operands.extend(operands.iter().map(|operand| Operand { ..*operand }));
+        self.profile.operands.extend_from_slice(&uses.device);
         [from, self.profile.operands.len() as u32]
     }
 

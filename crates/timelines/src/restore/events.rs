@@ -37,7 +37,7 @@ pub(super) struct Guess {
 pub(super) struct Records {
     /// By the number that waits share with them.
     shared: HashMap<i64, (u64, StreamId)>,
-    /// By process, context and event, in the order of their calls.
+    /// By process, context and event.
     by_event: BTreeMap<(u32, i64, i64), Vec<(u64, StreamId)>>,
     /// By call.
     by_call: HashMap<u64, StreamId>,
@@ -62,7 +62,6 @@ impl Records {
             records.by_event.entry(event).or_default().push(found);
             records.by_call.insert(record.correlation, record.on);
         }
-        records.by_event.values_mut().for_each(|all| all.sort_unstable());
         for sync in &recording.syncs {
             if let (Some(record), Some(source)) = (sync.record, sync.source) {
                 records.by_call.insert(record, source);
@@ -76,22 +75,58 @@ impl Records {
         records
     }
 
-    /// Returns the record that a wait is for, if the file states it or leaves one reading.
-    pub(super) fn awaited(&self, sync: &Sync, host: &Host) -> Option<Awaited> {
-        let stated = |(record, on)| Awaited { record, on, found: Found::Stated };
+    /// Returns the stream of the record of a call, if the file names it.
+    pub(super) fn stream(&self, call: u64) -> Option<StreamId> {
+        self.by_call.get(&call).copied()
+    }
+
+    /// Returns the record that a wait is for and its stream, if the file states it.
+    pub(super) fn stated(
+        &self,
+        sync: &Sync,
+        recording: &Recording,
+        host: &Host,
+    ) -> Option<(u64, StreamId)> {
         if let Some(record) = sync.record {
-            let on = self.by_call.get(&record).copied().or(sync.source)?;
-            return Some(stated((record, on)));
+            return Some((record, self.by_call.get(&record).copied().or(sync.source)?));
         }
         if let Some(found) = sync.shared.and_then(|shared| self.shared.get(&shared)) {
-            return Some(stated(*found));
+            return Some(*found);
         }
-        // The newest record of the event before the wait. Kineto does the same.
-        if let Some(event) = sync.event
-            && let Some(all) = self.by_event.get(&(sync.process, sync.context, event))
-        {
-            let earlier = all.partition_point(|(record, _)| *record < sync.correlation);
-            return all[..earlier].last().copied().map(stated);
+        let all = self.by_event.get(&(sync.process, sync.context, sync.event?))?;
+        let call = |correlation: u64| {
+            let segment = host.segments.get(*host.calls.get(&correlation)? as usize)?;
+            Some(recording.host[segment.event as usize])
+        };
+        // The newest record of the event before the wait, by the times of the calls: their numbers
+        // wrap. A record on another thread during the wait may be it or not.
+        let wait = call(sync.correlation)?;
+        let mut newest = None;
+        for &(record, on) in all {
+            let made = call(record)?;
+            let is_apart = made.end <= wait.start || made.start >= wait.end;
+            if made.thread != wait.thread && !is_apart {
+                return None;
+            }
+            if made.start < wait.start {
+                newest = newest.max(Some((made.start, record, on)));
+            }
+        }
+        newest.map(|(_, record, on)| (record, on))
+    }
+
+    /// Returns the record that a wait is for, if the file states it or leaves one reading.
+    pub(super) fn awaited(
+        &self,
+        sync: &Sync,
+        recording: &Recording,
+        host: &Host,
+    ) -> Option<Awaited> {
+        if let Some((record, on)) = self.stated(sync, recording, host) {
+            return Some(Awaited { record, on, found: Found::Stated });
+        }
+        if sync.record.is_some() || sync.event.is_some_and(|_| !self.by_event.is_empty()) {
+            return None;
         }
         // The stream is known, the record is not: the newest one that may be on the stream.
         let source = sync.source?;

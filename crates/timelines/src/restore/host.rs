@@ -91,6 +91,8 @@ struct Cutting<'a> {
     open: Vec<Open>,
     /// The end of the last segment.
     done: i64,
+    /// The unit of the file's times.
+    unit: i64,
 }
 
 /// Cuts the events of all threads into segments. `order` lists the positions of the events.
@@ -103,10 +105,13 @@ pub(super) fn segments(recording: &Recording) -> Host {
         let inner = u8::from(*kind == HostKind::Call);
         (*thread, *start, Reverse(*end), inner, *index)
     });
+    let is_whole = |event: &HostEvent| event.start % 1000 == 0 && event.end % 1000 == 0;
+    let unit = if recording.host.iter().all(is_whole) { 1000 } else { 1 };
     let none = || vec![OUTERMOST; recording.host.len()];
     let mut host = Host { around: none(), inside: none(), called: none(), ..Host::default() };
     for thread in order.chunk_by(|&a, &b| event(a).thread == event(b).thread) {
-        let mut cutting = Cutting { recording, host: &mut host, open: Vec::new(), done: i64::MIN };
+        let (host, open, done) = (&mut host, Vec::new(), i64::MIN);
+        let mut cutting = Cutting { recording, host, open, done, unit };
         for &k in thread {
             cutting.begin(k);
         }
@@ -156,6 +161,12 @@ impl Cutting<'_> {
     fn begin(&mut self, k: u32) {
         let recording = self.recording;
         let event = &recording.host[k as usize];
+        // Times are rounded: what seems to end just after this event began, and long before it
+        // ends, is not around it but before it.
+        for open in &mut self.open {
+            let is_before = open.end <= event.start + self.unit && event.end > open.end + self.unit;
+            open.end = if is_before { open.end.min(event.start) } else { open.end };
+        }
         self.end_before(event.start);
         self.cut(event.start);
         let path = self.open.last().map_or(OUTERMOST, |open| open.below);

@@ -192,7 +192,7 @@ fn sync_items(
         let call = Call::of(&recording.names[event.name as usize]);
         let host_wait = match (call, sync) {
             (Call::StreamWait, Some(sync)) => {
-                let awaited = records.awaited(sync, host);
+                let awaited = records.awaited(sync, recording, host);
                 items.unknown_waits += usize::from(awaited.is_none());
                 if let Some(on) = sync.on {
                     let what = What::StreamWait { on, segment: k, awaited };
@@ -213,7 +213,7 @@ fn sync_items(
                 continue;
             }
             (Call::EventSync, sync) => {
-                let awaited = sync.and_then(|sync| records.awaited(sync, host));
+                let awaited = sync.and_then(|sync| records.awaited(sync, recording, host));
                 recorded.extend(awaited.map(|a| (a.record, a.on)));
                 awaited.map(HostWait::Event)
             }

@@ -22,9 +22,11 @@
 //! | `items` | what becomes an instruction, in program order |
 //! | `events` | which record a wait is for |
 //! | `building`, `waits` | the instructions, their times and waits |
+//! | `facts` | what the file states, for a proof |
 
 mod building;
 mod events;
+pub(crate) mod facts;
 mod host;
 mod items;
 mod waits;
@@ -36,6 +38,7 @@ use millstream_profile::Profile;
 use crate::link::Links;
 use crate::recording::Recording;
 
+use facts::Facts;
 use host::Paths;
 
 /// The functions of the program around the calls that submit instructions.
@@ -54,16 +57,16 @@ impl Stacks {
     }
 }
 
-/// Returns the profile of a recording.
+/// Returns the profile of a recording, and the facts that a proof rests on.
 pub(crate) fn restore(
     title: &str,
     recording: &Recording,
     links: Option<&Links>,
-) -> (Profile, Stacks) {
+) -> (Profile, Stacks, Facts) {
     let mut host = host::segments(recording);
     let items = items::items(recording, &mut host);
-    let (profile, called) = building::build(title, recording, &host, &items, links);
-    (profile, Stacks { functions: host.functions, called })
+    let (profile, called, facts) = building::build(title, recording, &host, &items, links);
+    (profile, Stacks { functions: host.functions, called }, facts)
 }
 
 /// What a call of the CUDA runtime or driver does, by its name.
@@ -74,8 +77,16 @@ enum Call {
     EventSync,
     StreamSync,
     DeviceSync,
+    /// It says whether an event has passed, and so may order.
+    EventQuery,
+    /// It may synchronize: a query of a stream; memory is freed after its uses.
+    MayWait,
+    BeginCapture,
+    EndCapture,
     GraphLaunch,
     Copy,
+    /// A kernel or a fill.
+    Launch,
     Other,
 }
 
@@ -94,12 +105,28 @@ impl Call {
             Call::StreamSync
         } else if has("DeviceSynchronize") || has("CtxSynchronize") {
             Call::DeviceSync
+        } else if has("EventQuery") {
+            Call::EventQuery
+        } else if has("StreamQuery") || is_free(name) {
+            Call::MayWait
+        } else if has("StreamBeginCapture") {
+            Call::BeginCapture
+        } else if has("StreamEndCapture") {
+            Call::EndCapture
         } else if has("GraphLaunch") {
             Call::GraphLaunch
-        } else if has("Memcpy") || has("cuMemcpy") {
+        } else if has("Memcpy") {
             Call::Copy
+        } else if has("LaunchKernel") || has("LaunchCooperative") || has("Memset") {
+            Call::Launch
         } else {
             Call::Other
         }
     }
+}
+
+/// Returns whether a call frees memory, and so waits for its uses: `cudaFree`, not `cudaFreeAsync`.
+fn is_free(name: &str) -> bool {
+    let frees = ["cudaFree", "cuMemFree", "hipFree", "HostUnregister"];
+    frees.iter().any(|free| name.contains(free)) && !name.contains("Async")
 }

@@ -10,6 +10,8 @@ mod kineto;
 mod linked;
 mod nsys;
 mod public;
+mod random;
+mod verdicts;
 
 use std::path::{Path, PathBuf};
 

@@ -18,12 +18,13 @@
 //! | `groups` | process groups, and what is recorded of a collective beside its node |
 //! | `lower`, `collective` | PyTorch's ops as calls of Millstream's ops |
 //! | [`lower_call`] | the same for one call, without a trace |
-//! | [`nodes`] | the nodes with their tensors, for readers of timelines |
+//! | [`nodes`], `effects` | the nodes with their tensors, and what they write, for readers of timelines |
 //! | [`report`] | the executed and the skipped nodes, the synthesized data |
 
 mod args;
 mod call;
 mod collective;
+mod effects;
 mod groups;
 mod import;
 mod lower;

@@ -7,8 +7,8 @@ use millstream_types::TensorSpec;
 use millstream_types::layout::contiguous_strides;
 
 use crate::error::{Result, TraceError};
+use crate::et::effects::effects;
 use crate::et::raw_form::{FileForm, NodeForm};
-use crate::et::signature::written;
 use crate::et::value::{Arg, Recorded, inputs, outputs};
 use crate::load::LoadOptions;
 use crate::read::read_text;
@@ -28,6 +28,10 @@ pub struct Node {
     pub record_function: u64,
     /// Whether it is an op; other nodes are labels.
     pub is_op: bool,
+    /// Whether it is known which of its inputs it writes.
+    pub has_known_effects: bool,
+    /// Whether it reads or writes elements itself: views do not, nor ops that only call others.
+    pub touches: bool,
     /// The tensors that it is given.
     pub inputs: Vec<NodeTensor>,
     /// The tensors that it returns.
@@ -45,12 +49,12 @@ pub struct NodeTensor {
     pub spec: TensorSpec,
     /// Whether it is in the memory of the host.
     pub on_host: bool,
-    /// Whether the op's schema says that it is written.
+    /// Whether the op writes it.
     pub is_written: bool,
 }
 
-/// Reads the nodes of an execution trace, sorted by id. Nodes whose tensors are not understood are
-/// labels.
+/// Reads the nodes of an execution trace, sorted by id. The effects of a node whose tensors are not
+/// understood are not known.
 ///
 /// # Errors
 /// The file cannot be read, or is no execution trace.
@@ -70,26 +74,28 @@ pub fn nodes(path: &Path, options: &LoadOptions) -> Result<Vec<Node>> {
 
 fn node(form: &NodeForm<'_>) -> Option<Node> {
     let schema = form.schema();
-    let written = written(&schema);
-    let tensors = |args: std::result::Result<Vec<Arg>, String>, written: &[bool]| {
+    let args = inputs(form).ok().zip(outputs(form).ok());
+    let is_understood = args.is_some();
+    let (inputs, outputs) = args.unwrap_or_default();
+    let effects = effects(&schema, &inputs);
+    let tensors = |args: &[Arg], written: &[bool]| {
         let mut tensors = Vec::new();
-        for (k, arg) in args.ok()?.iter().enumerate() {
+        for (k, arg) in args.iter().enumerate() {
             add(arg, written.get(k).copied().unwrap_or(false), &mut tensors);
         }
-        Some(tensors)
+        tensors
     };
-    let both = tensors(inputs(form), &written).zip(tensors(outputs(form), &[]));
-    let is_op = !schema.is_empty() && both.is_some();
-    let (inputs, outputs) = both.unwrap_or_default();
     Some(Node {
         id: form.id?,
         name: form.name.as_deref().unwrap_or_default().to_owned(),
         parent: form.caller(),
         thread: form.thread(),
         record_function: form.record_function(),
-        is_op,
-        inputs,
-        outputs,
+        is_op: !schema.is_empty(),
+        has_known_effects: effects.is_known && is_understood,
+        touches: effects.touches,
+        inputs: tensors(&inputs, &effects.written),
+        outputs: tensors(&outputs, &[]),
     })
 }
 

@@ -11,6 +11,7 @@
 //! were. These copies are executed before the op.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use crate::et::BIND;
 use crate::et::groups::FUNCTIONAL;
@@ -26,8 +27,11 @@ const COMPOSITE: &str = include_str!("composite.txt");
 /// Composite ops of earlier releases that are no longer composite.
 const FORMERLY_COMPOSITE: &[&str] = &["silu_backward"];
 
-fn composite() -> HashSet<&'static str> {
-    COMPOSITE.lines().chain(FORMERLY_COMPOSITE.iter().copied()).collect()
+/// Returns whether an op, by its name with overload and without namespace, only calls others.
+pub(super) fn is_composite(name: &str) -> bool {
+    static OPS: LazyLock<HashSet<&'static str>> =
+        LazyLock::new(|| COMPOSITE.lines().chain(FORMERLY_COMPOSITE.iter().copied()).collect());
+    OPS.contains(name)
 }
 
 /// One step of a trace, in order.
@@ -144,7 +148,6 @@ pub(crate) fn steps(
 ) -> Vec<Step> {
     let tree = Tree::new(nodes, schemas);
     let helpers = gloo_threads(nodes, schemas);
-    let composite = composite();
     let mut called = vec![false; nodes.len()];
     let mut open = vec![false; nodes.len()];
     let mut steps = Vec::new();
@@ -156,9 +159,9 @@ pub(crate) fn steps(
         }
         let name = tree.name(k);
         let has_ops = tree.ops_below(k).next().is_some();
-        let is_composite = |bare: &str| composite.contains(bare) && (has_ops || !known(name));
+        let only_calls = |bare: &str| is_composite(bare) && (has_ops || !known(name));
         open[k] = schema.is_empty()
-            || name.strip_prefix("aten::").is_some_and(is_composite)
+            || name.strip_prefix("aten::").is_some_and(only_calls)
             || (has_ops && name.starts_with(FUNCTIONAL))
             || (has_ops && tree.is_autocast(k));
         if schema.is_empty() {

@@ -55,6 +55,9 @@ pub(crate) struct Mode {
     pub(crate) bytes: bool,
     /// Whether the walk determines which waits are needed.
     pub(crate) needs: bool,
+    /// How many streams, the first ones, are threads of a host: pairs of their uses are presumed to
+    /// be ordered.
+    pub(crate) threads: usize,
 }
 
 pub(crate) struct Walk<'a> {
@@ -89,7 +92,7 @@ pub(crate) fn walk(list: &InstructionList, mode: Mode) -> Verdict {
 /// Returns the clocks of a list's instructions by their indices: the points that each comes after.
 /// Records and waits are left out.
 pub(crate) fn clocks(list: &InstructionList) -> FxHashMap<usize, Clock> {
-    let mode = Mode { callbacks: true, bytes: false, needs: false };
+    let mode = Mode { callbacks: true, bytes: false, needs: false, threads: 0 };
     let mut walk = Walk { clocks: Some(FxHashMap::default()), ..Walk::new(list, mode) };
     walk.instructions();
     walk.clocks.unwrap_or_default()

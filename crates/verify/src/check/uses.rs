@@ -205,7 +205,8 @@ impl Walk<'_> {
         (number, footprint, access): (usize, &Footprint, Access),
         clock: &Clock,
     ) -> SmallVec<[(Use, Range<u64>); 1]> {
-        let Walk { liveness, needs, pairs, .. } = self;
+        let Walk { liveness, needs, pairs, mode, .. } = self;
+        let is_thread = |stream: StreamId| stream.index() < mode.threads;
         let mut racing = SmallVec::new();
         let known = |u: &Use, needs: &Needs| {
             u.point.stream == at.stream || needs.covers_without_unneeded(clock, u)
@@ -221,7 +222,8 @@ impl Walk<'_> {
                     return;
                 }
                 if !clock.covers(earlier.point) {
-                    racing.push((earlier.clone(), bytes));
+                    let are_threads = is_thread(earlier.point.stream) && is_thread(at.stream);
+                    racing.extend((!are_threads).then(|| (earlier.clone(), bytes)));
                     return;
                 }
                 let (later, earlier_index) = (index, earlier.index);
