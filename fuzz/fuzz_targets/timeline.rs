@@ -1,8 +1,9 @@
 //! Reads bytes as a timeline of another program: Kineto's JSON, Chakra's messages and JSON.
 //!
-//! Seeds: `crates/timelines/tests/timelines/data`.
+//! Seeds: `crates/timelines/tests/bugs` and `crates/timelines/tests/seeds`.
 //!
-//! `cargo +nightly fuzz run timeline fuzz/corpus/timeline -- -max_len=8192`
+//! `cargo +nightly fuzz run timeline fuzz/corpus/timeline crates/timelines/tests/bugs
+//! crates/timelines/tests/seeds -- -max_len=8192`
 
 #![no_main]
 

@@ -1,6 +1,7 @@
 //! Errors of the readers: which file, where in it, what was wrong, and what to do.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 
 /// A file that is no timeline, or a damaged one.
@@ -28,6 +29,12 @@ impl TimelineError {
             message: message.into(),
             help: String::new(),
         }
+    }
+
+    /// Returns the error with what kept the file from being read to its end.
+    pub(crate) fn unreadable(self, error: &io::Error) -> TimelineError {
+        let message = format!("it cannot be read to its end: {error}");
+        TimelineError { message, ..self }
     }
 
     /// Adds the place in the file.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -34,7 +35,7 @@ impl Input {
     }
 
     /// Returns an input of bytes in memory.
-    pub(crate) fn of(name: &str, bytes: Vec<u8>) -> Result<Input> {
+    pub(crate) fn of(name: &str, bytes: Arc<[u8]>) -> Result<Input> {
         Input::unpacked(Path::new(name), Cursor::new(bytes))
     }
 

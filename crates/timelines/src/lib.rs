@@ -11,7 +11,7 @@
 //! # Map
 //! | module | holds |
 //! |---|---|
-//! | `format`, `input` | what a file is; files, decompressed |
+//! | `format`, `input`, `json` | what a file is; files, decompressed; JSON as profilers write it |
 //! | `kineto`, `nsys`, `chakra` | the reader of each format |
 //! | `recording` | what a file of Kineto's or Nsight Systems' states |
 //! | `restore` | from a recording to a profile |
@@ -26,6 +26,7 @@ mod chakra;
 mod error;
 mod format;
 mod input;
+mod json;
 mod kineto;
 mod link;
 pub mod list;
@@ -36,6 +37,7 @@ mod restore;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use millstream_profile::Profile;
 use millstream_types::TensorSpec;
@@ -85,7 +87,7 @@ impl Timeline {
 /// # Errors
 /// The file cannot be read, or is damaged gzip data.
 pub fn recognise(path: &Path) -> Result<Option<Format>> {
-    Ok(format::of(&Input::open(path)?))
+    format::of(Input::open(path)?)
 }
 
 /// Reads a timeline.
@@ -94,8 +96,9 @@ pub fn recognise(path: &Path) -> Result<Option<Format>> {
 /// The file cannot be read, is no timeline, or is damaged; the execution trace is not one, or no
 /// node of it is in the timeline; there is no such range.
 pub fn read(path: &Path, options: &Options) -> Result<Timeline> {
+    let found = recognise(path)?;
     let input = Input::open(path)?;
-    let Some(format) = format::of(&input) else {
+    let Some(format) = found else {
         let message = "it is no timeline that is known";
         let help =
             "expected a file of PyTorch's profiler, Chakra's, or `nsys export --type sqlite`";
@@ -137,6 +140,7 @@ fn refuse_options(path: &Path, options: &Options, what: &str) -> Result<()> {
 }
 
 fn of_recording(path: &Path, mut recording: Recording, options: &Options) -> Result<Timeline> {
+    recording.settle();
     let links = match &options.trace {
         Some(trace) => Some(Links::of(trace, &mut recording, options.partial)?),
         None => None,
@@ -157,8 +161,10 @@ fn of_recording(path: &Path, mut recording: Recording, options: &Options) -> Res
 /// The same as those of [`read`].
 pub fn read_bytes(name: &str, bytes: Vec<u8>) -> Result<Timeline> {
     let path = Path::new(name);
+    let bytes = Arc::from(bytes);
+    let found = format::of(Input::of(name, Arc::clone(&bytes))?)?;
     let input = Input::of(name, bytes)?;
-    match format::of(&input) {
+    match found {
         Some(Format::Kineto) => of_recording(path, kineto::read(input)?, &Options::default()),
         Some(found @ (Format::Chakra | Format::ChakraJson)) => {
             let profile = chakra::read(input, found == Format::ChakraJson)?;

@@ -4,6 +4,10 @@
 use millstream_profile::Interned;
 use millstream_profile::model::Range;
 
+/// Nanoseconds of a day, and of a year: a recording is shorter.
+const DAY: i64 = 86_400 * 1_000_000_000;
+const YEAR: i64 = 365 * DAY;
+
 /// A position in [`Recording::names`].
 pub(crate) type Name = u32;
 
@@ -129,8 +133,10 @@ pub(crate) struct Recording {
     /// Parts of the program with a name: begin, end, thread.
     pub(crate) ranges: Vec<Named>,
     pub(crate) remarks: Vec<String>,
-    /// How many processes the file holds.
-    pub(crate) processes: u32,
+    /// What the file calls its processes.
+    pub(crate) processes: Vec<String>,
+    /// How many events are left out that are, or may be, work of a device.
+    pub(crate) lost_work: usize,
 }
 
 /// A part of the program with a name.
@@ -146,6 +152,108 @@ impl Recording {
     /// Returns the position of a name.
     pub(crate) fn name(&mut self, name: &str) -> Name {
         self.interned.number_of(name, &mut self.names)
+    }
+
+    /// Adds a remark about what is not read: how many of each, the most frequent first.
+    pub(crate) fn not_read(&mut self, what: &str, all: &[(&String, &u64)]) {
+        const MOST: usize = 8;
+        let named = all.iter().take(MOST).map(|(name, count)| format!("{count} of '{name}'"));
+        let named: Vec<String> = named.collect();
+        let more = match all.len().saturating_sub(MOST) {
+            0 => String::new(),
+            more => format!(", and of {more} more"),
+        };
+        if !all.is_empty() {
+            self.remarks.push(format!("{what} that are not read: {}{more}", named.join(", ")));
+        }
+    }
+
+    /// Leaves out events whose times cannot be, and makes the numbers of calls unique.
+    pub(crate) fn settle(&mut self) {
+        self.check_times();
+        self.number_calls();
+    }
+
+    fn check_times(&mut self) {
+        let starts = self.host.iter().map(|e| e.start).chain(self.work.iter().map(|e| e.start));
+        let mut starts: Vec<i64> = starts.filter(|start| *start > 0).collect();
+        let middle = starts.len() / 2;
+        let usual = match starts.is_empty() {
+            true => 0,
+            false => *starts.select_nth_unstable(middle).1,
+        };
+        let can_be =
+            |start: i64| start.abs_diff(usual) < YEAR.unsigned_abs() && (start > 0 || usual < DAY);
+        let all = self.host.len() + self.work.len() + self.ranges.len();
+        let work = self.work.len();
+        self.host.retain(|event| can_be(event.start));
+        self.work.retain(|event| can_be(event.start));
+        self.ranges.retain(|range| can_be(range.start));
+        self.lost_work += work - self.work.len();
+        let kept = self.host.len() + self.work.len() + self.ranges.len();
+        let times = self.host.iter_mut().map(|e| (e.start, &mut e.end));
+        let times = times.chain(self.work.iter_mut().map(|e| (e.start, &mut e.end)));
+        let times = times.chain(self.ranges.iter_mut().map(|e| (e.start, &mut e.end)));
+        let (mut negative, mut long) = (0, 0);
+        for (start, end) in times {
+            negative += usize::from(*end < start);
+            long += usize::from(*end >= start.saturating_add(YEAR));
+            if *end < start || *end >= start.saturating_add(YEAR) {
+                *end = start;
+            }
+        }
+        let mut say = |count: usize, one: &str, more: &str| match count {
+            0 => {}
+            1 => self.remarks.push(format!("1 event {one}")),
+            count => self.remarks.push(format!("{count} events {more}")),
+        };
+        say(
+            all - kept,
+            "is left out, as it begins long before or after the others",
+            "are left out, as they begin long before or after the others",
+        );
+        say(
+            negative,
+            "ends before it begins: it counts as an instant",
+            "end before they begin: they count as instants",
+        );
+        say(
+            long,
+            "takes more than a year: it counts as an instant",
+            "take more than a year: they count as instants",
+        );
+    }
+
+    /// Makes the numbers of calls, of which each process has its own, unique, and lets later calls
+    /// have higher ones: numbers have 32 bits, and begin anew when they are used up.
+    fn number_calls(&mut self) {
+        let mut ends = vec![(u64::MAX, 0); self.processes.len()];
+        let process = |thread: u32| self.threads[thread as usize].process;
+        for event in self.host.iter().filter(|event| event.correlation != 0) {
+            let (least, most) = &mut ends[process(event.thread) as usize];
+            *least = event.correlation.min(*least);
+            *most = event.correlation.max(*most);
+        }
+        let quarter = 1 << 30;
+        let wraps = |process: u32| {
+            ends.get(process as usize).is_some_and(|(least, most)| {
+                *least < quarter && *most >= 3 * quarter && *most < 4 * quarter
+            })
+        };
+        let number = |process: u32, number: &mut u64| {
+            if *number != 0 {
+                let is_later = wraps(process) && *number < 2 * quarter;
+                *number += u64::from(is_later) << 32;
+                *number = u64::from(process) << 40 | (*number & ((1 << 40) - 1));
+            }
+        };
+        self.host.iter_mut().for_each(|e| number(process(e.thread), &mut e.correlation));
+        self.work.iter_mut().for_each(|e| number(e.on.process, &mut e.correlation));
+        self.records.iter_mut().for_each(|e| number(e.on.process, &mut e.correlation));
+        for sync in &mut self.syncs {
+            number(sync.process, &mut sync.correlation);
+            sync.record.iter_mut().for_each(|record| number(sync.process, record));
+        }
     }
 
     /// Returns the time of the first event.

@@ -107,14 +107,65 @@ fn order(nodes: &[Node], before: &[Vec<u32>]) -> (Vec<u32>, usize) {
     (order, cyclic)
 }
 
-/// What is known to have ended when a stream's next node runs: for each stream, how many of its
-/// nodes.
-type Clock = BTreeMap<u32, u64>;
+/// Returns which of the dependences of each node need a wait: those on nodes of other streams which
+/// nothing else of the node's stream, or before it in its list, comes after.
+///
+/// One stream is looked at after another, so that a number for each node suffices: how many of that
+/// stream's nodes have ended when the node runs.
+fn needed(order: &[u32], streams: &[u32], before: &[Vec<u32>]) -> Vec<Vec<u32>> {
+    let mut needed: Vec<Vec<u32>> = vec![Vec::new(); before.len()];
+    let mut seqs = vec![0u32; before.len()];
+    // The node before each on its stream, and the part of the order in which a stream matters.
+    let mut previous = vec![NONE; before.len()];
+    let mut tails: HashMap<u32, (u32, u32)> = HashMap::new();
+    let mut parts: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+    for (at, &k) in order.iter().enumerate() {
+        let stream = streams[k as usize];
+        let (node, seq) = tails.entry(stream).or_insert((NONE, 0));
+        (previous[k as usize], *node, *seq) = (*node, k, *seq + 1);
+        seqs[k as usize] = *seq;
+        for source in before[k as usize].iter().map(|&earlier| streams[earlier as usize]) {
+            if source != stream {
+                parts.entry(source).or_insert((at, at)).1 = at;
+            }
+        }
+    }
+    let mut known = vec![0u32; before.len()];
+    for (source, (first, last)) in parts {
+        let part = &order[first..=last];
+        for &k in part {
+            let own = streams[k as usize];
+            let mut most = known.get(previous[k as usize] as usize).copied().unwrap_or(0);
+            for &earlier in before[k as usize].iter().filter(|e| streams[**e as usize] != own) {
+                let seq = seqs[earlier as usize];
+                if streams[earlier as usize] == source {
+                    if seq > most {
+                        needed[k as usize].push(earlier);
+                    }
+                    most = most.max(seq);
+                } else {
+                    most = most.max(known[earlier as usize]);
+                }
+            }
+            known[k as usize] = most;
+        }
+        part.iter().for_each(|k| known[*k as usize] = 0);
+    }
+    needed.iter_mut().for_each(|own| own.sort_unstable());
+    needed
+}
 
 /// Returns the profile of these nodes.
 pub(super) fn profile(title: &str, nodes: Vec<Node>) -> Result<Profile, String> {
-    let Dependences { before, absent } = dependences(&nodes)?;
+    let Dependences { mut before, absent } = dependences(&nodes)?;
     let (order, cyclic) = order(&nodes, &before);
+    if cyclic > 0 {
+        let mut at = vec![0; nodes.len()];
+        order.iter().enumerate().for_each(|(k, node)| at[*node as usize] = k);
+        for (k, before) in before.iter_mut().enumerate() {
+            before.retain(|earlier| at[*earlier as usize] < at[k]);
+        }
+    }
     let has_times = nodes.iter().any(|node| node.start_time_micros > 0);
     let has_durations = nodes.iter().any(|node| node.duration_micros > 0);
     let mut streams: BTreeMap<On, u32> = nodes.iter().map(|node| (On::of(node), 0)).collect();
@@ -130,27 +181,19 @@ pub(super) fn profile(title: &str, nodes: Vec<Node>) -> Result<Profile, String> 
     let wait_name = names.number_of("wait", &mut profile.names);
     let mut counts = vec![0u64; streams.len()];
     let mut ended = vec![0u64; streams.len()];
-    let mut clocks: Vec<Clock> = vec![Clock::new(); streams.len()];
-    // The instruction of each node with its point and what was known when it ran.
-    let mut made: Vec<Option<(u32, u32, u64, Clock)>> = vec![None; nodes.len()];
+    let on: Vec<u32> = nodes.iter().map(|node| streams[&On::of(node)]).collect();
+    let needed = needed(&order, &on, &before);
+    // The instruction of each node.
+    let mut made = vec![NONE; nodes.len()];
     for &k in &order {
         let node = &nodes[k as usize];
-        let stream = streams.get(&On::of(node)).copied().unwrap_or(0);
+        let stream = on[k as usize];
         let own = stream as usize;
         let mut ready = ended[own];
         let mut open = Vec::new();
-        for &earlier in &before[k as usize] {
-            let Some((until, source, seq, clock)) = made[earlier as usize].clone() else {
-                continue;
-            };
-            if source == stream {
-                continue;
-            }
+        for &earlier in &needed[k as usize] {
+            let until = made[earlier as usize];
             let end = profile.instructions[until as usize].times.map_or(0, |times| times.end);
-            let known = clocks[own].get(&source).is_some_and(|known| *known >= seq);
-            if known {
-                continue;
-            }
             counts[own] += 1;
             let begin = ready;
             ready = ready.max(end);
@@ -177,10 +220,6 @@ pub(super) fn profile(title: &str, nodes: Vec<Node>) -> Result<Profile, String> 
                 covered_by: none,
                 tensors,
             });
-            for (stream, seq) in clock.into_iter().chain([(source, seq)]) {
-                let known = clocks[own].entry(stream).or_default();
-                *known = (*known).max(seq);
-            }
         }
         counts[own] += 1;
         let position = profile.instructions.len() as u32;
@@ -210,7 +249,7 @@ pub(super) fn profile(title: &str, nodes: Vec<Node>) -> Result<Profile, String> 
             parent: NONE,
             ..Instruction::default()
         });
-        made[k as usize] = Some((position, stream, counts[own], clocks[own].clone()));
+        made[k as usize] = position;
     }
     profile.total = ended.into_iter().max().unwrap_or(0);
     let mut say = |count: usize, text: &str| {

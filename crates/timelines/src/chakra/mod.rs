@@ -92,7 +92,7 @@ fn messages(input: Input, file: &TimelineError) -> Result<Vec<Node>> {
 }
 
 /// Reads the length of a message; none at the end of the file.
-fn length(from: &mut impl Read) -> std::io::Result<Option<usize>> {
+pub(crate) fn length(from: &mut impl Read) -> std::io::Result<Option<usize>> {
     let mut length = 0usize;
     for k in 0..5 {
         let mut byte = [0];

@@ -1,192 +1,143 @@
 //! An event of a Kineto file, in the spellings of 2020 to now.
 
-use std::fmt;
+use crate::json::{Value, fields};
+use crate::recording::HostKind;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+/// The kinds of events that are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Category {
+    Host(HostKind),
+    Device,
+    Range,
+    Sync,
+    Record,
+    /// From a forward op to its backward op.
+    Arrow,
+    /// What other events state as well.
+    Repeated,
+    Other,
+}
+
+impl Category {
+    /// Returns the kind of an event, by its category. The names with capitals are those of 2020 to
+    /// 2022.
+    pub(super) fn of(name: &str) -> Category {
+        match name {
+            "cpu_op" | "Operator" => Category::Host(HostKind::Op),
+            "python_function" => Category::Host(HostKind::Function),
+            "kernel" | "gpu_memcpy" | "gpu_memset" | "Kernel" | "Memcpy" | "Memset" => {
+                Category::Device
+            }
+            "user_annotation" | "cpu_instant_event" => Category::Range,
+            "cuda_sync" => Category::Sync,
+            "cuda_event" => Category::Record,
+            "fwdbwd" | "forward_backward" => Category::Arrow,
+            ""
+            | "ac2g"
+            | "async_cpu_to_gpu"
+            | "async_gpu"
+            | "gpu_user_annotation"
+            | "overhead"
+            | "Trace" => Category::Repeated,
+            // `cuda_runtime`, `cuda_driver`, `hip_runtime`, `xpu_driver`, `mtia_runtime`
+            "Runtime" => Category::Host(HostKind::Call),
+            name if name.ends_with("_runtime") || name.ends_with("_driver") => {
+                Category::Host(HostKind::Call)
+            }
+            _ => Category::Other,
+        }
+    }
+}
 
 /// An event. Fields that no reader needs are passed over.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct EventForm {
-    pub(super) ph: Text,
-    pub(super) cat: Text,
-    pub(super) name: Text,
-    pub(super) id: Number,
+#[derive(Debug, Default)]
+pub(super) struct EventForm<'a> {
+    pub(super) ph: Value<'a>,
+    pub(super) cat: Value<'a>,
+    pub(super) name: Value<'a>,
+    pub(super) id: Value<'a>,
     /// Microseconds.
-    pub(super) ts: Number,
-    pub(super) dur: Number,
-    pub(super) pid: Number,
-    pub(super) tid: Number,
-    pub(super) args: ArgsForm,
+    pub(super) ts: Value<'a>,
+    pub(super) dur: Value<'a>,
+    pub(super) pid: Value<'a>,
+    pub(super) tid: Value<'a>,
+    pub(super) args: ArgsForm<'a>,
 }
 
 /// The arguments of an event that readers need.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ArgsForm {
-    pub(super) name: Text,
-    pub(super) correlation: Number,
-    pub(super) device: Number,
-    pub(super) context: Number,
-    pub(super) stream: Number,
-    #[serde(rename = "Record function id")]
-    pub(super) record_function: Number,
-    #[serde(rename = "Ev Idx", alias = "Profiler Event Index")]
-    pub(super) index: Number,
-    #[serde(rename = "wait_on_stream")]
-    pub(super) wait_stream: Number,
-    #[serde(rename = "wait_on_cuda_event_record_corr_id")]
-    pub(super) wait_record: Number,
-    #[serde(rename = "wait_on_cuda_event_id")]
-    pub(super) wait_event: Number,
-    #[serde(rename = "event_id", alias = "event id", alias = "cuda_event_id")]
-    pub(super) event: Number,
-}
-
-/// A text, or nothing where the file has something else.
 #[derive(Debug, Default)]
-pub(super) struct Text(pub(super) Option<String>);
-
-/// A number, or nothing where the file has something else. Some writers put numbers in texts.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Number {
-    #[default]
-    None,
-    Whole(i64),
-    Real(f64),
+pub(super) struct ArgsForm<'a> {
+    pub(super) name: Value<'a>,
+    pub(super) correlation: Value<'a>,
+    pub(super) device: Value<'a>,
+    pub(super) context: Value<'a>,
+    pub(super) stream: Value<'a>,
+    /// The stream of an XPU.
+    pub(super) queue: Value<'a>,
+    pub(super) record_function: Value<'a>,
+    pub(super) index: Value<'a>,
+    pub(super) wait_stream: Value<'a>,
+    pub(super) wait_record: Value<'a>,
+    pub(super) wait_event: Value<'a>,
+    pub(super) event: Value<'a>,
 }
 
-impl Number {
-    /// Returns a whole number. Numbers of threads may be negative.
-    pub(super) fn whole(self) -> Option<i64> {
-        match self {
-            Number::None => None,
-            Number::Whole(whole) => Some(whole),
-            Number::Real(real) => Some(real as i64),
-        }
-    }
-
-    /// Returns a whole number; -1 and its unsigned form mean that it is not known.
-    pub(super) fn known(self) -> Option<i64> {
-        self.whole().filter(|whole| *whole >= 0 && *whole != i64::from(u32::MAX))
-    }
-
-    /// Returns microseconds as nanoseconds.
-    pub(super) fn nanoseconds(self) -> Option<i64> {
-        match self {
-            Number::None => None,
-            Number::Whole(us) => us.checked_mul(1000),
-            Number::Real(us) if us.is_finite() && us.abs() < 9e15 => Some((us * 1000.0) as i64),
-            Number::Real(_) => None,
-        }
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text(Some(text.to_owned())))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Text, E> {
-        Ok(Text(Some(text)))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Text, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
-        Ok(Text(Some(number.to_string())))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
-        Ok(Text(Some(number.to_string())))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Text, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_unit<E>(self) -> Result<Text, E> {
-        Ok(Text(None))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Text(None))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Text(None))
+impl<'a> EventForm<'a> {
+    /// Returns the event of a JSON object.
+    ///
+    /// # Errors
+    /// The text is none after this key.
+    pub(super) fn of(text: &'a str) -> Result<EventForm<'a>, &'a str> {
+        let mut form = EventForm::default();
+        let mut args = Value::Absent;
+        fields(text, &mut |key, value| match key {
+            "ph" => form.ph = value,
+            "cat" => form.cat = value,
+            "name" => form.name = value,
+            "id" => form.id = value,
+            "ts" => form.ts = value,
+            "dur" => form.dur = value,
+            "pid" => form.pid = value,
+            "tid" => form.tid = value,
+            "args" => args = value,
+            _ => {}
+        })?;
+        let Value::Object(args) = args else { return Ok(form) };
+        let form_args = &mut form.args;
+        fields(args, &mut |key, value| match key {
+            "name" => form_args.name = value,
+            "correlation" => form_args.correlation = value,
+            "device" => form_args.device = value,
+            "context" => form_args.context = value,
+            "stream" => form_args.stream = value,
+            "sycl queue" => form_args.queue = value,
+            "Record function id" => form_args.record_function = value,
+            "Ev Idx" | "Profiler Event Index" => form_args.index = value,
+            "wait_on_stream" => form_args.wait_stream = value,
+            "wait_on_cuda_event_record_corr_id" => form_args.wait_record = value,
+            "wait_on_cuda_event_id" => form_args.wait_event = value,
+            "event_id" | "event id" | "cuda_event_id" => form_args.event = value,
+            _ => {}
+        })?;
+        Ok(form)
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
-    }
+/// Returns a whole number; -1 and its unsigned form mean that it is not known.
+pub(super) fn known(value: Value<'_>) -> Option<i64> {
+    value.scaled(0).filter(|whole| *whole >= 0 && *whole != i64::from(u32::MAX))
 }
 
-struct NumberVisitor;
-
-impl<'de> Visitor<'de> for NumberVisitor {
-    type Value = Number;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Number, E> {
-        Ok(match (text.parse::<i64>(), text.parse::<f64>()) {
-            (Ok(whole), _) => Number::Whole(whole),
-            (_, Ok(real)) => Number::Real(real),
-            _ => Number::None,
-        })
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
-        Ok(Number::None)
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
-        Ok(Number::Whole(number))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
-        Ok(i64::try_from(number).map_or(Number::None, Number::Whole))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
-        Ok(Number::Real(number))
-    }
-
-    fn visit_unit<E>(self) -> Result<Number, E> {
-        Ok(Number::None)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Number, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Number::None)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Number::None)
-    }
+/// Returns a number of an event, call or op; they begin at 1, and 0 means that it is not known.
+pub(super) fn id(value: Value<'_>) -> Option<u64> {
+    known(value).filter(|id| *id > 0).map(|id| id as u64)
 }
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
-        deserializer.deserialize_any(NumberVisitor)
-    }
+/// Returns a whole number, or the one that a text ends with: `sycl queue 64`.
+pub(super) fn last_number(value: Value<'_>) -> Option<i64> {
+    let last = |text: &str| text.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    known(value).or_else(|| match value {
+        Value::Text(text) => last(text),
+        _ => None,
+    })
 }

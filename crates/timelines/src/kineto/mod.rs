@@ -7,227 +7,257 @@
 
 mod event;
 mod names;
+mod processes;
 
-use std::collections::HashMap;
-use std::fmt;
-use std::io::BufReader;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, ErrorKind};
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-
+use millstream_profile::Interned;
 use millstream_profile::model::NONE;
 
 use crate::input::Input;
+use crate::json::{Json, Value};
 use crate::recording::{
     Arrow, DeviceEvent, HostEvent, HostKind, Name, Named, Record, Recording, StreamId, Sync,
     SyncKind, Thread,
 };
 use crate::{Result, TimelineError};
 
-use event::{EventForm, Text};
+use event::{Category, EventForm, id, known, last_number};
 pub(crate) use names::short;
+use processes::Positions;
 
-/// The kinds of events that are read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Category {
-    Host(HostKind),
-    Device,
-    Range,
-    Sync,
-    Record,
-    /// From a forward op to its backward op.
-    Arrow,
-    Other,
+/// The events that have something odd in common.
+struct Odd {
+    count: u64,
+    /// The first one.
+    first: String,
 }
 
-impl Category {
-    /// Returns the kind of an event, by its category. The names with capitals are those of 2020 to
-    /// 2022.
-    fn of(name: &str) -> Category {
-        match name {
-            "cpu_op" | "Operator" => Category::Host(HostKind::Op),
-            "cuda_runtime" | "cuda_driver" | "Runtime" | "hip_runtime" | "xpu_runtime" => {
-                Category::Host(HostKind::Call)
-            }
-            "python_function" => Category::Host(HostKind::Function),
-            "kernel" | "gpu_memcpy" | "gpu_memset" | "Kernel" | "Memcpy" | "Memset" => {
-                Category::Device
-            }
-            "user_annotation" | "cpu_instant_event" => Category::Range,
-            "cuda_sync" => Category::Sync,
-            "cuda_event" => Category::Record,
-            "fwdbwd" | "forward_backward" => Category::Arrow,
-            _ => Category::Other,
-        }
-    }
-}
-
-/// A recording while its file is read.
+/// A recording while its file is read. Until the end, it has the file's names of processes.
 #[derive(Default)]
 struct Reading {
     recording: Recording,
-    threads: HashMap<(i64, i64), u32>,
-    labels: HashMap<(i64, i64), String>,
+    /// What the file calls its processes and threads: numbers, or texts.
+    ids: Vec<String>,
+    interned: Interned<String>,
+    threads: HashMap<(u32, u32), u32>,
+    labels: HashMap<(u32, u32), String>,
+    positions: Positions,
     /// Where arrows begin and end, by their numbers.
     tails: HashMap<i64, (u32, i64)>,
     heads: Vec<(i64, Name, (u32, i64))>,
     /// The number of events so far.
     events: u64,
-    /// Whether the file has events at all: some JSON files are something else.
-    has_events: bool,
+    /// By what is odd.
+    odd: BTreeMap<&'static str, Odd>,
+    /// How many events of each category are not read.
+    unread: BTreeMap<String, u64>,
 }
 
 /// Reads a Kineto file.
 ///
 /// # Errors
-/// The file cannot be read, is no JSON, has no events, or an event lacks its time.
+/// The file cannot be read to its end, or has no events.
 pub(crate) fn read(input: Input) -> Result<Recording> {
     let file = input.error("");
     let mut reading = Reading::default();
-    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 18, input));
-    let read = json.deserialize_any(Root(&mut reading)).and_then(|()| json.end());
-    read.map_err(|e| syntax(file.clone(), &e, reading.events))?;
-    if !reading.has_events {
-        let message = "it has no 'traceEvents': expected a file of PyTorch's profiler";
-        return Err(TimelineError { message: message.to_owned(), ..file });
+    let mut json = Json::new(input);
+    match reading.file(&mut json) {
+        Ok(true) => {}
+        Ok(false) => {
+            let message = "it has no 'traceEvents': expected a file of PyTorch's profiler";
+            return Err(TimelineError { message: message.to_owned(), ..file });
+        }
+        Err(e) => return Err(reading.broken(file, &e)),
+    }
+    reading.remarks();
+    if json.has(b',').is_ok() {
+        let remark = "what follows the end of its JSON is not read".to_owned();
+        reading.recording.remarks.push(remark);
     }
     let mut recording = reading.recording;
-    recording.processes = 1;
     for (id, name, to) in reading.heads {
         let tail = reading.tails.get(&id);
         recording.arrows.extend(tail.map(|&from| Arrow { name, from, to }));
     }
     for (key, thread) in &reading.threads {
         if let Some(label) = reading.labels.get(key) {
-            let name = format!("thread {} {label}", key.1);
+            let name = format!("thread {} {label}", reading.ids[key.1 as usize]);
             recording.threads[*thread as usize].name = name;
         }
     }
     if recording.host.is_empty() && recording.work.is_empty() {
-        let message = "no event of it is an op, a call or a kernel".to_owned();
+        let mut message = "no event of it is an op, a call or a kernel".to_owned();
+        for remark in &recording.remarks {
+            message = format!("{message}; {remark}");
+        }
         let help = "export the trace with the activities CPU and CUDA".to_owned();
         return Err(TimelineError { message, help, ..file });
     }
+    processes::assign(&mut recording, &reading.ids, &reading.positions);
     Ok(recording)
 }
 
-/// Returns an error of the JSON reader with the event in which it was found.
-fn syntax(file: TimelineError, error: &serde_json::Error, events: u64) -> TimelineError {
-    let text = error.to_string();
-    let message = match error.classify() {
-        serde_json::error::Category::Eof => {
-            "it ends within its JSON: expected the end of 'traceEvents'; it was cut off".to_owned()
+impl Reading {
+    /// Reads a file: an object with the events under a key, or a list of events, as in 2020.
+    /// Returns whether it has events at all.
+    fn file(&mut self, json: &mut Json<Input>) -> io::Result<bool> {
+        json.begin()?;
+        if json.has(b'[')? {
+            self.list(json)?;
+            return Ok(true);
         }
-        serde_json::error::Category::Io => format!("it cannot be read to its end: {text}"),
-        serde_json::error::Category::Syntax | serde_json::error::Category::Data => text,
-    };
-    let at = match events {
-        0 => String::new(),
-        events => format!("after event {events}"),
-    };
-    TimelineError { at, message, ..file }
-}
-
-/// The whole file: an object with the events under a key, or a list of events, as in 2020.
-struct Root<'a>(&'a mut Reading);
-
-impl<'de> Visitor<'de> for Root<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with 'traceEvents', or a list of events")
+        let mut has_events = false;
+        json.has(b'{')?;
+        while let Some(key) = json.key()? {
+            if key == "traceEvents" && json.has(b'[')? {
+                self.list(json)?;
+                has_events = true;
+            } else {
+                json.value(&mut |_| {})?;
+            }
+        }
+        Ok(has_events)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> std::result::Result<(), A::Error> {
-        Events(self.0).visit_seq(seq)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
-        while let Some(Text(key)) = map.next_key::<Text>()? {
-            match key.as_deref() {
-                Some("traceEvents") => map.next_value_seed(Events(self.0))?,
-                _ => drop(map.next_value::<IgnoredAny>()?),
+    fn list(&mut self, json: &mut Json<Input>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        while json.continues(b']')? {
+            bytes.clear();
+            json.value(&mut |part| bytes.extend_from_slice(part))?;
+            self.events += 1;
+            let text = String::from_utf8_lossy(&bytes);
+            self.text(&text);
+            if matches!(text, std::borrow::Cow::Owned(_)) {
+                let name = EventForm::of(&text).unwrap_or_default().name;
+                self.odd("read with '\u{fffd}' for bytes that are not UTF-8", name);
+            }
+            // A bracket that closes nothing.
+            if bytes.is_empty() {
+                json.has(b'}')?;
             }
         }
         Ok(())
     }
-}
 
-/// The list of events.
-struct Events<'a>(&'a mut Reading);
-
-impl<'de> DeserializeSeed<'de> for Events<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> std::result::Result<(), D::Error> {
-        json.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Events<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of events")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<(), A::Error> {
-        self.0.has_events = true;
-        while let Some(event) = seq.next_element::<EventForm>()? {
-            self.0.events += 1;
-            self.0.event(event).map_err(A::Error::custom)?;
+    /// Returns the error of a file that ends early, with the event in which it does.
+    fn broken(&self, file: TimelineError, error: &io::Error) -> TimelineError {
+        let at = match self.events {
+            0 => String::new(),
+            events => format!("after event {events}"),
+        };
+        if error.kind() != ErrorKind::UnexpectedEof {
+            return file.unreadable(error).at(at);
         }
-        Ok(())
+        let message = "it ends within its JSON: expected the end of 'traceEvents'; it was cut off, \
+                       or the next event lacks a quote or a bracket";
+        TimelineError { message: message.to_owned(), ..file }.at(at)
     }
-}
 
-impl Reading {
-    fn thread(&mut self, pid: i64, tid: i64) -> u32 {
+    /// Notes something odd about the event that is read.
+    fn odd(&mut self, what: &'static str, name: Value<'_>) {
+        let odd = self.odd.entry(what).or_insert_with(|| {
+            let name = name.text().map(|name| format!(" ('{}')", short(&name)));
+            Odd { count: 0, first: format!("event {}{}", self.events, name.unwrap_or_default()) }
+        });
+        odd.count += 1;
+    }
+
+    /// Adds to the remarks what is odd, and what is not read.
+    fn remarks(&mut self) {
+        let odd = self.odd.iter().map(|(what, Odd { count, first })| match count {
+            1 => format!("1 event is {what}: {first}"),
+            count => format!("{count} events are {what}; the first is {first}"),
+        });
+        self.recording.remarks.extend(odd);
+        let mut unread: Vec<(&String, &u64)> = self.unread.iter().collect();
+        unread.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        self.recording.not_read("events", &unread);
+    }
+
+    fn text(&mut self, text: &str) {
+        let form = match EventForm::of(text) {
+            Ok(form) if text.starts_with('{') => form,
+            Ok(_) => return self.odd("left out, as it is no JSON object", Value::Absent),
+            Err(key) => {
+                self.recording.lost_work += 1;
+                return self.odd("left out, as it is no JSON behind a key", Value::Text(key));
+            }
+        };
+        if let Err(what) = self.event(&form) {
+            let category = form.cat.text().unwrap_or_default();
+            self.recording.lost_work += usize::from(Category::of(&category) == Category::Device);
+            self.odd(what, form.name);
+        }
+    }
+
+    fn id(&mut self, id: Value<'_>) -> Option<u32> {
+        Some(self.interned.number_of(&id.text()?, &mut self.ids))
+    }
+
+    /// Returns the file's name of the process of an event, which may have none.
+    fn pid(&mut self, event: &EventForm<'_>) -> u32 {
+        self.id(event.pid).unwrap_or_else(|| self.interned.number_of("", &mut self.ids))
+    }
+
+    /// Returns the file's names of an event's process and thread.
+    fn ids(&mut self, event: &EventForm<'_>) -> Option<(u32, u32)> {
+        Some((self.id(event.pid)?, self.id(event.tid)?))
+    }
+
+    fn thread(&mut self, event: &EventForm<'_>) -> std::result::Result<u32, &'static str> {
+        let lacks = "left out, as its 'pid' or 'tid', which name its process and thread, is absent";
+        let key = self.ids(event).ok_or(lacks)?;
         let threads = &mut self.recording.threads;
-        *self.threads.entry((pid, tid)).or_insert_with(|| {
-            threads.push(Thread { name: format!("thread {tid}"), process: 0 });
+        Ok(*self.threads.entry(key).or_insert_with(|| {
+            let name = format!("thread {}", self.ids[key.1 as usize]);
+            threads.push(Thread { name, process: key.0 });
             threads.len() as u32 - 1
-        })
+        }))
     }
 
-    fn event(&mut self, event: EventForm) -> std::result::Result<(), String> {
-        let phase = event.ph.0.as_deref().unwrap_or_default();
-        let name = event.name.0.as_deref().unwrap_or_default();
-        let (pid, tid) = (event.pid.whole(), event.tid.whole());
+    /// Takes an event.
+    ///
+    /// # Errors
+    /// It is left out, and this is said about it.
+    fn event(&mut self, event: &EventForm<'_>) -> std::result::Result<(), &'static str> {
+        let phase = event.ph.text().unwrap_or_default();
+        let name = event.name.text().unwrap_or_default();
         if phase == "M" {
-            if let ("thread_name", Some(pid), Some(tid), Some(label)) =
-                (name, pid, tid, event.args.name.0)
-            {
+            if let ("thread_name", Some(label)) = (name.as_ref(), event.args.name.text()) {
                 // Kineto's own labels repeat the number.
                 if !label.starts_with("thread ") && !label.starts_with("stream ") {
-                    self.labels.insert((pid, tid), label);
+                    let key = self.ids(event);
+                    self.labels.extend(key.map(|key| (key, label.into_owned())));
                 }
             }
             return Ok(());
         }
-        let category = Category::of(event.cat.0.as_deref().unwrap_or_default());
-        if category == Category::Record {
-            self.record(&event, pid, tid);
-            return Ok(());
+        let text = event.cat.text().unwrap_or_default();
+        let category = Category::of(&text);
+        match category {
+            Category::Record => return self.record(event),
+            Category::Arrow => return self.arrow(event, &phase),
+            Category::Repeated => return Ok(()),
+            _ if phase != "X" || category == Category::Other => {
+                *self.unread.entry(text.into_owned()).or_default() += 1;
+                return Ok(());
+            }
+            _ => {}
         }
-        if category == Category::Arrow {
-            self.arrow(&event, phase, pid, tid);
-            return Ok(());
-        }
-        if phase != "X" || category == Category::Other {
-            return Ok(());
-        }
-        let lacks = |what: &str| format!("event {} ('{}') lacks {what}", self.events, short(name));
-        let start = event.ts.nanoseconds();
-        let start = start.ok_or_else(|| lacks("'ts', its begin in microseconds"))?;
-        let length = event.dur.nanoseconds().unwrap_or(0).max(0);
+        let start = event.ts.scaled(3);
+        let start =
+            start.ok_or("left out, as its 'ts', the begin in microseconds, is no number")?;
+        let length = match event.dur {
+            Value::Absent => 0,
+            length => length.scaled(3).ok_or("left out, as its 'dur' is no number")?,
+        };
         let end = start.saturating_add(length);
-        let correlation = event.args.correlation.known().unwrap_or(0) as u64;
+        let correlation = id(event.args.correlation).unwrap_or(0);
         match category {
             Category::Host(kind) => {
-                let (Some(pid), Some(tid)) = (pid, tid) else {
-                    return Err(lacks("'pid' and 'tid', the numbers of its process and thread"));
-                };
-                let (name, thread) = (self.recording.name(name), self.thread(pid, tid));
+                let (name, thread) = (self.recording.name(&name), self.thread(event)?);
                 self.recording.host.push(HostEvent {
                     name,
                     thread,
@@ -235,82 +265,94 @@ impl Reading {
                     start,
                     end,
                     correlation,
-                    record_function: event.args.record_function.known().map(|id| id as u64),
-                    index: event.args.index.known().unwrap_or(0) as u64,
+                    record_function: id(event.args.record_function),
+                    index: known(event.args.index).unwrap_or(0) as u64,
                     link: NONE,
                 });
             }
             Category::Device => {
-                let on = self.stream(&event, pid, tid);
-                let on = on.ok_or_else(|| lacks("'stream' and 'device' in its 'args'"))?;
-                let name = self.recording.name(&short(name));
+                let lacks = "left out, as 'stream' and 'device' are not in its 'args'";
+                let on = self.stream(event).ok_or(lacks)?;
+                let name = self.recording.name(&short(&name));
                 self.recording.work.push(DeviceEvent { name, on, start, end, correlation });
+                self.positions.work.push(self.recording.host.len() as u32);
             }
             Category::Range => {
-                if let (Some(pid), Some(tid)) = (pid, tid) {
-                    let (name, thread) = (self.recording.name(name), self.thread(pid, tid));
-                    self.recording.ranges.push(Named { name, thread, start, end });
-                }
+                let (name, thread) = (self.recording.name(&name), self.thread(event)?);
+                self.recording.ranges.push(Named { name, thread, start, end });
             }
-            Category::Sync => self.sync(&event, name, pid),
-            Category::Record | Category::Arrow | Category::Other => {}
+            Category::Sync => return self.sync(event, &name),
+            Category::Record | Category::Arrow | Category::Repeated | Category::Other => {}
         }
         Ok(())
     }
 
     /// Returns the stream of an event: of its arguments, or of the row that it is drawn in.
-    fn stream(&self, event: &EventForm, pid: Option<i64>, tid: Option<i64>) -> Option<StreamId> {
-        let device = event.args.device.known().or(pid)?;
-        let stream = event.args.stream.known().or(tid)?;
-        Some(StreamId { process: 0, device, stream })
+    fn stream(&mut self, event: &EventForm<'_>) -> Option<StreamId> {
+        let args = &event.args;
+        let device = known(args.device).or_else(|| last_number(event.pid))?;
+        let stream = known(args.stream).or_else(|| known(args.queue));
+        let stream = stream.or_else(|| last_number(event.tid))?;
+        Some(StreamId { process: self.pid(event), device, stream })
     }
 
-    fn arrow(&mut self, event: &EventForm, phase: &str, pid: Option<i64>, tid: Option<i64>) {
-        let (Some(id), Some(time)) = (event.id.whole(), event.ts.nanoseconds()) else { return };
-        let (Some(pid), Some(tid)) = (pid, tid) else { return };
-        let at = (self.thread(pid, tid), time);
+    fn arrow(
+        &mut self,
+        event: &EventForm<'_>,
+        phase: &str,
+    ) -> std::result::Result<(), &'static str> {
+        let lacks = "left out, as its 'id' or 'ts' is no number";
+        let (id, time) = event.id.scaled(0).zip(event.ts.scaled(3)).ok_or(lacks)?;
+        let at = (self.thread(event)?, time);
         match phase {
             "s" => drop(self.tails.insert(id, at)),
             "f" => {
-                let name = self.recording.name(event.name.0.as_deref().unwrap_or_default());
+                let name = self.recording.name(&event.name.text().unwrap_or_default());
                 self.heads.push((id, name, at));
             }
             _ => {}
         }
+        Ok(())
     }
 
-    fn record(&mut self, event: &EventForm, pid: Option<i64>, tid: Option<i64>) {
-        let Some(on) = self.stream(event, pid, tid) else { return };
-        let Some(id) = event.args.event.known().or(event.args.wait_event.known()) else { return };
-        let Some(correlation) = event.args.correlation.known() else { return };
-        let context = event.args.context.known().unwrap_or(0);
-        let correlation = correlation as u64;
-        self.recording.records.push(Record { on, context, event: id, correlation, shared: None });
+    fn record(&mut self, event: &EventForm<'_>) -> std::result::Result<(), &'static str> {
+        let args = &event.args;
+        let of = known(args.event).or_else(|| known(args.wait_event)).zip(id(args.correlation));
+        let lacks = "left out, as its 'event_id', 'stream' or 'correlation' is not known";
+        let ((event_id, correlation), on) = of.zip(self.stream(event)).ok_or(lacks)?;
+        let context = known(args.context).unwrap_or(0);
+        let shared = None;
+        self.recording.records.push(Record { on, context, event: event_id, correlation, shared });
+        self.positions.records.push(self.recording.host.len() as u32);
+        Ok(())
     }
 
-    fn sync(&mut self, event: &EventForm, name: &str, pid: Option<i64>) {
+    fn sync(&mut self, event: &EventForm<'_>, name: &str) -> std::result::Result<(), &'static str> {
         let kind = match name {
             "Stream Wait Event" => SyncKind::StreamWait,
             "Event Sync" => SyncKind::Event,
             "Stream Sync" => SyncKind::Stream,
             "Context Sync" => SyncKind::Context,
-            _ => return,
+            _ => return Err("left out, as its name is none of the known kinds of synchronization"),
         };
         let args = &event.args;
-        let device = args.device.known().or(pid).unwrap_or(0);
+        let device = known(args.device).or_else(|| last_number(event.pid)).unwrap_or(0);
+        let process = self.pid(event);
         let stream =
-            |number: Option<i64>| number.map(|stream| StreamId { process: 0, device, stream });
+            |number: Option<i64>| number.map(|stream| StreamId { process, device, stream });
         self.recording.syncs.push(Sync {
             kind,
-            correlation: args.correlation.known().unwrap_or(0) as u64,
-            on: stream(args.stream.known()),
-            process: 0,
+            correlation: id(args.correlation).unwrap_or(0),
+            on: stream(known(args.stream)),
+            process,
             device,
-            context: args.context.known().unwrap_or(0),
-            event: args.wait_event.known(),
-            source: stream(args.wait_stream.known()),
-            record: args.wait_record.known().filter(|id| *id > 0).map(|id| id as u64),
+            context: known(args.context).unwrap_or(0),
+            event: known(args.wait_event),
+            source: stream(known(args.wait_stream)),
+            record: id(args.wait_record),
             shared: None,
         });
+        self.positions.syncs.push(self.recording.host.len() as u32);
+        Ok(())
     }
 }

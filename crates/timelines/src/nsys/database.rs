@@ -1,5 +1,8 @@
 //! Tables of a database, with the columns that they have.
 
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
@@ -45,6 +48,8 @@ impl Value {
 pub(super) struct Database<'a> {
     path: &'a Path,
     connection: Connection,
+    /// The tables that are read.
+    read: RefCell<HashSet<String>>,
 }
 
 impl Database<'_> {
@@ -57,26 +62,61 @@ impl Database<'_> {
         connection
             .pragma_update(None, "trusted_schema", false)
             .map_err(|e| broken(path, "", &e))?;
-        Ok(Database { path, connection })
+        Ok(Database { path, connection, read: RefCell::default() })
     }
 
-    /// Returns the rows of a table; none if there is no such table.
-    pub(super) fn rows(&self, table: &str, columns: &[Column]) -> Result<Vec<Vec<Value>>> {
-        let fails = |e: &rusqlite::Error| broken(self.path, table, e);
-        let mut names = self
-            .connection
-            .prepare("SELECT name FROM pragma_table_info(?1)")
-            .map_err(|e| fails(&e))?;
-        let names = names.query_map([table], |row| row.get::<_, String>(0));
-        let names = names.and_then(Iterator::collect::<rusqlite::Result<Vec<String>>>);
-        let names = names.map_err(|e| fails(&e))?;
-        if names.is_empty() {
-            return Ok(Vec::new());
+    /// Returns the first column of what a query returns.
+    fn texts(&self, table: &str, query: &str) -> Result<Vec<String>> {
+        let fails = |e: rusqlite::Error| broken(self.path, table, &e);
+        let mut query = self.connection.prepare(query).map_err(fails)?;
+        let rows = query.query_map([], |row| row.get::<_, String>(0)).map_err(fails)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(fails)
+    }
+
+    fn tables(&self) -> Result<Vec<String>> {
+        self.texts("", "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    }
+
+    fn columns(&self, table: &str) -> Result<Vec<String>> {
+        self.texts(table, &format!("SELECT name FROM pragma_table_info({})", quoted(table, '\'')))
+    }
+
+    /// Returns the tables of events that nothing has read, with their numbers of rows.
+    pub(super) fn unread(&self) -> Result<Vec<(String, u64)>> {
+        let mut unread = Vec::new();
+        for table in self.tables()? {
+            if self.read.borrow().contains(&table)
+                || !self.columns(&table)?.iter().any(|column| column == "start")
+            {
+                continue;
+            }
+            let query = format!("SELECT CAST(count(*) AS TEXT) FROM {}", quoted(&table, '"'));
+            let count = self.texts(&table, &query)?.iter().filter_map(|n| n.parse().ok()).sum();
+            if count > 0 {
+                unread.push((table, count));
+            }
         }
+        unread.sort_by_key(|(_, count)| Reverse(*count));
+        Ok(unread)
+    }
+
+    /// Returns the rows of a table in all its versions; none if there is no such table.
+    pub(super) fn rows(&self, table: &str, columns: &[Column]) -> Result<Vec<Vec<Value>>> {
+        let mut rows = Vec::new();
+        for name in self.tables()?.into_iter().filter(|name| is_version(name, table)) {
+            rows.extend(self.rows_of(&name, columns)?);
+            self.read.borrow_mut().insert(name);
+        }
+        Ok(rows)
+    }
+
+    fn rows_of(&self, table: &str, columns: &[Column]) -> Result<Vec<Vec<Value>>> {
+        let fails = |e: rusqlite::Error| broken(self.path, table, &e);
+        let names = self.columns(table)?;
         let mut selected = Vec::new();
         for &(column, must) in columns {
             match names.iter().any(|name| name == column) {
-                true => selected.push(format!("\"{column}\"")),
+                true => selected.push(quoted(column, '"')),
                 false if must => {
                     let message = format!("it lacks the column {column}");
                     let at = format!("the table {table}");
@@ -86,8 +126,8 @@ impl Database<'_> {
                 false => selected.push("NULL".to_owned()),
             }
         }
-        let query = format!("SELECT {} FROM \"{table}\"", selected.join(", "));
-        let mut query = self.connection.prepare(&query).map_err(|e| fails(&e))?;
+        let query = format!("SELECT {} FROM {}", selected.join(", "), quoted(table, '"'));
+        let mut query = self.connection.prepare(&query).map_err(fails)?;
         let value = |row: &Row<'_>, k: usize| {
             Ok(match row.get_ref(k)? {
                 ValueRef::Integer(whole) => Value::Whole(whole),
@@ -97,7 +137,18 @@ impl Database<'_> {
         };
         let count = columns.len();
         let rows = query.query_map([], |row| (0..count).map(|k| value(row, k)).collect());
-        let rows = rows.and_then(Iterator::collect::<rusqlite::Result<Vec<Vec<Value>>>>);
-        rows.map_err(|e| fails(&e))
+        rows.and_then(Iterator::collect).map_err(fails)
     }
+}
+
+/// Returns whether a table is one of this name: `CUPTI_ACTIVITY_KIND_KERNEL`, or `…_KERNEL_V3`.
+fn is_version(name: &str, table: &str) -> bool {
+    let is_number = |n: &str| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix(table)
+        .is_some_and(|rest| rest.is_empty() || rest.strip_prefix("_V").is_some_and(is_number))
+}
+
+/// Returns a name in quotes, as SQL has it.
+fn quoted(name: &str, quote: char) -> String {
+    format!("{quote}{}{quote}", name.replace(quote, &format!("{quote}{quote}")))
 }

@@ -1,14 +1,14 @@
 //! The SQLite export of Nsight Systems: `nsys export --type sqlite`.
 //!
-//! Columns came over the years, and tables exist only if the recording has such events: what is
-//! absent is read as unknown. Times are nanoseconds. Numbers of threads hold the process in the
-//! bits from the 24th on; numbers of calls are those of a process.
+//! Older exports lack some columns, and tables exist only if the recording has such events: what is
+//! absent is read as unknown. Names of tables may end with a version. Times are nanoseconds. Thread
+//! numbers hold the process in the bits from the 24th on; each process numbers its calls.
 //!
 //! Source: "SQLite Schema Reference" of the Nsight Systems User Guide.
 
 mod database;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use millstream_profile::model::NONE;
@@ -22,8 +22,15 @@ use crate::{Result, TimelineError};
 use database::{Database, MAY, MUST, Value};
 
 /// What the docs of CUPTI call the kinds of copies, by number.
-const COPIES: [&str; 11] =
+const COPY_KINDS: [&str; 11] =
     ["", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"];
+
+const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
+const COPIES: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
+const FILLS: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
+
+/// The tables with work of devices.
+const DEVICES: [&str; 3] = [KERNELS, COPIES, FILLS];
 
 /// The kinds of events of NVTX that are ranges: pushed and popped, started and ended.
 const RANGES: [i64; 2] = [59, 60];
@@ -35,12 +42,12 @@ const RANGES: [i64; 2] = [59, 60];
 pub(crate) fn read(path: &Path) -> Result<Recording> {
     let database = Database::open(path)?;
     let mut reading = Reading {
-        path,
         database,
         recording: Recording::default(),
         strings: HashMap::new(),
         threads: HashMap::new(),
         processes: HashMap::new(),
+        untimed: BTreeMap::new(),
     };
     reading.strings()?;
     reading.calls()?;
@@ -49,18 +56,17 @@ pub(crate) fn read(path: &Path) -> Result<Recording> {
     reading.records()?;
     reading.syncs()?;
     reading.ranges()?;
-    let mut recording = reading.recording;
+    reading.remarks()?;
+    let recording = reading.recording;
     if recording.host.is_empty() && recording.work.is_empty() {
         let message = "no table of it has a call of CUDA or a kernel";
         let help = "record with `nsys profile --trace cuda,nvtx`, then `nsys export --type sqlite`";
         return Err(TimelineError::of_file(path, message).help(help));
     }
-    recording.processes = reading.processes.len() as u32;
     Ok(recording)
 }
 
 struct Reading<'a> {
-    path: &'a Path,
     database: Database<'a>,
     recording: Recording,
     /// The texts of the file, by id.
@@ -69,6 +75,18 @@ struct Reading<'a> {
     threads: HashMap<i64, u32>,
     /// The processes, by the file's number without its thread.
     processes: HashMap<i64, u32>,
+    /// How many rows of each table have no times.
+    untimed: BTreeMap<&'static str, usize>,
+}
+
+/// Returns the number of a call; 0 if there is none.
+fn call(correlation: &Value) -> u64 {
+    correlation.known().unwrap_or(0) as u64
+}
+
+/// Returns the number that a record shares with its waits, of which each process has its own.
+fn shared_number(process: u32, number: &Value) -> Option<i64> {
+    number.known().filter(|number| *number > 0).map(|number| i64::from(process) << 40 | number)
 }
 
 impl Reading<'_> {
@@ -89,13 +107,20 @@ impl Reading<'_> {
         }
     }
 
-    fn process(&mut self, thread: i64) -> u32 {
+    /// Returns the process of a thread's number. Older exports do not name the process of work; it
+    /// is that of the calls, which are read first.
+    fn process(&mut self, thread: &Value) -> u32 {
+        let Some(thread) = thread.whole() else { return 0 };
         let next = self.processes.len() as u32;
-        *self.processes.entry(thread >> 24).or_insert(next)
+        *self.processes.entry(thread >> 24).or_insert_with(|| {
+            self.recording.processes.push((thread >> 24 & 0xff_ffff).to_string());
+            next
+        })
     }
 
-    fn thread(&mut self, number: i64) -> u32 {
+    fn thread(&mut self, number: &Value) -> u32 {
         let process = self.process(number);
+        let number = number.whole().unwrap_or(0);
         let threads = &mut self.recording.threads;
         *self.threads.entry(number).or_insert_with(|| {
             let name = format!("thread {}", number & 0xff_ffff);
@@ -104,22 +129,27 @@ impl Reading<'_> {
         })
     }
 
-    /// Returns the number of a call among those of all processes; 0 if there is none.
-    fn call(process: u32, correlation: &Value) -> u64 {
-        let own = correlation.known().unwrap_or(0) as u64;
-        if own == 0 { 0 } else { u64::from(process) << 40 | own }
+    /// Returns the times of a row, which has a begin and an end. Otherwise it is left out.
+    fn times(&mut self, table: &'static str, start: &Value, end: &Value) -> Option<(i64, i64)> {
+        let times = start.whole().zip(end.whole());
+        if times.is_none() {
+            *self.untimed.entry(table).or_default() += 1;
+        }
+        times
     }
 
-    /// Returns the times of a row, which has a begin and an end.
-    fn times(&self, table: &str, start: &Value, end: &Value) -> Result<(i64, i64)> {
-        match (start, end) {
-            (Value::Whole(start), Value::Whole(end)) => Ok((*start, (*end).max(*start))),
-            _ => {
-                let message = "a row lacks 'start' or 'end', its times in nanoseconds";
-                let at = format!("the table {table}");
-                Err(TimelineError::of_file(self.path, message).at(at))
-            }
+    /// Adds to the remarks what is left out, and the tables of events that are not read.
+    fn remarks(&mut self) -> Result<()> {
+        for (table, count) in &self.untimed {
+            let are = if *count == 1 { "1 row is" } else { &format!("{count} rows are") };
+            let lacks = format!("{are} left out, without a 'start' or 'end', of the table {table}");
+            self.recording.remarks.push(lacks);
+            self.recording.lost_work += usize::from(DEVICES.contains(table)) * count;
         }
+        let unread = self.database.unread()?;
+        let unread: Vec<(&String, &u64)> = unread.iter().map(|(name, rows)| (name, rows)).collect();
+        self.recording.not_read("rows of tables", &unread);
+        Ok(())
     }
 
     fn calls(&mut self) -> Result<()> {
@@ -133,12 +163,11 @@ impl Reading<'_> {
         for table in ["CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"] {
             for row in self.database.rows(table, &columns)? {
                 let [start, end, thread, correlation, name] = &row[..] else { continue };
-                let (start, end) = self.times(table, start, end)?;
+                let Some((start, end)) = self.times(table, start, end) else { continue };
                 let text = self.text(name).to_owned();
                 // The names end with the version of the function: cudaLaunchKernel_v7000.
                 let text = text.split("_v").next().unwrap_or_default();
-                let number = thread.whole().unwrap_or(0);
-                let (thread, process) = (self.thread(number), self.process(number));
+                let thread = self.thread(thread);
                 let name = self.recording.name(text);
                 self.recording.host.push(HostEvent {
                     name,
@@ -146,7 +175,7 @@ impl Reading<'_> {
                     kind: HostKind::Call,
                     start,
                     end,
-                    correlation: Self::call(process, correlation),
+                    correlation: call(correlation),
                     record_function: None,
                     index: 0,
                     link: NONE,
@@ -157,7 +186,7 @@ impl Reading<'_> {
     }
 
     fn kernels(&mut self) -> Result<()> {
-        let table = "CUPTI_ACTIVITY_KIND_KERNEL";
+        let table = KERNELS;
         let columns = [
             ("start", MUST),
             ("end", MUST),
@@ -172,7 +201,7 @@ impl Reading<'_> {
             let [start, end, process, device, stream, correlation, long, name] = &row[..] else {
                 continue;
             };
-            let (start, end) = self.times(table, start, end)?;
+            let Some((start, end)) = self.times(table, start, end) else { continue };
             let name = if *long == Value::None { name } else { long };
             let name = short(self.text(name)).into_owned();
             self.work(&name, [process, device, stream, correlation], (start, end));
@@ -182,7 +211,7 @@ impl Reading<'_> {
 
     fn work(&mut self, name: &str, of: [&Value; 4], times: (i64, i64)) {
         let [process, device, stream, correlation] = of;
-        let process = self.process(process.whole().unwrap_or(0));
+        let process = self.process(process);
         let (device, stream) = (device.whole().unwrap_or(0), stream.whole().unwrap_or(0));
         let name = self.recording.name(name);
         self.recording.work.push(DeviceEvent {
@@ -190,12 +219,12 @@ impl Reading<'_> {
             on: StreamId { process, device, stream },
             start: times.0,
             end: times.1,
-            correlation: Self::call(process, correlation),
+            correlation: call(correlation),
         });
     }
 
     fn copies(&mut self) -> Result<()> {
-        for table in ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"] {
+        for table in [COPIES, FILLS] {
             let columns = [
                 ("start", MUST),
                 ("end", MUST),
@@ -209,11 +238,11 @@ impl Reading<'_> {
                 let [start, end, process, device, stream, correlation, kind] = &row[..] else {
                     continue;
                 };
-                let times = self.times(table, start, end)?;
-                let kind = kind.known().and_then(|kind| COPIES.get(kind as usize));
+                let Some(times) = self.times(table, start, end) else { continue };
+                let kind = kind.known().and_then(|kind| COPY_KINDS.get(kind as usize));
                 let name = match kind {
                     Some(kind) => format!("Memcpy {kind}"),
-                    None if table.ends_with("MEMSET") => "Memset".to_owned(),
+                    None if table == FILLS => "Memset".to_owned(),
                     None => "Memcpy".to_owned(),
                 };
                 self.work(&name, [process, device, stream, correlation], times);
@@ -236,14 +265,14 @@ impl Reading<'_> {
             let [process, device, context, stream, event, correlation, shared] = &row[..] else {
                 continue;
             };
-            let process = self.process(process.whole().unwrap_or(0));
+            let process = self.process(process);
             let (device, stream) = (device.whole().unwrap_or(0), stream.whole().unwrap_or(0));
             self.recording.records.push(Record {
                 on: StreamId { process, device, stream },
                 context: context.whole().unwrap_or(0),
                 event: event.whole().unwrap_or(0),
-                correlation: Self::call(process, correlation),
-                shared: shared.known().filter(|shared| *shared > 0),
+                correlation: call(correlation),
+                shared: shared_number(process, shared),
             });
         }
         Ok(())
@@ -273,12 +302,12 @@ impl Reading<'_> {
                 Some(4) => SyncKind::Context,
                 _ => continue,
             };
-            let process = self.process(process.whole().unwrap_or(0));
+            let process = self.process(process);
             let device = device.known().unwrap_or(0);
             let stream = stream.known().filter(|_| kind != SyncKind::Context);
             self.recording.syncs.push(Sync {
                 kind,
-                correlation: Self::call(process, correlation),
+                correlation: call(correlation),
                 on: stream.map(|stream| StreamId { process, device, stream }),
                 process,
                 device,
@@ -286,7 +315,7 @@ impl Reading<'_> {
                 event: event.known(),
                 source: None,
                 record: None,
-                shared: shared.known().filter(|shared| *shared > 0),
+                shared: shared_number(process, shared),
             });
         }
         Ok(())
@@ -309,10 +338,10 @@ impl Reading<'_> {
             if !is_range || *end == Value::None {
                 continue;
             }
-            let (start, end) = self.times(table, start, end)?;
+            let Some((start, end)) = self.times(table, start, end) else { continue };
             let text = if *text == Value::None { id } else { text };
             let text = self.text(text).to_owned();
-            let thread = self.thread(thread.whole().unwrap_or(0));
+            let thread = self.thread(thread);
             // `torch.autograd.profiler.emit_nvtx` writes ops: "aten::add, seq = 3, op_id = 5".
             if let Some((name, _)) = text.split_once(", seq = ").or(text.split_once(", op_id = ")) {
                 let name = self.recording.name(name);

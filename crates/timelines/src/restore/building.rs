@@ -154,9 +154,9 @@ impl Building<'_> {
 
     /// Returns a name with its process, if there are several.
     fn of_process(&self, process: u32, name: &str) -> String {
-        match self.recording.processes {
-            0 | 1 => name.to_owned(),
-            _ => format!("{name} of process {}", process + 1),
+        match &self.recording.processes[..] {
+            [] | [_] => name.to_owned(),
+            all => format!("{name} of process {}", all[process as usize]),
         }
     }
 

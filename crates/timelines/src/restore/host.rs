@@ -26,6 +26,9 @@ pub(crate) struct Paths {
     all: Vec<(u32, Name)>,
 }
 
+/// The most events around one that its place lists.
+const DEEPEST: usize = 32;
+
 /// The path around the outermost events.
 pub(super) const OUTERMOST: u32 = u32::MAX;
 
@@ -38,15 +41,23 @@ impl Paths {
     }
 
     /// Returns the names from the innermost to the outermost.
-    pub(crate) fn names<'a>(&self, path: u32, names: &'a [String]) -> Vec<&'a str> {
+    pub(crate) fn names<'a>(
+        &'a self,
+        path: u32,
+        names: &'a [String],
+    ) -> impl Iterator<Item = &'a str> {
         let at = |path: u32| self.all.get(path as usize);
-        let all = std::iter::successors(at(path), |(outer, _)| at(*outer));
-        all.map(|(_, name)| names[*name as usize].as_str()).collect()
+        let all = std::iter::successors(at(path), move |(outer, _)| at(*outer));
+        all.map(|(_, name)| names[*name as usize].as_str())
     }
 
-    /// Returns the names from the outermost to the innermost: `aten::linear > aten::addmm`.
+    /// Returns the names from the outermost to the innermost: `aten::linear > aten::addmm`. Of many,
+    /// the outer ones are left out, since each event below them has a text of its own.
     pub(super) fn text(&self, path: u32, names: &[String]) -> String {
-        let mut parts = self.names(path, names);
+        let mut parts: Vec<&str> = self.names(path, names).take(DEEPEST + 1).collect();
+        if parts.len() > DEEPEST {
+            parts[DEEPEST] = "…";
+        }
         parts.reverse();
         parts.join(" > ")
     }

@@ -51,9 +51,9 @@ pub(crate) struct Stacks {
 
 impl Stacks {
     /// Returns the functions around the call that submits an instruction, the innermost first.
-    pub(crate) fn of<'a>(&self, instruction: u32, names: &'a [String]) -> Vec<&'a str> {
+    pub(crate) fn of<'a>(&'a self, instruction: u32, names: &'a [String]) -> Vec<&'a str> {
         let path = self.called.get(&instruction);
-        path.map_or_else(Vec::new, |&path| self.functions.names(path, names))
+        path.map_or_else(Vec::new, |&path| self.functions.names(path, names).collect())
     }
 }
 

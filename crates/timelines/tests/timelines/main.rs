@@ -5,6 +5,7 @@
 //! message where it is absent.
 
 mod bad;
+mod bugs;
 mod chakra;
 mod kineto;
 mod linked;
