@@ -2,8 +2,6 @@
 //! reference values as for the host's kernels, by the rig of `gpu-check`. Calls that the values do
 //! not cover are compared with the host's kernels.
 
-mod planted_defects;
-
 use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::Result;

@@ -19,7 +19,7 @@ use super::num::Num::{self, Float};
 use super::{Tensor, call_with, signature};
 
 /// The folder of the files.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/tests/reference");
+pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/tests/reference");
 
 /// A function that runs the kernel of an op.
 pub type Run<'a> = &'a dyn Fn(&str, &KernelCtx<'_>) -> Result<()>;
