@@ -203,7 +203,7 @@ fn check(arguments: &Arguments, outputs: Outputs, properties: Properties) -> Res
     let locked = || report.lock().unwrap_or_else(PoisonError::into_inner);
     let save: Save = Arc::new({
         let report = report.clone();
-        move |section| {
+        move |section: &Section| {
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             report.seconds = start.elapsed().as_secs_f64();
             report.parts.retain(|part| part.name != section.name);

@@ -49,15 +49,15 @@ pub(super) fn check(setting: &Setting, section: &mut Section) -> Result<()> {
     let config = CudaConfig { stream_ordered: true, ..CudaConfig::default() };
     let device = CudaBackend::new(config).open(setting.device)?;
     let kernels = millstream::kernels::standard();
-    let run = |op: &str, ctx: &KernelCtx<'_>| rig::run(&kernels, &device, op, ctx);
+    let run = &|op: &str, ctx: &KernelCtx<'_>| rig::run(&kernels, &device, op, ctx);
     let mut checks: Vec<Check<'_>> = Vec::new();
     for (file, number) in order(&files, setting.quick) {
-        let (run, op) = (&run, file.ops().nth(number).unwrap_or_default());
+        let op = file.ops().nth(number).unwrap_or_default();
         checks.push((format!("{op}: {}", file.name), Box::new(move || file.check(number, run))));
     }
     let large = large::cases(setting.seed);
     for case in large.iter().filter(|_| !setting.quick) {
-        checks.push((case.to_string(), Box::new(|| case.check(&run))));
+        checks.push((case.to_string(), Box::new(move || case.check(run))));
     }
     quietly(|| check_all(&checks, section));
     let cuda = device.as_any().downcast_ref::<CudaDevice>().context("another device")?;
