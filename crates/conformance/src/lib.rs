@@ -136,9 +136,8 @@ pub struct ConformanceReport {
 pub fn run(backend: Arc<dyn Backend>, harness: &dyn Harness) -> ConformanceReport {
     let required = std::env::var_os(REQUIRE_DEVICES).is_some_and(|v| !v.is_empty() && v != "0");
     let kind = backend.kind().to_owned();
-    let result = |check: Check| {
-        (check.name, require_device(run_one(&check, &backend, harness), required))
-    };
+    let result =
+        |check: Check| (check.name, require_device(run_one(&check, &backend, harness), required));
     ConformanceReport { backend: kind, results: all().into_iter().map(result).collect() }
 }
 

@@ -77,7 +77,7 @@ fn failures(kernels: &KernelRegistry, files: &[File], op: &str) -> Vec<String> {
         failed.extend(outcome.unwrap_or_else(|_| Err("a panic".to_owned())).err());
     };
     for file in files {
-        for (number, _) in file.ops().enumerate().filter(|(_, name)| *name == op) {
+        for (number, _) in file.calls().filter(|(_, name)| *name == op) {
             check(&|| file.check(number, &run));
         }
     }

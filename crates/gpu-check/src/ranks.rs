@@ -83,7 +83,8 @@ fn one_for_each(devices: u32) -> Result<()> {
                     let factor = devices.pow(SUMS) as f32;
                     let sums = [1.0, 2.0, 3.0].map(|v: f32| (v * factor).to_ne_bytes()).concat();
                     ensure!(x.read()? == sums, "rank {rank}: the sums of equal tensors differ");
-                    Ok(fixture.machine.barrier()?)
+                    fixture.machine.barrier()?;
+                    Ok(fixture.machine.synchronize()?)
                 })
             })
             .collect();

@@ -49,7 +49,8 @@ const DTYPES: [(DType, f64, f64); 2] = [(DType::F32, 5e-6, 2e-5), (DType::BF16, 
 pub fn cases(seed: u64) -> Vec<Case> {
     let mut all = Vec::new();
     let mut add = |op, operands: &[Operand], attrs: &[(&'static str, AttrValue)]| {
-        let set = |all: Attrs, (name, value): &(&'static str, AttrValue)| all.with(*name, value.clone());
+        let set =
+            |all: Attrs, (name, value): &(&'static str, AttrValue)| all.with(*name, value.clone());
         let attrs = attrs.iter().fold(Attrs::new(), set);
         for (dtype, ..) in DTYPES {
             let (operands, attrs) = (operands.to_vec(), attrs.clone());

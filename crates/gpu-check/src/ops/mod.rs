@@ -9,7 +9,7 @@ pub use rig::run;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -44,18 +44,16 @@ pub(super) fn check(setting: &Setting, section: &mut Section) -> Result<()> {
         ));
         return Ok(());
     }
-    let files = File::read_all(folder)?;
+    let (files, large) = (File::read_all(folder)?, large::cases(setting.seed));
     // Each case allocates and frees: in a stream's order neither waits.
     let config = CudaConfig { stream_ordered: true, ..CudaConfig::default() };
     let device = CudaBackend::new(config).open(setting.device)?;
     let kernels = millstream::kernels::standard();
     let run = &|op: &str, ctx: &KernelCtx<'_>| rig::run(&kernels, &device, op, ctx);
     let mut checks: Vec<Check<'_>> = Vec::new();
-    for (file, number) in order(&files, setting.quick) {
-        let op = file.ops().nth(number).unwrap_or_default();
+    for (file, number, op) in order(&files, setting.quick) {
         checks.push((format!("{op}: {}", file.name), Box::new(move || file.check(number, run))));
     }
-    let large = large::cases(setting.seed);
     for case in large.iter().filter(|_| !setting.quick) {
         checks.push((case.to_string(), Box::new(move || case.check(run))));
     }
@@ -70,15 +68,14 @@ pub(super) fn check(setting: &Setting, section: &mut Section) -> Result<()> {
 
 /// Returns the cases so that each op has its first case before any has its second: a check that is
 /// cut short has seen every op.
-fn order(files: &[File], quick: bool) -> Vec<(&File, usize)> {
+fn order(files: &[File], quick: bool) -> Vec<(&File, usize, &str)> {
     let mut rounds: HashMap<&str, usize> = HashMap::new();
     let mut all = Vec::new();
     for file in files {
-        let count = file.ops().count();
-        let step = if quick { count.div_ceil(FEW) } else { 1 };
-        for (number, op) in file.ops().enumerate().step_by(step) {
+        let step = if quick { file.calls().count().div_ceil(FEW).max(1) } else { 1 };
+        for (number, op) in file.calls().step_by(step) {
             let round = rounds.entry(op).or_default();
-            all.push((*round, (file, number)));
+            all.push((*round, (file, number, op)));
             *round += 1;
         }
     }

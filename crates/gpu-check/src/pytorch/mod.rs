@@ -160,11 +160,10 @@ fn compare(
     same(imported, &plan)?;
     let device = DeviceId::cuda(setting.device);
     let mut timed = Timed::new(&program, &RunOptions::default().device(device))?;
-    let found = in_turns(
-        setting,
-        &mut |times| Ok(helper.run(times, left).map(theirs)?),
-        &mut |times| ours(times, || timed.run()),
-    )?;
+    let found =
+        in_turns(setting, &mut |times| Ok(helper.run(times, left).map(theirs)?), &mut |times| {
+            ours(times, || timed.run())
+        })?;
     if !setting.real {
         return Ok((found, Err("no GPU".to_owned())));
     }

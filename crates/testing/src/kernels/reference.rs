@@ -70,9 +70,10 @@ impl File {
         paths.iter().map(|path| File::read(path)).collect()
     }
 
-    /// Returns the op of each case.
-    pub fn ops(&self) -> impl Iterator<Item = &str> {
-        self.cases.iter().map(|case| case.op.as_str())
+    /// Returns the number and the op of each case that PyTorch does not refuse.
+    pub fn calls(&self) -> impl Iterator<Item = (usize, &str)> {
+        let calls = self.cases.iter().enumerate().filter(|(_, case)| !case.refused);
+        calls.map(|(number, case)| (number, case.op.as_str()))
     }
 
     /// Checks the case of a number.
