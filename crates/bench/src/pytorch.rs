@@ -148,6 +148,14 @@ impl Helper {
         self.ask(&json!({ "run": times }), limit)
     }
 
+    /// Makes the helper replay the program `times` times as a CUDA graph, which it captures first.
+    ///
+    /// # Errors
+    /// A call cannot be captured, or PyTorch does not answer in time.
+    pub fn run_graph(&mut self, times: usize, limit: Duration) -> Result<Taken> {
+        self.ask(&json!({ "graph": times }), limit)
+    }
+
     fn ask<T: DeserializeOwned>(&mut self, request: &Value, limit: Duration) -> Result<T> {
         writeln!(self.requests, "{request}").context("PyTorch's process has ended")?;
         let answer: Option<Value> = self.answer(limit)?;

@@ -136,17 +136,26 @@ pub struct ConformanceReport {
 pub fn run(backend: Arc<dyn Backend>, harness: &dyn Harness) -> ConformanceReport {
     let required = std::env::var_os(REQUIRE_DEVICES).is_some_and(|v| !v.is_empty() && v != "0");
     let kind = backend.kind().to_owned();
-    let mut results = Vec::new();
-    for check in all() {
-        let run = || match Fixture::open(&backend, harness) {
-            Ok(fixture) => (check.run)(&fixture),
-            Err(absent) => Ok(Outcome::NoDevice(format!("{absent:#}"))),
-        };
-        let caught = catch_unwind(AssertUnwindSafe(run));
-        let result = caught.unwrap_or_else(|_| Err(anyhow::anyhow!("the check panicked")));
-        results.push((check.name, require_device(result, required)));
-    }
-    ConformanceReport { backend: kind, results }
+    let result =
+        |check: Check| (check.name, require_device(run_one(&check, &backend, harness), required));
+    ConformanceReport { backend: kind, results: all().into_iter().map(result).collect() }
+}
+
+/// Runs a check on device 0 of `backend`. A panic fails it.
+///
+/// # Errors
+/// The violated property.
+pub fn run_one(
+    check: &Check,
+    backend: &Arc<dyn Backend>,
+    harness: &dyn Harness,
+) -> anyhow::Result<Outcome> {
+    let run = || match Fixture::open(backend, harness) {
+        Ok(fixture) => (check.run)(&fixture),
+        Err(absent) => Ok(Outcome::NoDevice(format!("{absent:#}"))),
+    };
+    let caught = catch_unwind(AssertUnwindSafe(run));
+    caught.unwrap_or_else(|_| Err(anyhow::anyhow!("the check panicked")))
 }
 
 /// Turns the skip for an absent device into a failure, if devices are required.

@@ -9,7 +9,7 @@ use millstream::{Attrs, DType, Stream, Tensor, TensorSpec};
 
 use super::Setting;
 use super::fixture::Fixture;
-use super::section::{LACKS, Section, Time, median};
+use super::section::{LACKS, Section, median};
 
 /// The least share of the copy's bandwidth.
 const TARGET: f64 = 0.85;
@@ -29,7 +29,7 @@ const ROUNDS: usize = 3;
 const OPS: &[(&str, usize, f64)] =
     &[("relu", 1, 2.0), ("add", 2, 3.0), ("sum", 1, 1.0), ("_softmax", 1, 2.0)];
 
-pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+pub(super) fn measure(setting: &Setting, section: &mut Section) -> Result<()> {
     let rows = ROWS[usize::from(!setting.real || setting.quick)];
     let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
     let stream = fixture.compute(0)?;
@@ -47,8 +47,7 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     );
     for &(op, inputs, moves) in OPS {
         let what = format!("{op} on {bytes} bytes");
-        if time.is_up() {
-            section.cut = Some(format!("{op} and what follows it"));
+        if section.is_over(|| format!("{op} and what follows it")) {
             break;
         }
         match seconds(&fixture, op, &[&x, &y][..inputs], None, &stream) {

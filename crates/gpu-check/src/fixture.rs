@@ -1,5 +1,6 @@
-//! A machine on the device, which the measurements share.
+//! A machine on the device, which the measurements share, and checks that panic.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -63,4 +64,22 @@ impl Fixture {
         let device = self.device.as_any().downcast_ref::<CudaDevice>();
         Ok(device.context("another device")?.counts())
     }
+}
+
+/// Runs checks that panic if they fail. The report has their messages, so nothing is printed.
+pub(super) fn quietly<R>(checks: impl FnOnce() -> R) -> R {
+    let hook = take_hook();
+    set_hook(Box::new(|_| ()));
+    let outcome = checks();
+    set_hook(hook);
+    outcome
+}
+
+/// Runs a check, and returns the message of its panic as the error.
+pub(super) fn caught<R>(check: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(check)).map_err(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        text.unwrap_or("a panic without a message").to_owned()
+    })
 }

@@ -13,8 +13,8 @@ use millstream_trace::Program;
 
 use super::Setting;
 use super::fixture::Fixture;
-use super::programs;
-use super::section::{Section, Time, median};
+use super::programs::{self, not_run};
+use super::section::{Section, median};
 
 /// The launches of a program, on a GPU and on the stand-in. The first makes its calls, the second
 /// captures them.
@@ -25,13 +25,11 @@ const CALLS: usize = 200;
 const LINE_LAUNCHES: [usize; 2] = [500, 5];
 const ROUNDS: usize = 5;
 
-pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+pub(super) fn check(setting: &Setting, section: &mut Section) -> Result<()> {
     line(setting, section)?;
     let all = programs::find(setting, section)?;
     for (done, (name, ranks)) in all.iter().enumerate() {
-        if time.is_up() {
-            let left = all.len() - done;
-            section.cut = Some(format!("{left} of {} programs were not run", all.len()));
+        if section.is_over(|| not_run(done, all.len())) {
             break;
         }
         let [path] = &ranks[..] else {
@@ -104,6 +102,7 @@ fn difference(by_calls: &RunReport, as_graph: &RunReport) -> Option<String> {
 /// Measures a line of small kernels: the time of a launch as a graph, and call by call.
 fn line(setting: &Setting, section: &mut Section) -> Result<()> {
     let launches = LINE_LAUNCHES[usize::from(!setting.real || setting.quick)];
+    let what = format!("a line of {CALLS} small kernels");
     let mut times = Vec::new();
     for graphs in [true, false] {
         let cuda = CudaConfig { graphs, completion: CompletionMode::Polled, ..Default::default() };
@@ -113,6 +112,9 @@ fn line(setting: &Setting, section: &mut Section) -> Result<()> {
         let mut rounds = Vec::new();
         // The first round warms up.
         for round in 0..=ROUNDS {
+            if section.is_over(|| format!("{what}, and the programs")) {
+                return Ok(());
+            }
             fixture.machine.synchronize()?;
             let start = Instant::now();
             for _ in 0..launches {
@@ -130,7 +132,6 @@ fn line(setting: &Setting, section: &mut Section) -> Result<()> {
         times.push(median(&mut rounds));
     }
     let [as_graph, by_calls] = times[..] else { return Ok(()) };
-    let what = format!("a line of {CALLS} small kernels");
     let how = format!("a launch; medians of {ROUNDS} rounds of {launches}");
     section.measure(setting.real, format!("{what}, as a graph"), (as_graph, "us"), None, &how);
     section.measure(setting.real, format!("{what}, call by call"), (by_calls, "us"), None, &how);

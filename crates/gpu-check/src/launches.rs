@@ -17,7 +17,7 @@ use millstream::{Access, Attrs};
 
 use super::Setting;
 use super::fixture::Fixture;
-use super::section::{Section, Time, median};
+use super::section::{Section, median};
 
 const SOURCE: &str = "extern \"C\" __global__ void ms_nothing() {}\n";
 
@@ -25,7 +25,7 @@ const SOURCE: &str = "extern \"C\" __global__ void ms_nothing() {}\n";
 const TARGET: f64 = 0.95;
 
 /// The numbers of launches in a round, and of round trips, on a GPU and on the stand-in.
-const LAUNCHES: [usize; 2] = [200_000, 500];
+const LAUNCHES: [usize; 2] = [50_000, 500];
 const TRIPS: [usize; 2] = [2000, 20];
 
 const ROUNDS: usize = 5;
@@ -80,7 +80,7 @@ impl Work for Loop {
     }
 }
 
-pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+pub(super) fn measure(setting: &Setting, section: &mut Section) -> Result<()> {
     let (small, real) = (usize::from(!setting.real || setting.quick), setting.real);
     for completion in [CompletionMode::Polled, CompletionMode::Callback] {
         let name = format!("{completion:?}").to_lowercase();
@@ -92,9 +92,9 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
         let (mut shares, mut rates, mut trips) = (Vec::new(), Vec::new(), Vec::new());
         // The first round warms up.
         for round in 0..=ROUNDS {
-            if time.is_up() {
-                section.cut = Some(format!("{round} of {} rounds, completion {name}", ROUNDS + 1));
-                break;
+            let left = || format!("{round} of {} rounds, completion {name}", ROUNDS + 1);
+            if section.is_over(left) {
+                return Ok(());
             }
             let (bare, through) = (
                 time_bare_loop(&fixture, LAUNCHES[small])?,

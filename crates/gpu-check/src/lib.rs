@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `section`, `report` | the results of a part, and of the whole |
 //! | `fixture` | a machine on the device |
-//! | `ops`, `programs`, `memory`, `soak`, `sanitizer` | the checks besides the conformance suite |
+//! | `ops`, `programs`, `ranks`, `memory`, `soak`, `sanitizer` | the checks besides the conformance suite |
 //! | `launches`, `pipeline`, `bandwidth`, `graphs`, `pytorch` | the measurements |
 
 #![deny(missing_docs)]
@@ -22,6 +22,7 @@ pub mod ops;
 mod pipeline;
 mod programs;
 mod pytorch;
+mod ranks;
 mod report;
 mod sanitizer;
 pub mod section;
@@ -30,7 +31,7 @@ mod soak;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
@@ -40,10 +41,10 @@ use millstream_trace::input_files;
 
 use millstream::ep::cuda::{CudaBackend, CudaConfig, CudaDevice, Properties};
 use millstream::ep::{Backend, Device};
-use millstream_conformance::{self as conformance, HostHarness};
+use millstream_conformance::{self as conformance, HostHarness, Outcome};
 
 use report::Report;
-use section::{Section, Time};
+use section::{Save, Section};
 
 /// The exit status for bad input and absent devices.
 const BAD_INPUT: u8 = 2;
@@ -52,23 +53,23 @@ const BAD_INPUT: u8 = 2;
 const STAND_IN: &str = "Millstream stand-in (no GPU)";
 
 /// A part of the check. It adds its results to the section; an error ends the part.
-type Part = fn(&Setting, &Time, &mut Section) -> Result<()>;
+type Part = fn(&Setting, &mut Section) -> Result<()>;
 
-/// The parts with the most seconds of each. A part cannot use the time that another leaves;
-/// together they take at most eight minutes.
+/// The parts with the most seconds of each, the cheapest and most telling first: what a part leaves
+/// of its time, later parts have.
 const PARTS: &[(&str, u64, Part)] = &[
     ("conformance", 30, conformance),
-    ("ops", 85, ops),
-    ("programs", 45, programs::check),
-    ("ranks", 30, programs::check_ranks),
     ("memory", 35, memory::check),
-    ("soak", 35, soak::check),
-    ("launches", 30, launches::measure),
-    ("pipeline", 20, pipeline::measure),
+    ("ranks", 30, ranks::check),
     ("bandwidth", 20, bandwidth::measure),
-    ("graphs", 30, graphs::check),
-    ("pytorch", 60, pytorch::measure),
+    ("pipeline", 20, pipeline::measure),
+    ("soak", 35, soak::check),
+    ("programs", 60, programs::check),
+    ("graphs", 60, graphs::check),
+    ("pytorch", 90, pytorch::measure),
+    ("launches", 30, launches::measure),
     ("sanitizer", 60, sanitizer::check),
+    ("ops", 300, ops::check),
 ];
 
 /// The arguments of `millstream gpu-check`.
@@ -81,16 +82,19 @@ pub struct Arguments {
     /// Folder for report.json and report.txt
     #[arg(long, default_value = "gpu-check")]
     out: PathBuf,
-    /// Seed of the ops' inputs [default: the current time]
+    /// Seed of the inputs of large calls of ops [default: the current time]
     #[arg(long)]
     seed: Option<u64>,
     /// Most seconds for all parts together; the report lists everything that was cut
-    #[arg(long, default_value_t = 470)]
+    #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Run only these parts: conformance, ops, programs, ranks, memory, soak, launches,
-    /// pipeline, bandwidth, graphs, pytorch, sanitizer
+    /// Run only these parts: conformance, memory, ranks, bandwidth, pipeline, soak, programs,
+    /// graphs, pytorch, launches, sanitizer, ops
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Folder of PyTorch's values of ops
+    #[arg(long, default_value = "crates/kernels/tests/reference")]
+    reference: PathBuf,
     /// Python whose PyTorch the machine is compared with
     #[arg(long, default_value = "python3")]
     python: PathBuf,
@@ -110,6 +114,7 @@ struct Setting {
     device: u32,
     seed: u64,
     programs: Vec<PathBuf>,
+    reference: PathBuf,
     python: PathBuf,
     /// Whether the device is a GPU, and not the stand-in.
     real: bool,
@@ -126,7 +131,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::from(BAD_INPUT)
         }
-        Ok((outputs, properties)) => match check(arguments, &outputs, properties) {
+        Ok((outputs, properties)) => match check(arguments, outputs, properties) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(error) => {
@@ -166,7 +171,7 @@ fn device(arguments: &Arguments) -> Result<Properties> {
     Ok(properties)
 }
 
-fn check(arguments: &Arguments, outputs: &Outputs, properties: Properties) -> Result<bool> {
+fn check(arguments: &Arguments, outputs: Outputs, properties: Properties) -> Result<bool> {
     let start = Instant::now();
     let end = start + Duration::from_secs(arguments.seconds);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
@@ -174,29 +179,15 @@ fn check(arguments: &Arguments, outputs: &Outputs, properties: Properties) -> Re
         device: arguments.device,
         seed: arguments.seed.unwrap_or(time),
         programs: arguments.programs.clone(),
+        reference: arguments.reference.clone(),
         python: arguments.python.clone(),
         real: properties.name != STAND_IN,
         quick: arguments.quick,
         out: arguments.out.clone(),
     };
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|o| o == name);
-    let (mut parts, mut not_asked_for) = (Vec::new(), Vec::new());
-    for &(name, share, part) in PARTS {
-        if !wanted(name) {
-            not_asked_for.push(name);
-            continue;
-        }
-        eprintln!("{name} ...");
-        let begun = Instant::now();
-        let mut section = Section { name, ..Section::default() };
-        let time = Time::new(Duration::from_secs(share), end);
-        if let Err(error) = part(&setting, &time, &mut section) {
-            section.check("the whole part", Some(format!("{error:#}")));
-        }
-        section.seconds = begun.elapsed().as_secs_f64();
-        parts.push(section);
-    }
-    let report = Report {
+    let others = PARTS.iter().map(|part| part.0).filter(|name| !wanted(name));
+    let report = Arc::new(Mutex::new(Report {
         stand_in: !setting.real,
         time,
         version: env!("CARGO_PKG_VERSION"),
@@ -205,56 +196,47 @@ fn check(arguments: &Arguments, outputs: &Outputs, properties: Properties) -> Re
         capability: properties.capability,
         memory: properties.memory,
         driver: properties.driver,
-        seconds: start.elapsed().as_secs_f64(),
-        not_asked_for,
-        parts,
-    };
-    print!("{}", report.text(std::io::stdout().is_terminal()));
-    report.write(outputs)?;
-    Ok(report.ok())
-}
-
-/// A few ops of each family, one for each kernel source and each path to cuBLAS, for runs in which
-/// all ops take too long.
-const FEW_OPS: &[&str] = &[
-    "add",
-    "remainder",
-    "copy_",
-    "sum",
-    "var",
-    "_softmax",
-    "native_layer_norm",
-    "matmul",
-    "convolution",
-    "triu",
-    "gather",
-    "scatter_add",
-    "index",
-    "masked_select",
-    "sort",
-    "topk",
-    "cumsum",
-    "max_pool2d_with_indices",
-    "avg_pool2d",
-    "nll_loss_forward",
-    "mse_loss",
-];
-
-/// Checks every op that has a kernel, or a few of them. The part is never cut short: if it is late,
-/// the parts after it have less time.
-fn ops(setting: &Setting, _: &Time, section: &mut Section) -> Result<()> {
-    let only = if setting.quick { FEW_OPS } else { &[] };
-    let which = ops::Which { thorough: !setting.quick, only };
-    let found = ops::check(setting.device, setting.seed, &which)?;
-    *section = Section { name: section.name, ..found };
-    Ok(())
+        seconds: 0.0,
+        not_asked_for: others.collect(),
+        parts: Vec::new(),
+    }));
+    let locked = || report.lock().unwrap_or_else(PoisonError::into_inner);
+    let save: Save = Arc::new({
+        let report = report.clone();
+        move |section: &Section| {
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.seconds = start.elapsed().as_secs_f64();
+            report.parts.retain(|part| part.name != section.name);
+            report.parts.push(section.clone());
+            report.write(&outputs)
+        }
+    });
+    for &(name, share, part) in PARTS.iter().filter(|part| wanted(part.0)) {
+        eprintln!("{name} ...");
+        let mut section = Section::new(name, Duration::from_secs(share), end, save.clone());
+        if let Err(error) = part(&setting, &mut section) {
+            section.check("the whole part", Some(format!("{error:#}")));
+        }
+        section.save()?;
+    }
+    print!("{}", locked().text(std::io::stdout().is_terminal()));
+    let ok = locked().ok();
+    Ok(ok)
 }
 
 /// Runs the conformance suite, which checks the first device.
-fn conformance(_: &Setting, _: &Time, section: &mut Section) -> Result<()> {
-    let report = conformance::run(Arc::new(CudaBackend::new(CudaConfig::default())), &HostHarness);
-    section.skipped = report.skipped().into_iter().map(str::to_owned).collect();
-    section.passed = report.passed();
-    section.failed.extend(report.into_result().err().map(|error| format!("{error:#}")));
+fn conformance(_: &Setting, section: &mut Section) -> Result<()> {
+    let backend: Arc<dyn Backend> = Arc::new(CudaBackend::new(CudaConfig::default()));
+    let all = conformance::all();
+    for (done, check) in all.iter().enumerate() {
+        if section.is_over(|| format!("{} of {} checks", all.len() - done, all.len())) {
+            break;
+        }
+        match conformance::run_one(check, &backend, &HostHarness) {
+            Ok(Outcome::Passed) => section.passed += 1,
+            Ok(_) => section.skipped.push(check.name.to_owned()),
+            Err(error) => section.failed.push(format!("{}: {error:#}", check.name)),
+        }
+    }
     Ok(())
 }

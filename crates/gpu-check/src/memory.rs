@@ -1,13 +1,12 @@
 //! Runs the memory cases T1 to T11 of the tests, on the first device and the host.
 
-use std::any::Any;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use anyhow::Result;
 
 use super::Setting;
-use super::section::{Section, Time};
+use super::fixture::{caught, quietly};
+use super::section::Section;
 use millstream::ep::Registry;
 use millstream::ep::cpu::CpuBackend;
 use millstream::ep::cuda::{CudaBackend, CudaConfig};
@@ -23,30 +22,23 @@ fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
     config.host_workers(2).threads(2)
 }
 
-pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+pub(super) fn check(setting: &Setting, section: &mut Section) -> Result<()> {
     if setting.device != 0 {
         section.notes.push("the cases are of the first device".to_owned());
     }
-    // A case that fails panics. The report has the message, so the panic prints nothing.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
     let fixture = Fixture { device: DeviceId::cuda(0), config };
-    for (done, (name, case)) in CASES.iter().enumerate() {
-        if time.is_up() || (setting.quick && done > 2) {
-            section.cut = Some(format!("{} of {} cases", CASES.len() - done, CASES.len()));
-            break;
+    quietly(|| {
+        for (done, (name, case)) in CASES.iter().enumerate() {
+            let left = || format!("{} of {} cases", CASES.len() - done, CASES.len());
+            if section.is_over(left) {
+                break;
+            }
+            if setting.quick && done > 2 {
+                section.cut = Some(left());
+                break;
+            }
+            section.check(name, caught(|| case(&fixture)).err());
         }
-        section.check(
-            name,
-            catch_unwind(|| case(&fixture)).err().map(|payload| panic_message(&*payload)),
-        );
-    }
-    std::panic::set_hook(hook);
+    });
     Ok(())
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-    text.unwrap_or("a panic without a message").to_owned()
 }

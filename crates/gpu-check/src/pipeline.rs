@@ -10,7 +10,7 @@ use millstream::{DType, Stream, StreamType, Tensor, TensorSpec};
 
 use super::Setting;
 use super::fixture::Fixture;
-use super::section::{Section, Time, median};
+use super::section::{Section, median};
 
 /// The least share of the ideal.
 const TARGET: f64 = 0.95;
@@ -35,7 +35,7 @@ struct Pipeline {
     chunks: usize,
 }
 
-pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+pub(super) fn measure(setting: &Setting, section: &mut Section) -> Result<()> {
     let (elements, chunks) = SIZES[usize::from(!setting.real || setting.quick)];
     let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
     let streams = [
@@ -51,9 +51,8 @@ pub(super) fn measure(setting: &Setting, time: &Time, section: &mut Section) -> 
     let pipeline = Pipeline { fixture, streams, buffers, chunks };
     let mut shares = Vec::new();
     for round in 0..=ROUNDS {
-        if time.is_up() {
-            section.cut = Some(format!("{round} of {} rounds", ROUNDS + 1));
-            break;
+        if section.is_over(|| format!("{round} of {} rounds", ROUNDS + 1)) {
+            return Ok(());
         }
         let alone = |k| pipeline.run(std::array::from_fn(|j| j == k));
         let ideal = alone(0)?.max(alone(1)?).max(alone(2)?);

@@ -6,19 +6,16 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use millstream::DeviceId;
-use millstream::ep::cuda::nccl::Nccl;
 use millstream_runner::{RunError, RunOptions, RunReport, run_ranks};
 use millstream_trace::{Entry, EtOptions, LoadOptions, Program, expand, load};
 
 use super::Setting;
-use super::section::{Section, Time};
+use super::section::Section;
 
-pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+pub(super) fn check(setting: &Setting, section: &mut Section) -> Result<()> {
     let all = find(setting, section)?;
     for (done, (name, ranks)) in all.iter().enumerate() {
-        if time.is_up() {
-            let left = all.len() - done;
-            section.cut = Some(format!("{left} of {} programs were not run", all.len()));
+        if section.is_over(|| not_run(done, all.len())) {
             break;
         }
         let ranks = ranks.iter().map(|path| Ok(Arc::new(read(path)?)));
@@ -39,43 +36,9 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
     Ok(())
 }
 
-/// The refusal of NCCL if several ranks have one device.
-const DUPLICATE: &str = "Duplicate GPU";
-
-/// Runs the recorded programs of several ranks with their collectives on the device, by NCCL.
-pub(super) fn check_ranks(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
-    let nccl = match Nccl::load() {
-        Ok(nccl) => nccl,
-        Err(error) => {
-            section.skipped.push(format!("all: {error:#}"));
-            return Ok(());
-        }
-    };
-    section.notes.push(format!("NCCL {}", nccl.version()));
-    let all = find(setting, section)?;
-    let several: Vec<_> = all.into_iter().filter(|(_, ranks)| ranks.len() > 1).collect();
-    if several.is_empty() {
-        section.skipped.push("all: no program has several ranks".to_owned());
-    }
-    for (name, ranks) in several {
-        if time.is_up() {
-            section.cut = Some(format!("{name} and later ones were not run"));
-            break;
-        }
-        let ranks: Vec<Arc<Program>> =
-            ranks.iter().map(|path| Ok(Arc::new(read(path)?))).collect::<Result<_>>()?;
-        let device = DeviceId::cuda(setting.device);
-        let options = RunOptions::default().device(device).nccl(true);
-        match failure(run_ranks(ranks, &options)) {
-            // Ranks take the devices in turn.
-            Some(why) if why.contains(DUPLICATE) => section.skipped.push(format!(
-                "{name}: it has more ranks than there are devices, which takes NCCL 2.30 and \
-                 NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment: {why}"
-            )),
-            failure => section.check(&name, failure),
-        }
-    }
-    Ok(())
+/// Says how many programs the time did not suffice for.
+pub(super) fn not_run(done: usize, all: usize) -> String {
+    format!("{} of {all} programs were not run", all - done)
 }
 
 /// Returns the name of each program, and the file of each of its ranks.
@@ -105,7 +68,7 @@ pub(super) fn read(path: &Path) -> Result<Program> {
 }
 
 /// Returns a message about a run that failed or gave other results.
-fn failure(reports: Result<Vec<RunReport>, RunError>) -> Option<String> {
+pub(super) fn failure(reports: Result<Vec<RunReport>, RunError>) -> Option<String> {
     let reports = match reports {
         Ok(reports) => reports,
         Err(error) => return Some(error.to_string()),

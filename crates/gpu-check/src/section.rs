@@ -1,14 +1,22 @@
-//! The results of a part of the check.
+//! The results of a part of the check, and the time that it has.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use serde::Serialize;
 
 /// The errors for a missing kernel, which is no failure of the device.
 pub const LACKS: [&str; 2] = ["has no kernel on", "not yet supported by the kernels"];
 
+/// The least time between two reports of an unfinished part.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Writes the report with an unfinished part.
+pub(super) type Save = Arc<dyn Fn(&Section) -> Result<()> + Send + Sync>;
+
 /// One part of the check.
-#[derive(Default, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub struct Section {
     /// Its name, as in `--only`.
     pub name: &'static str,
@@ -26,10 +34,22 @@ pub struct Section {
     pub measured: Vec<Measurement>,
     /// The time of the part in seconds.
     pub seconds: f64,
+    /// None outside of `gpu-check`, where nothing limits a part and nothing is written.
+    #[serde(skip)]
+    clock: Option<Clock>,
+}
+
+/// The time of a part, and how its results so far are written.
+#[derive(Clone)]
+struct Clock {
+    begun: Instant,
+    end: Instant,
+    saved: Instant,
+    save: Save,
 }
 
 /// A number with its target.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub struct Measurement {
     /// The measured quantity.
     pub what: String,
@@ -43,27 +63,46 @@ pub struct Measurement {
     pub why: String,
 }
 
-/// The time that a part may take.
-pub struct Time(Instant);
-
-impl Time {
-    /// Returns a time that ends after `share`, or at `end` if that is earlier.
-    pub fn new(share: Duration, end: Instant) -> Time {
-        Time((Instant::now() + share).min(end))
+impl Section {
+    /// Returns a part without results that begins now. Its time ends after `share`, or at `end` if
+    /// that is earlier.
+    pub(super) fn new(name: &'static str, share: Duration, end: Instant, save: Save) -> Section {
+        let begun = Instant::now();
+        let clock = Clock { begun, end: end.min(begun + share), saved: begun, save };
+        Section { name, clock: Some(clock), ..Section::default() }
     }
 
-    /// Returns whether the time is over.
-    pub fn is_up(&self) -> bool {
-        Instant::now() >= self.0
+    /// Returns whether the time is over, and notes then what `left` says was not done. A report
+    /// that is older than a second is written anew, so a killed process loses little.
+    pub fn is_over(&mut self, left: impl FnOnce() -> String) -> bool {
+        if self.clock.as_ref().is_some_and(|clock| clock.saved.elapsed() >= INTERVAL)
+            && let Err(error) = self.save()
+        {
+            self.failed.push(format!("the report cannot be written: {error:#}"));
+            return true;
+        }
+        let over = self.left().is_zero();
+        if over {
+            self.cut = Some(left());
+        }
+        over
+    }
+
+    /// Writes the report with the results so far.
+    pub(super) fn save(&mut self) -> Result<()> {
+        let Some(clock) = &mut self.clock else { return Ok(()) };
+        clock.saved = Instant::now();
+        self.seconds = clock.begun.elapsed().as_secs_f64();
+        let save = clock.save.clone();
+        save(self)
     }
 
     /// Returns the remaining time.
     pub fn left(&self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
+        let end = |clock: &Clock| clock.end.saturating_duration_since(Instant::now());
+        self.clock.as_ref().map_or(Duration::MAX, end)
     }
-}
 
-impl Section {
     /// Adds the result of a check. A failure because a kernel is missing counts as skipped.
     pub fn check(&mut self, what: &str, failure: Option<String>) {
         match failure {

@@ -9,7 +9,7 @@ use millstream::{Attrs, Stream, Tensor};
 
 use super::Setting;
 use super::fixture::Fixture;
-use super::section::{Section, Time};
+use super::section::Section;
 
 /// The number of instructions, on a GPU and on the stand-in.
 const INSTRUCTIONS: [u64; 2] = [1_000_000, 20_000];
@@ -36,22 +36,18 @@ struct Soak {
     sums: [u32; TENSORS],
 }
 
-pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Result<()> {
+pub(super) fn check(setting: &Setting, section: &mut Section) -> Result<()> {
     let all = INSTRUCTIONS[usize::from(!setting.real || setting.quick)];
     let fixture = Fixture::new(setting.device, CompletionMode::default(), |_| ())?;
     let streams = (0..STREAMS as u32).map(|k| fixture.compute(k)).collect::<Result<_>>()?;
     let tensors = (0..TENSORS).map(|_| fixture.tensor(&[0.0; 256])).collect::<Result<_>>()?;
     let one = fixture.tensor(&[1.0; 256])?;
     let mut soak = Soak { fixture, streams, tensors, one, sums: [0; TENSORS] };
-    soak.until(all / 10, time)?;
+    soak.until(all / 10, all, section)?;
     let before = soak.state()?;
-    let ended = soak.until(all, time)?;
+    soak.until(all, all, section)?;
     let after = soak.state()?;
-    let made = soak.instructions()?;
-    section.notes.push(format!("{made} instructions, {after:?}"));
-    if !ended {
-        section.cut = Some(format!("{made} of {all} instructions"));
-    }
+    section.notes.push(format!("{} instructions, {after:?}", soak.instructions()?));
     let differs = (before != after).then(|| format!("{before:?} became {after:?}"));
     section.check("events, memory, waits for the whole device: none in the steady state", differs);
     for (tensor, sum) in soak.tensors.iter().zip(soak.sums) {
@@ -65,17 +61,18 @@ pub(super) fn check(setting: &Setting, time: &Time, section: &mut Section) -> Re
 }
 
 impl Soak {
-    /// Submits until there are `instructions` instructions. Returns whether the time sufficed.
-    fn until(&mut self, instructions: u64, time: &Time) -> Result<bool> {
+    /// Submits until there are `instructions` instructions of `all`, or the time is over.
+    fn until(&mut self, instructions: u64, all: u64, section: &mut Section) -> Result<()> {
         let machine = self.fixture.machine.clone();
         let calls: Vec<_> = self
             .tensors
             .iter()
             .map(|x| machine.prepare("add_", &[x, &self.one], Attrs::new()))
             .collect::<millstream::Result<_>>()?;
-        while self.instructions()? < instructions {
-            if time.is_up() {
-                return Ok(false);
+        loop {
+            let made = self.instructions()?;
+            if made >= instructions || section.is_over(|| format!("{made} of {all} instructions")) {
+                return Ok(());
             }
             for k in 0..64 {
                 // Each tensor moves from stream to stream.
@@ -87,7 +84,6 @@ impl Soak {
             let x = machine.call("relu", &[&self.tensors[0]]).on(&self.streams[1])?.remove(0);
             machine.call("add_", &[&x, &self.one]).on(&self.streams[2])?;
         }
-        Ok(true)
     }
 
     fn instructions(&self) -> Result<u64> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use millstream_trace::{Action, Block, Body, Program, ValueRef};
 use millstream_types::{Error, StreamKey, TensorSpec};
-use millstream_vm::{Executable, Machine, Tensor};
+use millstream_vm::{Executable, GraphStatus, Machine, Tensor};
 
 use crate::dry_run::Subject;
 use crate::error::{RunError, placed};
@@ -127,6 +127,11 @@ impl Timed {
     /// It cannot be compiled, the launch is refused, or an instruction fails.
     pub fn launch(&mut self) -> Result<Taken, RunError> {
         self.launch_once().map(|(taken, _)| taken)
+    }
+
+    /// Returns how launches were executed on devices with graphs; nothing before it is compiled.
+    pub fn graphs(&self) -> Vec<GraphStatus> {
+        self.replayed.as_ref().map(Executable::graphs).unwrap_or_default()
     }
 
     /// Launches it once, and compares its outputs with the expected ones.

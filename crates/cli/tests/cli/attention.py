@@ -53,9 +53,9 @@ def replayed(path):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for way in replay.WAYS.values():
+    for way in replay.CUDA_ATTENTION.values():
         # There is no device to choose for.
         replay.Plan.way = staticmethod(lambda *_, way=way: way)
-        for masked in (False, True) if way != replay.WAYS[1] else (False,):
+        for masked in (False, True) if way != replay.CUDA_ATTENTION[1] else (False,):
             print(json.dumps(replayed(trace(folder, masked))))
     print(json.dumps(replayed(trace(folder, False, without=replay.ATTENTION))))

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use once_cell::sync::OnceCell;
@@ -50,6 +51,8 @@ pub struct Properties {
 struct Modules {
     modules: HashMap<String, Arc<OnceCell<Arc<Module>>>>,
     functions: HashMap<(String, String), Arc<Function>>,
+    /// The time in which threads have made and loaded modules.
+    loading: Duration,
 }
 
 /// The state of an open device, shared by its streams and events.
@@ -127,6 +130,13 @@ impl CudaDevice {
         &self.state.properties
     }
 
+    /// Returns how many modules of kernels were loaded, and the time in which all threads together
+    /// have compiled and loaded them.
+    pub fn modules_loaded(&self) -> (usize, Duration) {
+        let modules = self.state.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        (modules.modules.len(), modules.loading)
+    }
+
     /// Returns the device's free and total memory in bytes.
     ///
     /// # Errors
@@ -185,7 +195,12 @@ impl DeviceState {
             loaded.modules.entry(key.to_owned()).or_default().clone()
         };
         // Not under the lock: other kernels are compiled and launched meanwhile.
-        let load = || anyhow::Ok(Arc::new(Module::load(self.context.clone(), &image()?)?));
+        let load = || {
+            let start = Instant::now();
+            let module = Module::load(self.context.clone(), &image()?)?;
+            modules().loading += start.elapsed();
+            anyhow::Ok(Arc::new(module))
+        };
         let function = Arc::new(module.get_or_try_init(load)?.function(name)?);
         Ok(modules().functions.entry(key_and_name).or_insert(function).clone())
     }

@@ -46,7 +46,7 @@ fn parts(shape: &[usize]) -> Vec<Vec<Range<usize>>> {
 ///
 /// # Panics
 /// If a part has others.
-pub fn check_random_parts(run: Run) {
+pub fn check_random_parts(run: Run<'_>) {
     let mut checked = 0;
     for &(op, reads, numbers) in DRAWS {
         for dtype in DType::REAL {

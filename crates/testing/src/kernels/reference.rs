@@ -5,9 +5,9 @@
 //! Long because the form of the files and the checks of their cases belong together.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use millstream_kernels::KernelCtx;
 use millstream_ops::{OutputSpec, Presence, families, standard};
 use millstream_types::{AttrValue, Attrs, DType, Layout, TensorSpec};
@@ -19,14 +19,78 @@ use super::num::Num::{self, Float};
 use super::{Tensor, call_with, signature};
 
 /// The folder of the files.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/tests/reference");
+pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels/tests/reference");
 
 /// A function that runs the kernel of an op.
-pub type Run = fn(&str, &KernelCtx<'_>) -> Result<()>;
+pub type Run<'a> = &'a dyn Fn(&str, &KernelCtx<'_>) -> Result<()>;
+
+/// The cases of a file, and the bytes that they refer to.
+pub struct File {
+    /// Its name, without the extension.
+    pub name: String,
+    cases: Vec<Case>,
+    data: Vec<u8>,
+}
 
 #[derive(Deserialize)]
-struct File {
+struct Cases {
     cases: Vec<Case>,
+}
+
+impl File {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no file of cases.
+    pub fn read(path: &Path) -> Result<File> {
+        let read = || {
+            let content = std::fs::read(path)?;
+            let file = SafeTensors::deserialize(&content)?;
+            let Cases { cases } = serde_json::from_slice(file.tensor("cases")?.data())?;
+            ensure!(!cases.is_empty(), "it has no cases");
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Ok(File { name, cases, data: file.tensor("data")?.data().to_vec() })
+        };
+        read().with_context(|| format!("{}: expected cases of ops", path.display()))
+    }
+
+    /// Reads all files of a folder, in the order of their names.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file of it.
+    pub fn read_all(folder: &Path) -> Result<Vec<File>> {
+        let paths = || {
+            let entries = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+            let mut paths = entries.collect::<std::io::Result<Vec<PathBuf>>>()?;
+            paths.retain(|path| path.extension().is_some_and(|name| name == "safetensors"));
+            paths.sort();
+            Ok::<_, std::io::Error>(paths)
+        };
+        let paths = paths().with_context(|| folder.display().to_string())?;
+        paths.iter().map(|path| File::read(path)).collect()
+    }
+
+    /// Returns the number and the op of each case that PyTorch does not refuse.
+    pub fn calls(&self) -> impl Iterator<Item = (usize, &str)> {
+        let calls = self.cases.iter().enumerate().filter(|(_, case)| !case.refused);
+        calls.map(|(number, case)| (number, case.op.as_str()))
+    }
+
+    /// Checks the case of a number.
+    ///
+    /// # Errors
+    /// The difference, with the call.
+    ///
+    /// # Panics
+    /// If the kernel writes bytes that are not its own, or the file is damaged.
+    pub fn check(&self, number: usize, run: Run<'_>) -> Result<(), String> {
+        let case = &self.cases[number];
+        check(case, &self.data, run).map_err(|why| {
+            let spec = |i: &Input| format!("{}{:?} strides {:?}", i.dtype, i.shape, i.strides);
+            let specs: Vec<String> = case.inputs.iter().map(spec).collect();
+            format!("{number}: {}({}; {}): {why}", case.op, specs.join(", "), attrs(case))
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -119,12 +183,21 @@ fn parts(of: &Tensor) -> Tensor {
     of.retyped(TensorSpec::new(of.spec.dtype.part(), layout).unwrap())
 }
 
-fn agree(got: &Tensor, expected: &Tensor, case: &Case) -> Result<(), String> {
+/// Compares elements within a relative and an absolute tolerance, if they are given, or the default
+/// ones.
+///
+/// # Errors
+/// The first element that differs.
+pub fn agree(
+    got: &Tensor,
+    expected: &Tensor,
+    tolerances: (Option<f64>, Option<f64>),
+) -> Result<(), String> {
     if got.spec.dtype.is_complex() {
-        return agree(&parts(got), &parts(expected), case);
+        return agree(&parts(got), &parts(expected), tolerances);
     }
     let (rtol, atol) = tolerance(got.spec.dtype);
-    let (rtol, atol) = (case.rtol.unwrap_or(rtol), case.atol.unwrap_or(atol));
+    let (rtol, atol) = (tolerances.0.unwrap_or(rtol), tolerances.1.unwrap_or(atol));
     let close = |g: Num, e: Num| match (g, e) {
         (Float(g), Float(e)) => g == e || (g - e).abs() <= atol + rtol * e.abs(),
         _ => false,
@@ -206,7 +279,7 @@ fn overwritten(
     data: &[u8],
     attrs: &Attrs,
     outputs: &[Tensor],
-    run: Run,
+    run: Run<'_>,
 ) -> Result<(), String> {
     let ops = standard();
     let op = ops.get(ops.id(&case.op).map_err(|e| e.to_string())?).ok_or("no op")?;
@@ -227,8 +300,8 @@ fn overwritten(
     Ok(())
 }
 
-fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
-    let attrs = attrs(case);
+fn check(case: &Case, data: &[u8], run: Run<'_>) -> Result<(), String> {
+    let (attrs, tolerances) = (attrs(case), (case.rtol, case.atol));
     let bytes = |(at, count): (usize, usize)| &data[at..at + count];
     let (storages, inputs) = operands(case, data);
     let given: Vec<&Tensor> = inputs.iter().collect();
@@ -268,7 +341,7 @@ fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
             (None, Some(data)) => {
                 let layout = Layout::contiguous(&expected.shape).unwrap();
                 let wanted = TensorSpec::new(spec.dtype, layout).unwrap();
-                agree(got, &Tensor::of_bytes(wanted, bytes(data)), case)
+                agree(got, &Tensor::of_bytes(wanted, bytes(data)), tolerances)
                     .map_err(|e| format!("result {k}: {e}"))?;
             }
             _ => {}
@@ -282,7 +355,7 @@ fn check(case: &Case, data: &[u8], run: Run) -> Result<(), String> {
         let count = after.1 / dtype.size();
         let spec = TensorSpec::contiguous(dtype, &[count]).unwrap();
         let expected = Tensor::of_bytes(spec.clone(), bytes(after));
-        agree(&stored.retyped(spec), &expected, case)
+        agree(&stored.retyped(spec), &expected, tolerances)
             .map_err(|e| format!("storage {at} after the call: {e}"))?;
     }
     Ok(())
@@ -302,17 +375,10 @@ pub struct Call {
 
 /// Returns the calls of all files, with new memory for each.
 pub fn calls() -> Vec<Call> {
-    let mut paths: Vec<_> =
-        std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
     let mut calls = Vec::new();
-    for path in paths {
-        let content = std::fs::read(&path).unwrap();
-        let file = SafeTensors::deserialize(&content).unwrap();
-        let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
-        let data = file.tensor("data").unwrap();
-        for case in cases.cases.into_iter().filter(|case| !case.refused) {
-            let (_, inputs) = operands(&case, data.data());
+    for file in File::read_all(Path::new(FOLDER)).unwrap_or_else(|e| panic!("{e:#}")) {
+        for case in file.cases.into_iter().filter(|case| !case.refused) {
+            let (_, inputs) = operands(&case, &file.data);
             let (attrs, tolerances) = (attrs(&case), (case.rtol, case.atol));
             calls.push(Call { attrs, inputs, tolerances, op: case.op });
         }
@@ -325,35 +391,17 @@ pub fn calls() -> Vec<Call> {
 /// # Panics
 ///
 /// If a case fails: the message lists the cases and their differences.
-pub fn check_file(file_name: &str, run: Run) {
+pub fn check_file(file_name: &str, run: Run<'_>) {
     let path = Path::new(FOLDER).join(file_name).with_extension("safetensors");
-    let content = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let file = SafeTensors::deserialize(&content).unwrap();
-    let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
-    let data = file.tensor("data").unwrap();
-    assert!(!cases.cases.is_empty());
-    let mut wrong = Vec::new();
-    for (number, case) in cases.cases.iter().enumerate() {
-        if let Err(why) = check(case, data.data(), run) {
-            let specs: Vec<String> = case
-                .inputs
-                .iter()
-                .map(|i| format!("{}{:?} strides {:?}", i.dtype, i.shape, i.strides))
-                .collect();
-            wrong.push(format!(
-                "{number}: {}({}; {}): {why}",
-                case.op,
-                specs.join(", "),
-                attrs(case)
-            ));
-        }
-    }
+    let file = File::read(&path).unwrap_or_else(|e| panic!("{e:#}"));
+    let numbers = 0..file.cases.len();
+    let wrong: Vec<String> = numbers.filter_map(|k| file.check(k, run).err()).collect();
     let shown = wrong.len().min(40);
     assert!(
         wrong.is_empty(),
         "{} of {} cases of {file_name} failed:\n{}",
         wrong.len(),
-        cases.cases.len(),
+        file.cases.len(),
         wrong[..shown].join("\n")
     );
 }
@@ -400,7 +448,7 @@ macro_rules! reference_tests {
         $(
             #[test]
             fn $name() {
-                $crate::kernels::reference::check_file(stringify!($name), $run);
+                $crate::kernels::reference::check_file(stringify!($name), &$run);
             }
         )*
 
@@ -418,14 +466,9 @@ macro_rules! reference_tests {
 /// If a file is not in the list, or an op has no case.
 pub fn check_coverage(files: &[&str]) {
     let mut ops: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(FOLDER).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        assert!(files.contains(&name.as_str()), "{}: no test reads this file", path.display());
-        let content = std::fs::read(&path).unwrap();
-        let file = SafeTensors::deserialize(&content).unwrap();
-        let cases: File = serde_json::from_slice(file.tensor("cases").unwrap().data()).unwrap();
-        ops.extend(cases.cases.into_iter().filter(|c| !c.refused).map(|c| c.op));
+    for file in File::read_all(Path::new(FOLDER)).unwrap_or_else(|e| panic!("{e:#}")) {
+        assert!(files.contains(&file.name.as_str()), "{}: no test reads this file", file.name);
+        ops.extend(file.cases.into_iter().filter(|c| !c.refused).map(|c| c.op));
     }
     let ops_known = standard();
     // Collectives have no counterpart among the values of PyTorch.

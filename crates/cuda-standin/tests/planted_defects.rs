@@ -1,10 +1,18 @@
-//! Tests of the comparison itself: it detects each defect that is planted in a kernel's source, and
-//! passes without the defect.
+//! Tests of the comparison of kernels with PyTorch's values and with the host's kernels: it detects
+//! each defect that is planted in a kernel's source, and passes without the defect.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use anyhow::Result;
+use millstream::ep::Backend;
+use millstream::ep::cuda::{CudaBackend, CudaConfig};
 use millstream_cuda_standin::StandIn;
-
-use millstream_gpu_check::ops::{Which, check};
+use millstream_gpu_check::ops::{self, large};
+use millstream_kernels::{KernelCtx, KernelRegistry};
 use millstream_testing::cases;
+use millstream_testing::kernels::reference::{FOLDER, File};
+use millstream_types::DType;
 
 /// The defects: an op, a text in the source of its kernel, and the replacement.
 const DEFECTS: &[(&str, &str, &str)] = &[
@@ -51,6 +59,34 @@ const DEFECTS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Makes all calls of an op on a new device, which compiles its kernels anew. Returns the errors.
+fn failures(kernels: &KernelRegistry, files: &[File], op: &str) -> Vec<String> {
+    let device = CudaBackend::new(CudaConfig::default()).open(0).unwrap();
+    // Kernels are compiled for each dtype.
+    let usual = [DType::F32, DType::I64, DType::Bool];
+    let run = |op: &str, ctx: &KernelCtx<'_>| -> Result<()> {
+        let is_usual = |k| ctx.operand(k).is_ok_and(|x| usual.contains(&x.dtype));
+        match (0..ctx.operands()).all(is_usual) {
+            true => ops::run(kernels, &device, op, ctx),
+            false => kernels.get("cpu", op).expect("a kernel").run(ctx),
+        }
+    };
+    let mut failed = Vec::new();
+    let mut check = |check: &dyn Fn() -> Result<(), String>| {
+        let outcome = catch_unwind(AssertUnwindSafe(check));
+        failed.extend(outcome.unwrap_or_else(|_| Err("a panic".to_owned())).err());
+    };
+    for file in files {
+        for (number, _) in file.calls().filter(|(_, name)| *name == op) {
+            check(&|| file.check(number, &run));
+        }
+    }
+    for case in large::cases(7).iter().filter(|case| case.op() == op) {
+        check(&|| case.check(&run));
+    }
+    failed
+}
+
 /// Long because the kernels of each op are compiled with and without its defect.
 #[test]
 fn planted_defects_are_detected() {
@@ -58,6 +94,8 @@ fn planted_defects_are_detected() {
         return println!("skipped: no C++ compiler");
     }
     let stand_in = StandIn::load().unwrap_or_else(|error| panic!("{error:#}"));
+    let kernels = millstream_kernels::standard();
+    let files = File::read_all(Path::new(FOLDER)).unwrap();
     let mut missed = Vec::new();
     for &(op, from, to) in DEFECTS.iter().step_by(cases(3, 1)) {
         let failures = |planted: bool| {
@@ -65,7 +103,7 @@ fn planted_defects_are_detected() {
             if planted {
                 turn.mutate_source(from, to);
             }
-            check(0, 7, &Which { thorough: false, only: &[op] }).unwrap().failed
+            failures(&kernels, &files, op)
         };
         let (without, with) = (failures(false), failures(true));
         assert!(without.is_empty(), "{op}: {without:#?}");

@@ -4,50 +4,38 @@ use std::any::Any;
 use std::cell::Cell;
 use std::ops::Range;
 use std::slice::from_raw_parts;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
-use millstream::ep::{Backend, Device, Memory, Progress, Stream, Work, WorkResult};
-use millstream_backoff::{Backoff, POLLS};
-use millstream_cuda_standin::compiles;
-use millstream_kernels::cuda::Unsupported;
-use millstream_kernels::{Kernel, KernelCtx, KernelSpec, Operands, RawTensor};
-use millstream_testing::cases;
-use millstream_types::{DType, Layout, TensorSpec};
+use anyhow::{Context, Result, ensure};
+use millstream::ep::cuda::NativeStream;
+use millstream::ep::{Device, Memory, Progress, Stream, Work, WorkResult};
+use millstream::kernels::{Kernel, KernelCtx, KernelRegistry, KernelSpec, Operands, RawTensor};
+use millstream::types::{Layout, TensorSpec};
 
-/// Runs an op's kernel for the device. If there is none, or it does not support the call, runs the
-/// host's kernel and prints that.
-pub(crate) fn run(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
-    let kernels = millstream_kernels::standard();
-    let host = kernels.get("cpu", op).expect("a kernel");
-    let Some(kernel) = kernels.get("cuda", op).filter(|_| compiles()) else {
-        println!("{op}: by the host");
-        return host.run(ctx);
-    };
-    // Kernels are compiled for each dtype.
-    let usual = [DType::F32, DType::I64, DType::Bool];
-    let is_usual = operands(ctx)?.iter().all(|x| usual.contains(&x.dtype));
-    if !is_usual && !cases(false, true) {
-        return host.run(ctx);
-    }
-    let mut rig = Rig::new()?;
+/// Runs an op's kernel for the device, by its plan if it has one, and in its context. Both leave the
+/// same bytes.
+///
+/// # Errors
+/// There is no such kernel, it does not support the call, or it fails.
+pub fn run(
+    kernels: &KernelRegistry,
+    device: &Arc<dyn Device>,
+    op: &str,
+    ctx: &KernelCtx<'_>,
+) -> Result<()> {
+    let kind = device.kernel_kind();
+    let kernel = kernels.get(kind, op).with_context(|| format!("{op} has no kernel on {kind}"))?;
+    let mut rig = Rig { device: device.clone(), stream: device.create_stream(Arc::new(|| ()))? };
     let before = content(ctx)?;
     let planned = rig.launch_planned(&**kernel, ctx)?.then(|| content(ctx)).transpose()?;
     restore(ctx, &before)?;
     let result = rig.call(ctx, &|ctx| kernel.run(ctx));
     if let Some(planned) = planned {
         let what = format!("{op} {}", ctx.attrs());
-        assert!(result.is_ok(), "{what}: planned, and in its context: {result:?}");
-        assert!(content(ctx)? == planned, "{what}: other bytes if planned");
+        ensure!(result.is_ok(), "{what}: planned, and in its context: {result:?}");
+        ensure!(content(ctx)? == planned, "{what}: other bytes if planned");
     }
-    match result {
-        Err(error) if error.is::<Unsupported>() => {
-            println!("{op}: by the host: {error}");
-            host.run(ctx)
-        }
-        result => result,
-    }
+    result
 }
 
 /// A range of host memory, and its copy on the device.
@@ -62,17 +50,6 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Result<Rig> {
-        static ALONE: Mutex<Option<Arc<dyn Device>>> = Mutex::new(None);
-        let mut device = ALONE.lock().expect("no test has panicked here");
-        let device = match &*device {
-            Some(device) => device.clone(),
-            None => device.insert(CudaBackend::new(CudaConfig::default()).open(0)?).clone(),
-        };
-        let stream = device.create_stream(Arc::new(|| ()))?;
-        Ok(Rig { device, stream })
-    }
-
     /// Launches a call by its plan. Returns false if it has none, or one for other addresses; then
     /// nothing is launched.
     fn launch_planned(&mut self, kernel: &dyn Kernel, ctx: &KernelCtx<'_>) -> Result<bool> {
@@ -144,10 +121,9 @@ impl Rig {
             Progress::Done(result) => Some(result),
             Progress::Pending(_) => None,
         };
-        let mut backoff = Backoff::new(POLLS);
         while result.is_none() {
             self.stream.poll(&mut |_, done| result = Some(done))?;
-            backoff.snooze();
+            std::thread::yield_now();
         }
         outcome.and(result.unwrap_or(Ok(())))
     }
