@@ -380,7 +380,11 @@ fn replays_that_are_always_resumed_are_switched_off() {
         assert_eq!(read(&f.call(&[&x]).run().unwrap()[0]), [-(k as f32) - 1.0]);
     }
     let report = f.report();
-    assert_eq!((report.captures, report.resumptions, report.plain), (1, 31, CALLS - 32), "{report}");
+    assert_eq!(
+        (report.captures, report.resumptions, report.plain),
+        (1, 31, CALLS - 32),
+        "{report}"
+    );
     let reason = report.switched_off.as_deref().unwrap_or_default();
     assert!(reason.contains("captured or resumed than replayed"), "{report}");
     f.clear();
