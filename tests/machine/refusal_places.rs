@@ -738,7 +738,6 @@ const FILES: &[&str] = &[
 
 /// The other files there, which make texts for reports.
 const REPORTS: &[&str] = &[
-    "vm/src/capture/balance.rs",
     "vm/src/capture/comparison.rs",
     "vm/src/capture/numbers.rs",
     "vm/src/capture/run.rs",

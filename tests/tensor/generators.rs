@@ -208,7 +208,6 @@ fn draws_around_guards() {
             assert_eq!(got, bits(&walk(&ones(&n), &alone).unwrap()), "call {k}, {driver:?}");
             assert_eq!(between(&m, &pair), between(&n, &alone));
         }
-        // Segments as short as these do not pay, so the function is switched off in the end.
         let report = traced.report();
         assert!(report.replays >= 4 && report.resumptions >= 4, "{report}");
     }

@@ -150,15 +150,7 @@ pub(crate) const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "millstream-bench",
-        &[
-            "millstream-files",
-            "millstream",
-            "millstream-trace",
-            "millstream-verify",
-            "millstream-runner",
-            "millstream-profile",
-            "millstream-explore",
-        ],
+        &["millstream-files", "millstream", "millstream-trace", "millstream-runner"],
     ),
     (
         "millstream-gpu-check",

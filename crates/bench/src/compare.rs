@@ -69,15 +69,6 @@ pub(super) fn run(args: &EngineArgs, folder: &Path) -> Result<Vec<Row>> {
     Ok(rows.into_iter().map(|(label, row)| Row { peer: label, ..row }).collect())
 }
 
-/// Runs a round of the stencil by another program, if it is in the folder.
-pub(super) fn stencil(name: &str, args: &EngineArgs, folder: &Path) -> Result<Option<Row>> {
-    let wanted = label(name, args.workers);
-    match others(folder).iter().find(|program| program.label == wanted) {
-        Some(program) => other(args, program, "stencil"),
-        None => bail!("{}: expected the program {name} there", folder.display()),
-    }
-}
-
 fn label(peer: &str, workers: u32) -> String {
     if workers == 1 { peer.to_owned() } else { format!("{peer} w{workers}") }
 }
@@ -157,7 +148,7 @@ fn rows(mut command: Command) -> Result<Vec<Row>> {
 /// Returns the figure that a cell shows for a row; the time of submitting stands beside it.
 fn figure(row: &Row) -> f64 {
     match row.test.as_str() {
-        "mem" | "metg" | "idle" => row.extra,
+        "mem" | "idle" => row.extra,
         "lat" | "latidle" => row.ns_per_op / 1e3,
         _ => row.ns_per_op,
     }
@@ -188,7 +179,6 @@ fn table(rows: &[(String, Row)]) -> Table {
     let unit = |test: &str| match test {
         "mem" => "mem, bytes".to_owned(),
         "lat" | "latidle" => format!("{test}, us"),
-        "metg" => "metg, us".to_owned(),
         "idle" => "idle, %".to_owned(),
         other => format!("{other}, ns"),
     };

@@ -21,38 +21,20 @@
 //! | `workload` | the instructions of each test, from seeds that all programs share |
 //! | `calls` | `bench calls` |
 //! | `compare` | rounds of several programs, and their table |
-//! | `load` | `bench load` |
-//! | `memory` | `bench memory` |
-//! | `plan` | `bench plan` |
-//! | `remat` | `bench remat` |
-//! | `replay`, `executables`, `stencil` | `bench replay` |
-//! | `granularity` | METG(50 %) |
-//! | `ranks` | `bench ranks` |
+//! | `replay` | `bench replay` |
 //! | `traces` | `bench traces` |
 //! | [`pytorch`] | the process with PyTorch that it compares with |
-//! | `verify` | `bench verify` |
-//! | `what_if` | `bench what-if` |
 
 #![deny(missing_docs)]
 
 mod calls;
 mod compare;
-mod executables;
 mod fixture;
 mod functions;
-mod granularity;
-mod load;
 mod measure;
-mod memory;
-mod plan;
 pub mod pytorch;
-mod ranks;
-mod remat;
 mod replay;
-mod stencil;
 mod traces;
-mod verify;
-mod what_if;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -63,15 +45,8 @@ use millstream_files::Outputs;
 use serde::{Deserialize, Serialize};
 
 use calls::CallsArgs;
-use load::LoadArgs;
-use memory::MemoryArgs;
-use plan::PlanArgs;
-use ranks::RanksArgs;
-use remat::RematArgs;
 use replay::ReplayArgs;
 use traces::TracesArgs;
-use verify::VerifyArgs;
-use what_if::WhatIfArgs;
 
 /// The commands of `millstream bench`.
 #[derive(Clone, Debug, Subcommand)]
@@ -82,33 +57,12 @@ pub enum Command {
     /// Measures the cost of an instruction.
     #[command(after_help = "Example:\n  millstream bench engine --test chain")]
     Engine(EngineArgs),
-    /// Measures recorded programs beside busy competitors.
-    #[command(after_help = "Example:\n  millstream bench load --busy 0,2")]
-    Load(LoadArgs),
-    /// Measures memory and events, beside allocators of the host.
-    #[command(after_help = "Example:\n  millstream bench memory")]
-    Memory(MemoryArgs),
-    /// Measures the memory that plans need, beside the least.
-    #[command(after_help = "Example:\n  millstream bench plan ../shared/instances")]
-    Plan(PlanArgs),
-    /// Measures collectives between processes, beside the bare calls of MPI.
-    #[command(after_help = "Example:\n  mpirun -n 2 millstream bench ranks")]
-    Ranks(RanksArgs),
-    /// Measures what a memory budget costs: calls made again.
-    #[command(after_help = "Example:\n  millstream bench remat tests/traces --budget 0.5")]
-    Remat(RematArgs),
     /// Measures launches of executables.
     #[command(after_help = "Example:\n  millstream bench replay")]
     Replay(ReplayArgs),
     /// Measures recorded programs, beside eager PyTorch.
     #[command(after_help = "Example:\n  millstream bench traces examples/pytorch --rounds 5")]
     Traces(TracesArgs),
-    /// Measures the verification of a list.
-    #[command(after_help = "Example:\n  millstream bench verify")]
-    Verify(VerifyArgs),
-    /// Measures predictions from profiles, beside what is measured.
-    #[command(after_help = "Example:\n  millstream bench what-if examples/pytorch")]
-    WhatIf(WhatIfArgs),
 }
 
 /// Runs a command. Writes its rows to standard output.
@@ -119,22 +73,15 @@ pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::Calls(arguments) => calls::calls(arguments),
         Command::Engine(arguments) => engine(arguments),
-        Command::Load(arguments) => load::bench_load(arguments),
-        Command::Memory(arguments) => memory::memory(arguments),
-        Command::Plan(arguments) => plan::bench_plan(arguments),
-        Command::Ranks(arguments) => ranks::ranks(arguments),
-        Command::Remat(arguments) => remat::bench_remat(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
         Command::Traces(arguments) => traces::traces(arguments),
-        Command::Verify(arguments) => verify::verify_lists(arguments),
-        Command::WhatIf(arguments) => what_if::bench_what_if(arguments),
     }
 }
 
 /// The arguments of `millstream bench engine`.
 #[derive(Args, Clone, Debug)]
 pub struct EngineArgs {
-    /// Workload: chain, indep, nodep, random, fan, stencil, metg, lat, latidle, mem, flat, idle,
+    /// Workload: chain, indep, nodep, random, fan, stencil, lat, latidle, mem, flat, idle,
     /// endless, profile, verify, or all
     #[arg(long, default_value = "chain")]
     test: String,

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, ensure};
 use millstream::{Attrs, DType, DeviceId, Machine, MachineConfig, Tensor, TensorSpec};
 
 use super::fixture::{CHECKED, Fixture, GATE, GRAIN, READS};
-use super::granularity::{GRAINS, Granularity};
 use super::workload::{STREAMS, Workload, workload};
 use super::{EngineArgs, Row, functions, quantile};
 
@@ -27,7 +26,6 @@ pub(super) fn run(args: &EngineArgs, test: &str) -> Result<Vec<Row>> {
         "idle" => idle(args),
         "flat" => flat(args),
         "endless" => endless(args),
-        "metg" => metg(args),
         "stencil" => stencil(args),
         "profile" => profile(args),
         name => {
@@ -59,7 +57,7 @@ fn switches() -> Result<u64> {
 }
 
 /// Returns the process's resident memory in bytes.
-pub(super) fn resident() -> Result<f64> {
+fn resident() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/statm").context("no count of resident pages")?;
     let pages = text.split_whitespace().nth(1).context("no count of resident pages")?;
     // Pages of 4 KiB, as the peers' programs count them.
@@ -201,22 +199,6 @@ fn stencil(args: &EngineArgs) -> Result<Vec<Row>> {
     let name = format!("stencil_w{}_g{}", args.width, args.grain);
     let extra = args.grain * 1e3 / total;
     Ok(vec![row(args, &name, total, push, extra, "work_ns/wall_ns per task")])
-}
-
-/// Measures the minimum effective task granularity of the stencil.
-fn metg(args: &EngineArgs) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let mut found = Granularity::new(args.workers);
-    for grain in GRAINS {
-        let one = stencil(&EngineArgs { grain, ..args.clone() })?.remove(0);
-        let is_found = found.add(grain, one.ns_per_op);
-        rows.push(one);
-        if is_found {
-            break;
-        }
-    }
-    rows.push(row(args, "metg", 0.0, 0.0, found.found, "us, METG(50%)"));
-    Ok(rows)
 }
 
 /// Measures costs that must not grow with more instructions, more streams, or more live tensors.

@@ -16,8 +16,6 @@
 //! | `stencil` | an instruction of a stencil on two workers |
 //! | `launch_1`, `launch_1000` | a launch of so many instructions, one after another |
 //! | `latency_1` | a launch of one instruction, until the caller knows that it has completed |
-//!
-//! `--metg` and `--executables` measure other things instead: `stencil` and `executables` say what.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +30,7 @@ use serde::Serialize;
 
 use super::fixture::{Empty, Fixture, READS};
 use super::workload::{Workload, workload};
-use super::{EngineArgs, Peer, executables, quantile, report_file, stencil, write_report};
+use super::{EngineArgs, Peer, quantile, report_file, write_report};
 
 /// The arguments of `millstream bench replay`.
 #[derive(Args, Clone, Debug)]
@@ -43,16 +41,6 @@ pub struct ReplayArgs {
     /// Number of rounds, after one more that warms up
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Instead, find the shortest tasks of a stencil that keep two workers half busy, replayed and
-    /// call by call
-    #[arg(long)]
-    metg: bool,
-    /// With `--metg`, a folder with TBB's program, to run in the same rounds
-    #[arg(long, requires = "metg")]
-    peers: Option<PathBuf>,
-    /// Instead, make so many executables, launch each once and drop it
-    #[arg(long, value_name = "N", conflicts_with = "metg")]
-    executables: Option<u64>,
     /// Also write the rows to FILE, as one JSON array; `-` is standard output
     #[arg(long = "report", visible_alias = "json", value_name = "FILE")]
     json: Option<PathBuf>,
@@ -63,7 +51,7 @@ const COUNT: usize = 10_000;
 
 /// A row of the result.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
+struct Row {
     test: String,
     ns_per_op: f64,
     least: f64,
@@ -72,7 +60,7 @@ pub(super) struct Row {
 
 impl Row {
     /// Returns the row of a test that took these times.
-    pub(super) fn of(test: String, times: &mut [f64]) -> Row {
+    fn of(test: String, times: &mut [f64]) -> Row {
         let [ns_per_op, least, most] = [0.5, 0.0, 1.0].map(|share| quantile(times, share));
         Row { test, ns_per_op, least, most }
     }
@@ -87,7 +75,7 @@ struct Test {
 }
 
 /// Returns the arguments of a machine with so many workers.
-pub(super) fn machine(workers: u32) -> EngineArgs {
+fn machine(workers: u32) -> EngineArgs {
     EngineArgs {
         test: String::new(),
         peer: Peer::Inorder,
@@ -243,24 +231,12 @@ fn rows(args: &ReplayArgs) -> Result<Vec<Row>> {
     Ok(tests.iter().zip(&mut times).map(row).collect())
 }
 
-/// Prints a row, and keeps it for the file.
-fn print(row: &impl Serialize, all: &mut Vec<serde_json::Value>) -> Result<()> {
-    println!("{}", serde_json::to_string(row)?);
-    all.push(serde_json::to_value(row)?);
-    Ok(())
-}
-
 /// Runs the command.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<()> {
     let report = report_file::<&Path>(args.json.as_deref(), [])?;
-    let mut all = Vec::new();
-    if let Some(count) = args.executables {
-        executables::executables(count, |tenth| print(&tenth, &mut all))?;
-    } else if args.metg {
-        let rows = stencil::metg(args.rounds, args.peers.as_deref())?;
-        rows.iter().try_for_each(|row| print(row, &mut all))?;
-    } else {
-        rows(args)?.iter().try_for_each(|row| print(row, &mut all))?;
+    let rows = rows(args)?;
+    for row in &rows {
+        println!("{}", serde_json::to_string(row)?);
     }
-    write_report(&report, &all)
+    write_report(&report, &rows)
 }

@@ -16,7 +16,6 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use millstream_backoff::wait_until;
-use millstream_comm::mpi::BareCollective;
 use millstream_comm::{
     Buffer, Call, Channel, Collective, Communicator, Elements, LocalGroup, MpiCommunicator,
     ProcessGroup, ReduceOp, Slot,
@@ -128,48 +127,9 @@ fn child() {
         let bytes = bytes(&outcome).unwrap_or_else(|e| panic!("rank {rank}: {call}: {e}"));
         assert!(bytes == wanted, "rank {rank}: {call}: other bytes");
     }
-    own_collectives(&mpi);
     failures(&*mpi);
     mpi.finish();
     println!("equal: rank {rank} of {ranks}, {} calls, {}", own.len(), mpi.version());
-}
-
-/// The library's own collectives, which measurements call, with sums that are exact.
-fn own_collectives(mpi: &MpiCommunicator) {
-    let (rank, ranks) = (mpi.rank(), mpi.ranks());
-    let of = |values: Vec<f32>| {
-        let elements = Elements { dtype: DType::F32, numel: values.len() };
-        let mut buffer = Buffer::zeros(elements).unwrap();
-        buffer.bytes_mut().copy_from_slice(
-            &values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>(),
-        );
-        buffer
-    };
-    let own = |rank: usize| -> Vec<f32> { (0..ranks).map(|k| (rank * ranks + k) as f32).collect() };
-    let all: Vec<f32> = (0..ranks).flat_map(own).collect();
-    let sums: Vec<f32> = (0..ranks).map(|k| (0..ranks).map(|r| own(r)[k]).sum()).collect();
-    let of_root = |values: Vec<f32>| if rank == 0 { values } else { vec![0.0; values.len()] };
-    let zeros = |numel: usize| of(vec![0.0; numel]);
-    let before = (rank + ranks - 1) % ranks;
-    let column = (0..ranks).map(|r| own(r)[rank]).collect();
-    let cases = [
-        (BareCollective::AllReduce, own(rank), ranks, sums.clone()),
-        (BareCollective::Reduce, own(rank), ranks, of_root(sums.clone())),
-        (BareCollective::AllGather, own(rank), all.len(), all.clone()),
-        (BareCollective::ReduceScatter, own(rank), 1, vec![sums[rank]]),
-        (BareCollective::AllToAll, own(rank), ranks, column),
-        (BareCollective::Gather, own(rank), all.len(), of_root(all.clone())),
-        (BareCollective::Scatter, own(rank), 1, vec![rank as f32]),
-        (BareCollective::SendReceive, own(rank), ranks, own(before)),
-    ];
-    for (collective, given, received, expected) in cases {
-        let got = mpi.bare(collective, of(given), zeros(received), 2).unwrap().1;
-        assert!(got.bytes() == of(expected).bytes(), "rank {rank}: {collective:?}");
-    }
-    let broadcast = mpi.bare(BareCollective::Broadcast, zeros(ranks), of(own(rank)), 2).unwrap().1;
-    assert!(broadcast.bytes() == of(own(0)).bytes(), "rank {rank}");
-    let error = mpi.bare(BareCollective::AllGather, zeros(1), zeros(1), 1).unwrap_err();
-    assert!(error.to_string().contains("do not fit"), "{error}");
 }
 
 /// Rank 1 ends the program; the others learn of it without a call.

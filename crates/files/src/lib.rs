@@ -7,9 +7,7 @@
 //! replaced file are kept, symbolic links too. Another hard link to the old file keeps the old
 //! content. Devices, pipes and `-`, which is standard output, are written as they are.
 //!
-//! The temporary file has no name until it is complete, so nothing is left of a process that is
-//! killed. A file system without such files (NFS) has one named `.millstream-….part` for as long as
-//! the write lasts.
+//! A process that is killed while it writes may leave the temporary file, `.millstream-….part`.
 //!
 //! # Map
 //! | module | holds |

@@ -2,11 +2,11 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use rustix::fs::Access;
-use tempfile::{Builder, TempPath};
+use tempfile::{Builder, NamedTempFile, TempPath};
 
 use crate::place::Place;
 
@@ -81,10 +81,7 @@ pub(crate) fn probe(place: &Place) -> io::Result<()> {
             // The folders below it are made by the write.
             let existing = folder(path).ancestors().find(|folder| folder.is_dir());
             let existing = existing.unwrap_or(Path::new("."));
-            match unnamed(existing) {
-                Some(_) => Ok(()),
-                None => named(existing).map(drop),
-            }
+            temporary(existing).map(drop)
         }
     }
 }
@@ -115,15 +112,9 @@ fn complete(path: &Path, data: &[u8]) -> io::Result<TempPath> {
     let old = old(path)?;
     let folder = folder(path);
     fs::create_dir_all(folder)?;
-    if let Some(file) = unnamed(folder) {
-        fill(&file, old.as_ref(), data)?;
-        if let Ok(complete) = name(&file, folder) {
-            return Ok(complete);
-        }
-    }
-    let (file, complete) = named(folder)?;
-    fill(&file, old.as_ref(), data)?;
-    Ok(complete)
+    let file = temporary(folder)?;
+    fill(file.as_file(), old.as_ref(), data)?;
+    Ok(file.into_temp_path())
 }
 
 /// Writes the content, with the owner and permissions of the old file. Some file systems find out
@@ -141,45 +132,9 @@ fn fill(mut file: &File, old: Option<&Metadata>, data: &[u8]) -> io::Result<()> 
     file.sync_all()
 }
 
-fn builder() -> Builder<'static, 'static> {
+/// Returns an empty temporary file. Its name is removed with it, unless the process is killed.
+fn temporary(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = Builder::new();
     builder.prefix(".millstream-").suffix(".part");
-    builder
-}
-
-/// Returns a file without a name, which disappears with the process. Not every file system has
-/// them.
-#[cfg(target_os = "linux")]
-fn unnamed(folder: &Path) -> Option<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(MODE);
-    options.custom_flags(rustix::fs::OFlags::TMPFILE.bits().cast_signed());
-    options.open(folder).ok()
-}
-
-/// Gives a file without a name one.
-#[cfg(target_os = "linux")]
-fn name(file: &File, folder: &Path) -> io::Result<TempPath> {
-    use rustix::fs::{AtFlags, CWD, linkat};
-    use std::os::fd::AsRawFd;
-    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let link = |path: &Path| Ok(linkat(CWD, &*open, CWD, path, AtFlags::SYMLINK_FOLLOW)?);
-    Ok(builder().make_in(folder, link)?.into_temp_path())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn unnamed(_: &Path) -> Option<File> {
-    None
-}
-
-#[cfg(not(target_os = "linux"))]
-fn name(_: &File, _: &Path) -> io::Result<TempPath> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Returns a temporary file that has a name from the beginning.
-fn named(folder: &Path) -> io::Result<(File, TempPath)> {
-    let mut builder = builder();
-    builder.permissions(Permissions::from_mode(MODE));
-    builder.tempfile_in(folder).map(tempfile::NamedTempFile::into_parts)
+    builder.permissions(Permissions::from_mode(MODE)).tempfile_in(folder)
 }

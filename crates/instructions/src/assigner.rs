@@ -124,7 +124,7 @@ pub struct Platform {
 
 impl Platform {
     /// Calls that a machine emits one by one, on so many cores. The times to submit are of a
-    /// desktop computer (docs/notes/calls.md).
+    /// desktop computer (docs/performance.md).
     pub const fn eager(cores: usize, wait: u64) -> Platform {
         Platform { cores: cores as u64, wait, submit: 400, submit_wait: 150 }
     }

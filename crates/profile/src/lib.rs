@@ -21,7 +21,7 @@
 //! | [`lanes`] | overlapping instructions of a stream, side by side |
 //! | [`summary`] | streams, ops, waits, critical path and memory, as tables |
 //! | [`columns`] | the file's form, which all files carry |
-//! | [`perfetto`], [`chrome`], [`dot`], [`page`] | the writers |
+//! | [`perfetto`], [`page`] | the writers |
 //! | [`compare`](mod@compare) | the difference between two profiles |
 //! | [`file`](mod@file) | reads any file that holds a profile |
 
@@ -29,11 +29,9 @@
 #![forbid(unsafe_code)]
 
 mod causes;
-pub mod chrome;
 pub mod columns;
 pub mod compare;
 mod describe;
-pub mod dot;
 pub mod family;
 pub mod file;
 mod from_list;

@@ -205,39 +205,11 @@ impl RunOptions {
         self.machine(|config| config.threads(threads).host_workers(threads))
     }
 
-    /// Sets [`RunOptions::device`].
-    #[must_use]
-    pub fn device(mut self, device: DeviceId) -> RunOptions {
-        self.device = device;
-        self
-    }
-
-    /// Sets [`RunOptions::simulation`].
-    #[must_use]
-    pub fn simulation(mut self, simulation: Steps) -> RunOptions {
-        self.simulation = simulation;
-        self
-    }
-
-    /// Sets [`RunOptions::compute_streams`].
-    #[must_use]
-    pub fn compute_streams(mut self, compute_streams: u32) -> RunOptions {
-        self.compute_streams = compute_streams;
-        self
-    }
-
     /// Spreads ops over so many compute streams in turn: as tests do, which want waits.
     #[must_use]
     pub const fn in_turn(mut self, compute_streams: u32) -> RunOptions {
         self.compute_streams = compute_streams;
         self.assigner = Assigner::RoundRobin;
-        self
-    }
-
-    /// Sets [`RunOptions::assigner`].
-    #[must_use]
-    pub const fn assigner(mut self, assigner: Assigner) -> RunOptions {
-        self.assigner = assigner;
         self
     }
 
@@ -252,27 +224,6 @@ impl RunOptions {
     pub(crate) fn cores(&self) -> usize {
         let cores = self.expected_cores.map_or(self.machine.host_workers, |cores| cores as usize);
         cores.min(self.compute_streams as usize).max(1)
-    }
-
-    /// Sets [`RunOptions::repeat`].
-    #[must_use]
-    pub fn repeat(mut self, repeat: u32) -> RunOptions {
-        self.repeat = repeat;
-        self
-    }
-
-    /// Sets [`RunOptions::graphs`].
-    #[must_use]
-    pub const fn graphs(mut self, graphs: bool) -> RunOptions {
-        self.graphs = graphs;
-        self
-    }
-
-    /// Sets [`RunOptions::replay`].
-    #[must_use]
-    pub fn replay(mut self, replay: bool) -> RunOptions {
-        self.replay = replay;
-        self
     }
 
     /// Sets [`RunOptions::passes`].
@@ -304,66 +255,10 @@ impl RunOptions {
         }
     }
 
-    /// Sets [`RunOptions::plan_effort`].
-    #[must_use]
-    pub const fn plan_effort(mut self, effort: Effort) -> RunOptions {
-        self.plan_effort = effort;
-        self
-    }
-
     /// Sets [`RunOptions::remat`].
     #[must_use]
     pub fn remat(mut self, budgets: impl IntoIterator<Item = (DeviceId, u64)>) -> RunOptions {
         self.remat = budgets.into_iter().collect();
-        self
-    }
-
-    /// Sets [`RunOptions::emit_after`].
-    #[must_use]
-    pub fn emit_after(mut self, pass: Option<Pass>) -> RunOptions {
-        self.emit_after = pass;
-        self
-    }
-
-    /// Sets [`RunOptions::profile`].
-    #[must_use]
-    pub fn profile(mut self, profile: bool) -> RunOptions {
-        self.profile = profile;
-        self
-    }
-
-    /// Sets [`RunOptions::emit`].
-    #[must_use]
-    pub fn emit(mut self, emit: bool) -> RunOptions {
-        self.emit = emit;
-        self
-    }
-
-    /// Sets [`RunOptions::memory_limit`].
-    #[must_use]
-    pub fn memory_limit(mut self, memory_limit: Option<u64>) -> RunOptions {
-        self.memory_limit = memory_limit;
-        self
-    }
-
-    /// Sets [`RunOptions::tf32`].
-    #[must_use]
-    pub fn tf32(mut self, tf32: bool) -> RunOptions {
-        self.tf32 = tf32;
-        self
-    }
-
-    /// Sets [`RunOptions::nccl`].
-    #[must_use]
-    pub fn nccl(mut self, nccl: bool) -> RunOptions {
-        self.nccl = nccl;
-        self
-    }
-
-    /// Sets [`RunOptions::collective_checks`].
-    #[must_use]
-    pub fn collective_checks(mut self, checks: CollectiveChecks) -> RunOptions {
-        self.collective_checks = checks;
         self
     }
 
@@ -387,6 +282,25 @@ impl RunOptions {
         self.progress = Some(progress);
         self
     }
+}
+
+millstream_types::setters! {
+    RunOptions:
+    device: DeviceId,
+    simulation: Steps,
+    compute_streams: u32,
+    assigner: Assigner,
+    repeat: u32,
+    graphs: bool,
+    replay: bool,
+    plan_effort: Effort,
+    emit_after: Option<Pass>,
+    profile: bool,
+    emit: bool,
+    memory_limit: Option<u64>,
+    tf32: bool,
+    nccl: bool,
+    collective_checks: CollectiveChecks,
 }
 
 impl RunOptions {

@@ -24,6 +24,7 @@
 //! | [`origin`] | the source line or trace node of an instruction |
 //! | [`error`] | the error enum, failed instructions |
 //! | [`overdue`] | reports of instructions that exceed their time limit |
+//! | `setters` | [`setters!`] for options |
 //! | [`text`] | the text form that lists and the programs of fused ops share |
 //! | [`nearest`] | suggestions for misspelt names |
 #![deny(missing_docs)]
@@ -45,6 +46,7 @@ pub mod overdue;
 #[cfg(feature = "safetensors")]
 pub mod safetensors_dtype;
 pub mod scalar;
+mod setters;
 pub mod sharding;
 pub mod stream;
 pub mod text;

@@ -50,13 +50,10 @@ fn a_model_predicts() {
     let path = examples().join("sim-pipeline.json");
     let model = root().join("examples/models/a100-sxm-80gb.json");
     let (path, model) = (path.to_str().unwrap(), model.to_str().unwrap());
-    let all = ["simulate", path, "--model", model, "--chrome", "timeline.json"];
+    let all = ["simulate", path, "--model", model, "--summary"];
     let (out, _) = ends(&millstream(folder.path(), &all), 0);
     assert!(out.starts_with("for NVIDIA A100 SXM 80 GB"), "{out}");
-    let text = std::fs::read_to_string(folder.path().join("timeline.json")).unwrap();
-    let timeline: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let spans = timeline["traceEvents"].as_array().unwrap();
-    assert_eq!(spans.iter().filter(|e| e["name"] == "matmul").count(), 3);
+    assert!(out.contains("matmul"), "{out}");
 }
 
 #[test]

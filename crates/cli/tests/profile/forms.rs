@@ -1,4 +1,4 @@
-//! The forms of a profile: summary, graph, Chrome's JSON, comparison.
+//! The forms of a profile: summary, comparison.
 
 use serde_json::{Value, json};
 
@@ -46,36 +46,6 @@ fn the_parts_of_the_critical_path_add_up() {
     let all = ["simulate", trace, "--model", model, "--summary", "--profile", "run.pftrace"];
     let text = succeeds(folder.path(), &all);
     assert!(text.contains("critical path: 100.0 % in instructions"), "{text}");
-}
-
-#[test]
-fn a_graph_has_clusters_and_is_limited() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = examples().join("traces/diamond.json");
-    succeeds(folder.path(), &["run", trace.to_str().unwrap(), "--dot", "run.dot"]);
-    let graph = std::fs::read_to_string(folder.path().join("run.dot")).unwrap();
-    assert_eq!(graph.matches("subgraph cluster_").count(), 4, "{graph}");
-    assert_eq!(graph.matches("style=dashed").count(), 4, "a dashed edge for each wait:\n{graph}");
-    let all = ["run", trace.to_str().unwrap(), "--dot", "part.dot", "--dot-range", "0..2"];
-    succeeds(folder.path(), &all);
-    let part = std::fs::read_to_string(folder.path().join("part.dot")).unwrap();
-    assert!(part.contains("mul") && !part.contains("matmul"), "{part}");
-    let all = ["run", trace.to_str().unwrap(), "--dot", "x", "--dot-range", "5..3"];
-    assert_eq!(millstream(folder.path(), &all).status.code(), Some(2));
-}
-
-#[test]
-fn chromes_json_has_slices_waits_and_memory() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = examples().join("traces/diamond.json");
-    succeeds(folder.path(), &["run", trace.to_str().unwrap(), "--chrome", "run.json"]);
-    let text = std::fs::read_to_string(folder.path().join("run.json")).unwrap();
-    let events: Value = serde_json::from_str(&text).unwrap();
-    let events = events["traceEvents"].as_array().unwrap();
-    let count = |phase: &str| events.iter().filter(|e| e["ph"] == phase).count();
-    assert_eq!((count("s"), count("f")), (4, 4));
-    assert!(count("C") > 2);
-    assert_eq!(events.iter().filter(|e| e["name"] == "matmul").count(), 1);
 }
 
 #[test]

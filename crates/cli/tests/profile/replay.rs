@@ -136,12 +136,6 @@ fn a_replay_shows_what_the_same_calls_do_one_by_one() {
     assert!(replay.arenas.iter().any(|arena| arena == "cpu:0 in list0"), "{:?}", replay.arenas);
     let compared = succeeds(at, &["compare", "run.pftrace", "run.pftrace"]);
     assert!(compared.contains("the same instructions on the same streams\n"), "{compared}");
-    let forms = ["--dot", "graph.txt", "--dot-range", "0..300", "--chrome", "events.txt"];
-    succeeds(at, &[&["profile", "run.pftrace"][..], &forms].concat());
-    for form in ["graph.txt", "events.txt"] {
-        let text = std::fs::read_to_string(at.join(form)).unwrap();
-        assert!(text.contains("matmul") && text.contains("compute 1 in list0"), "{form}");
-    }
 }
 
 /// A stored step is launched three times, or becomes a part of the program's executable.

@@ -27,8 +27,8 @@ fn unchanged(text: &str) -> f64 {
     off.trim_end_matches(" %)").parse().unwrap()
 }
 
-/// How near a prediction comes to a measured time is what `millstream bench what-if` measures: on a
-/// busy machine, a run has delays that no profile names. What is predicted has none.
+/// How near a prediction comes to a measured time is no test's: on a busy machine, a run has delays
+/// that no profile names. What is predicted has none.
 #[test]
 fn a_predicted_run_without_a_change_is_predicted_as_it_was() {
     const CASES: [&str; 10] = [
@@ -311,16 +311,15 @@ fn a_timeline_is_asked() {
 fn streams_and_tensors_have_the_programs_names() {
     let folder = tempfile::tempdir().unwrap();
     let trace = examples().join("traces/sim-pipeline.json");
-    let files = ["--profile", "run.pftrace", "--emit", "list.txt", "--dot", "run.dot"];
+    let files = ["--profile", "run.pftrace", "--emit", "list.txt"];
     let program = ["run", trace.to_str().unwrap()];
     succeeds(folder.path(), &[&program[..], &files].concat());
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
-    let (list, graph) = (read("list.txt"), read("run.dot"));
+    let list = read("list.txt");
     let text: Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
     let (name, _) = text["streams"].as_object().unwrap().iter().next().unwrap();
     assert!(list.contains(&format!("is \"{name}\"\n")), "{list}");
     assert!(list.contains("# tensor %"), "{list}");
-    assert!(graph.contains(&format!("{name} (")), "{graph}");
     let summary = succeeds(folder.path(), &["profile", "run.pftrace", "--summary"]);
     assert!(summary.contains(&format!("{name} (")), "{summary}");
     let ran = succeeds(folder.path(), &[&program[..], &["-v"]].concat());

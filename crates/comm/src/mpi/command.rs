@@ -2,15 +2,10 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::mpsc::Sender;
-use std::time::Duration;
 
-use crate::buffer::Buffer;
 use crate::call::{Call, Slot};
 use crate::error::CommError;
 use crate::request::Completer;
-
-use super::library::BareCollective;
 
 /// A command of the rank's machine.
 pub(super) enum Command {
@@ -23,18 +18,8 @@ pub(super) enum Command {
     Skip(Slot, CommError),
     Abort(CommError),
     Stall(u64),
-    Bare(Box<Measurement>),
     EndProgram(u64),
     Leave,
-}
-
-/// Calls of the library's own collectives, to be timed.
-pub(super) struct Measurement {
-    pub(super) collective: BareCollective,
-    pub(super) given: Buffer,
-    pub(super) received: Buffer,
-    pub(super) repetitions: u32,
-    pub(super) answer: Sender<Result<(Duration, Buffer), CommError>>,
 }
 
 /// What the thread and the rank's machine share.
@@ -44,8 +29,6 @@ pub(super) struct Counters {
     pub(super) deliveries: AtomicU64,
     /// How many requests wait, without sends.
     pub(super) pending: AtomicUsize,
-    /// How many messages the process has sent to match calls, without heartbeats.
-    pub(super) messages: AtomicU64,
     /// The longest time between two heartbeats of a process, in milliseconds.
     pub(super) longest_pause: AtomicU64,
     /// Why no call can succeed any more.
@@ -57,7 +40,6 @@ impl Default for Counters {
         Counters {
             deliveries: AtomicU64::new(0),
             pending: AtomicUsize::new(0),
-            messages: AtomicU64::new(0),
             longest_pause: AtomicU64::new(60_000),
             failure: OnceLock::new(),
         }

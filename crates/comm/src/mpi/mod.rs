@@ -46,8 +46,7 @@ use crate::error::CommError;
 use crate::local::skipped;
 use crate::request::{Request, request};
 
-use command::{Command, Counters, Measurement};
-pub use library::BareCollective;
+use command::{Command, Counters};
 use progress::Progress;
 
 /// Returns whether a launcher of MPI has started this process.
@@ -184,36 +183,6 @@ impl MpiCommunicator {
         let gone = |_| CommError::new("the thread of the MPI library has ended");
         let greatest = outcome.recv().map_err(gone)??;
         Ok(greatest.first().and_then(|buffer| buffer.bytes().first().copied()).unwrap_or(own))
-    }
-
-    /// Calls one of the library's own collectives so often, for measurements to compare with.
-    /// Returns the time, which begins when all ranks are there, and what was received. All ranks do
-    /// this at the same place of their programs, each once its own calls have completed. Blocks.
-    ///
-    /// # Errors
-    /// The library fails, the buffers do not fit the collective, or a rank has ended.
-    pub fn bare(
-        &self,
-        collective: BareCollective,
-        given: Buffer,
-        received: Buffer,
-        repetitions: u32,
-    ) -> Result<(Duration, Buffer), CommError> {
-        // A call of another rank may still wait for a message of this one, whose part is over.
-        // The library's calls block, and nothing is sent meanwhile.
-        self.greatest(0)?;
-        let (answer, outcome) = channel();
-        let measurement = Measurement { collective, given, received, repetitions, answer };
-        self.command(Command::Bare(Box::new(measurement)));
-        let gone = |_| CommError::new("the thread of the MPI library has ended");
-        outcome.recv().map_err(gone)?
-    }
-
-    /// Returns how many messages this process has sent to match calls, without heartbeats and the
-    /// data of exchanges.
-    pub fn messages(&self) -> u64 {
-        // Relaxed: a count.
-        self.counters.messages.load(Ordering::Relaxed)
     }
 
     /// Starts a call, whose number counts the programs.

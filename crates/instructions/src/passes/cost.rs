@@ -35,8 +35,7 @@ pub trait CostModel: Sync {
 /// operations on f32 in a nanosecond. A core reaches about 10 GB/s of main memory in STREAM
 /// (McCalpin, 1995, <https://www.cs.virginia.edu/stream/>), and more of what its caches hold; two
 /// fused multiply-adds of 256 bits in a cycle are 32 operations, and of 512 bits 64. Elementwise
-/// calls were measured at 27 bytes, products of 32 to 256 rows at 50 to 73 operations
-/// (docs/notes/traces-speed.md).
+/// calls were measured at 27 bytes, products of 32 to 256 rows at 50 to 73 operations.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreCosts {
     /// The time of each call besides its work, in nanoseconds.
@@ -55,8 +54,7 @@ pub struct CoreCosts {
 impl CoreCosts {
     /// Calls of a compiled list. Elementwise kernels split calls of more than 32,768 elements,
     /// which move 256 KiB. A hand-over wakes a worker now and then; in a virtual machine, where
-    /// that is dear, 20 µs were measured on average (docs/notes/traces-speed.md, "Streams that
-    /// help").
+    /// that is dear, 20 µs were measured on average (docs/performance.md, "Facts behind choices").
     pub const COMPILED: CoreCosts = CoreCosts {
         launch: 20,
         bytes: 24,

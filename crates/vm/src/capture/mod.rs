@@ -28,13 +28,11 @@
 //! | `resumption` | replays that have left their capture |
 //! | `comparison` | what runs with different sizes have in common |
 //! | `symbolic` | captures for sizes that the function did not run with |
-//! | `balance` | whether replays pay, by counts |
 //! | `verification` | replays beside which the function runs |
 //! | `report` | counts and reasons |
 //! | `limits` | the bounds of captures |
 
 mod arguments;
-mod balance;
 mod comparison;
 mod draws;
 mod gradients;

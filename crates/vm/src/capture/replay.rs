@@ -62,8 +62,6 @@ pub(super) struct Done {
     pub(super) results: Vec<Tensor>,
     /// Its draws from generators.
     pub(super) draws: Vec<Drawn>,
-    /// The gain of the launches over the function's calls.
-    pub(super) gained: i64,
 }
 
 /// What became of a call.
@@ -93,7 +91,6 @@ struct Trail {
     reads: VecDeque<Result<Vec<u8>>>,
     places: Vec<Place>,
     draws: Vec<Drawn>,
-    gained: i64,
 }
 
 /// Whether a launch was refused for its operands, before it did anything.
@@ -127,7 +124,6 @@ impl Node {
                     Ok(left) => {
                         tensors.extend(left.outputs);
                         add_draws(&mut trail.draws, left.draws);
-                        trail.gained += segment.gain;
                     }
                     Err(error) => {
                         return match trail.passed.last() {
@@ -162,8 +158,8 @@ impl Node {
                         let made = gradient.returned.as_ref().map(tensor).transpose()?;
                         gradient.set(inputs, made);
                     }
-                    let Trail { draws, gained, .. } = trail;
-                    return Ok(Outcome::Done(Done { results, draws, gained }));
+                    let Trail { draws, .. } = trail;
+                    return Ok(Outcome::Done(Done { results, draws }));
                 }
                 Then::Read { tensor, branches } => (tensor, branches),
             };
@@ -345,7 +341,7 @@ fn resume(
     tensors: HashMap<Value, Tensor>,
     guard: Option<(Arc<Node>, Vec<u8>)>,
 ) -> Outcome {
-    let Trail { passed, reads, places, draws, gained } = trail;
+    let Trail { passed, reads, places, draws } = trail;
     // The function that repeats the calls ends the tensors.
     let segments = passed.iter().filter_map(|node| node.segment.as_ref());
     segments.for_each(|segment| segment.executable.end_kept());
@@ -359,7 +355,7 @@ fn resume(
     let drawn = draws.iter().map(|drawn| drawn.states.len()).collect();
     let prefix = Prefix { notes, tensors, reads, draws, ended: BTreeSet::new() };
     let before = Before { values, places, drawn };
-    Outcome::Resume(Box::new(Resume { prefix, outside, before, guard, gained }))
+    Outcome::Resume(Box::new(Resume { prefix, outside, before, guard }))
 }
 
 /// Returns the capture of a run from its start. `known` are segments that are compiled already.

@@ -33,8 +33,6 @@ pub struct TracedReport {
     pub plain: u64,
     /// Replays beside which the function ran, with equal results.
     pub verified: u64,
-    /// Keys for which replaying was switched off, as it cost more than the calls.
-    pub unprofitable: u64,
     /// Captures that were given up for the limits.
     pub evictions: u64,
     /// The captures now held.

@@ -19,8 +19,6 @@ pub(super) struct Resume {
     pub(super) before: Before,
     /// The guard whose value is new, and the value; none if the branch is not to be captured.
     pub(super) guard: Option<(Arc<Node>, Vec<u8>)>,
-    /// The gain of the launches over the function's calls.
-    pub(super) gained: i64,
 }
 
 /// The part of a capture that a resumed run adds.
@@ -30,15 +28,10 @@ pub(super) struct Addition {
 }
 
 impl Resume {
-    /// Returns the number of calls that the function repeats.
-    pub(super) fn calls(&self) -> usize {
-        self.prefix.notes.iter().map(|notes| notes.len()).sum()
-    }
-
     /// Takes the resume apart: what the function repeats, the tensors from elsewhere, and what the
     /// run adds.
     pub(super) fn parts(self) -> (Prefix, Vec<(Tensor, Place)>, Addition) {
-        let Resume { prefix, outside, before, guard, .. } = self;
+        let Resume { prefix, outside, before, guard } = self;
         (prefix, outside, Addition { before, guard })
     }
 }

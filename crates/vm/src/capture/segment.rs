@@ -20,7 +20,6 @@ use crate::handle::Tensor;
 use crate::handle::generator::{Generator, GeneratorState};
 use crate::handle::machine::Machine;
 
-use super::balance;
 use super::draws::{Drawn, Source, source};
 use super::gradients::{Left as LeftGradient, Owner};
 use super::note::{Action, Note, Place, Value};
@@ -39,8 +38,6 @@ pub(super) struct Segment {
     replaced: Vec<(usize, Owner)>,
     /// The draws of earlier segments that its calls use, and their scalars.
     earlier: Vec<(ScalarId, EarlierDraw)>,
-    /// The gain of a launch over the calls.
-    pub(super) gain: i64,
 }
 
 /// A number of a draw of an earlier segment.
@@ -141,9 +138,7 @@ impl Draft<'_> {
         let executable = recorded.compile_as_is()?;
         let formal = |(name, value): (String, Value)| Ok((executable.input_number(&name)?, value));
         let inputs = inputs.into_iter().map(formal).collect::<Result<_>>()?;
-        let calls = self.notes.iter().filter(|note| !is_read(note)).count();
-        let gain = balance::of_segment(calls, outputs.len());
-        Ok(Some(Segment { executable, inputs, outputs, replaced, earlier, gain }))
+        Ok(Some(Segment { executable, inputs, outputs, replaced, earlier }))
     }
 
     /// Returns the number of the generator that a use names, and whether it names the offset.
@@ -378,7 +373,6 @@ impl Segment {
             outputs: self.outputs.clone(),
             replaced: self.replaced.clone(),
             earlier: self.earlier.clone(),
-            gain: self.gain,
         }
     }
 

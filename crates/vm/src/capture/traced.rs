@@ -19,7 +19,6 @@ use crate::handle::machine::Machine;
 use crate::handle::request::{self, Rank};
 
 use super::arguments::Arguments;
-use super::balance::Balance;
 use super::comparison::Sample;
 use super::key::Key;
 use super::limits::CaptureLimits;
@@ -65,7 +64,6 @@ struct Entry {
     node: Option<Arc<Node>>,
     /// Whether the next call may be captured.
     may_pass: bool,
-    balance: Balance,
 }
 
 #[derive(Default)]
@@ -75,16 +73,16 @@ struct State {
     entries: Vec<Entry>,
     templates: Templates,
     report: TracedReport,
-    /// How much more often calls were captured than replayed, of late.
+    /// How much more often calls were captured or resumed than replayed, of late.
     storm: u32,
     /// The replays since the last one that was verified.
     unverified: u64,
 }
 
-/// What a capture adds to the measure of a storm; a replay takes 1 away.
-const STORM_OF_A_CAPTURE: u32 = 4;
+/// What a capture or a resumption adds to the measure of a storm; a replay takes 1 away.
+const STORM_OF_A_RUN: u32 = 4;
 
-/// The measure at which capturing is switched off: that of 32 captures without a replay.
+/// The measure at which replays are switched off: that of 32 such calls without a replay.
 const STORM: u32 = 128;
 
 impl Machine {
@@ -106,8 +104,8 @@ impl Machine {
     /// state that a replay reads and sets as the calls would. Where `function` keeps another tensor
     /// that it made, or notes its calls on a tape outside of it, it runs without a capture.
     ///
-    /// Replays are counted: where they cost more than the calls that they replace, they are
-    /// switched off, and [`Traced::report`] has the reason.
+    /// Where far more calls run `function` than are replayed, replays are switched off, and
+    /// [`Traced::report`] has the reason.
     ///
     /// ```
     /// use millstream_types::{DType, DeviceId, TensorSpec};
@@ -363,13 +361,10 @@ impl Traced {
             },
         };
         match outcome {
-            Outcome::Done(Done { results, gained, .. }) => {
+            Outcome::Done(Done { results, .. }) => {
                 let mut state = self.lock();
                 state.report.replays += 1;
                 state.storm = state.storm.saturating_sub(1);
-                let ended = state.settle(&node, |balance| balance.count_replay(gained));
-                drop(state);
-                drop(ended);
                 Ok(results)
             }
             Outcome::Refused(error) => {
@@ -379,14 +374,7 @@ impl Traced {
                 drop(state);
                 plainly()
             }
-            Outcome::Resume(resume) => {
-                let (gained, calls) = (resume.gained, resume.calls());
-                let results = self.resume(*resume, inputs, &lie, arguments, origin)?;
-                let count = |balance: &mut Balance| balance.count_resumption(gained, calls);
-                let ended = self.lock().settle(&node, count);
-                drop(ended);
-                Ok(results)
-            }
+            Outcome::Resume(resume) => self.resume(*resume, inputs, &lie, arguments, origin),
         }
     }
 
@@ -414,8 +402,8 @@ impl Traced {
             let (node, ended) = match made {
                 Ok(Some(node)) => {
                     state.report.derived += 1;
-                    let (key, made, balance) = (key.clone(), node.clone(), Balance::default());
-                    let entry = Entry { key, node: Some(made), may_pass: false, balance };
+                    let (key, made) = (key.clone(), node.clone());
+                    let entry = Entry { key, node: Some(made), may_pass: false };
                     (Some(node), state.insert(entry))
                 }
                 Ok(None) => (None, Vec::new()),
@@ -517,7 +505,7 @@ impl Traced {
             match &error {
                 None => {
                     state.report.captures += 1;
-                    state.note_capture();
+                    state.note_run();
                 }
                 Some(error) => {
                     state.report.plain += 1;
@@ -529,7 +517,7 @@ impl Traced {
                 let reason = state.templates.add(key, sample, most);
                 reason.into_iter().for_each(|reason| state.report.count(reason));
             }
-            state.insert(Entry { key, node, may_pass, balance: Balance::default() })
+            state.insert(Entry { key, node, may_pass })
         };
         drop(ended);
         match error {
@@ -566,11 +554,9 @@ impl Traced {
         let added = with_origin(origin, add).map_err(|e| e.at(origin));
         let mut state = self.lock();
         state.report.resumptions += 1;
+        state.note_run();
         let ended = match added {
-            Ok(true) => {
-                state.note_capture();
-                state.shrink()
-            }
+            Ok(true) => state.shrink(),
             Ok(false) => Vec::new(),
             Err(error) => {
                 state.report.count(format!("not captured: {error}"));
@@ -605,24 +591,6 @@ impl State {
             return Found::Never;
         }
         Found::Captures(of_key().filter_map(|entry| entry.node.clone()).collect())
-    }
-
-    /// Counts what a call of a capture has gained. Gives up one that does not pay, and returns it.
-    fn settle(&mut self, node: &Arc<Node>, count: impl FnOnce(&mut Balance)) -> Option<Arc<Node>> {
-        let is_node =
-            |entry: &&mut Entry| entry.node.as_ref().is_some_and(|n| Arc::ptr_eq(n, node));
-        let entry = self.entries.iter_mut().rev().find(is_node)?;
-        count(&mut entry.balance);
-        let reason = entry.balance.loss()?;
-        let ended = entry.node.take();
-        self.report.unprofitable += 1;
-        if self.entries.iter().all(|entry| entry.node.is_none()) {
-            // Nothing is left to look up.
-            let message = format!("{reason}. `clear` switches it on again");
-            self.report.switched_off = Some(message);
-        }
-        self.report.count(reason);
-        ended
     }
 
     /// Counts how a key differs from that of the last call, if there was one.
@@ -660,15 +628,16 @@ impl State {
         self.entries.iter().filter_map(|e| e.node.as_ref()).map(|node| node.size().0).sum()
     }
 
-    /// Switches capturing off if calls are captured without being replayed.
-    fn note_capture(&mut self) {
-        self.storm += STORM_OF_A_CAPTURE;
+    /// Counts a call that was captured or resumed. Switches replays off if far more are than are
+    /// replayed.
+    fn note_run(&mut self) {
+        self.storm += STORM_OF_A_RUN;
         if self.storm >= STORM {
             let often = self.report.reasons.iter().max_by_key(|(_, count)| **count);
             let often = often.map_or(String::new(), |(reason, _)| format!("; mostly {reason}"));
             let message = format!(
-                "of the last calls far more were captured than replayed{often}. `clear` switches \
-                 it on again"
+                "of the last calls far more were captured or resumed than replayed{often}. `clear` \
+                 switches it on again"
             );
             self.report.switched_off = Some(message);
         }

@@ -15,8 +15,6 @@ impl Handle for c_int {}
 pub(super) struct Abi<H> {
     pub(super) world: H,
     pub(super) byte: H,
-    pub(super) float: H,
-    pub(super) sum: H,
     pub(super) errors_return: H,
     pub(super) any_source: c_int,
     pub(super) status_ignore: *mut c_void,
@@ -27,8 +25,6 @@ pub(super) struct Abi<H> {
 pub(super) const MPICH: Abi<c_int> = Abi {
     world: 0x4400_0000,
     byte: 0x4c00_010d,
-    float: 0x4c00_040a,
-    sum: 0x5800_0003,
     errors_return: 0x5400_0001,
     any_source: -2,
     status_ignore: std::ptr::without_provenance_mut(1),
@@ -39,8 +35,6 @@ pub(super) const MPICH: Abi<c_int> = Abi {
 pub(super) const STANDARD: Abi<usize> = Abi {
     world: 0x101,
     byte: 0x247,
-    float: 0x210,
-    sum: 0x21,
     errors_return: 0x143,
     any_source: -1,
     status_ignore: std::ptr::null_mut(),
@@ -57,8 +51,6 @@ pub(super) fn open_mpi(library: &Dynamic) -> Result<Abi<usize>, libloading::Erro
     Ok(Abi {
         world: object(b"ompi_mpi_comm_world\0")?,
         byte: object(b"ompi_mpi_byte\0")?,
-        float: object(b"ompi_mpi_float\0")?,
-        sum: object(b"ompi_mpi_op_sum\0")?,
         errors_return: object(b"ompi_mpi_errors_return\0")?,
         any_source: -1,
         status_ignore: std::ptr::null_mut(),
@@ -110,18 +102,6 @@ functions! {
     test = "MPI_Test"(*mut H, *mut c_int, Status);
     isend = "MPI_Isend"(Bytes, c_int, H, c_int, c_int, H, *mut H);
     irecv = "MPI_Irecv"(BytesMut, c_int, H, c_int, c_int, H, *mut H);
-    barrier = "MPI_Barrier"(H);
-    allreduce = "MPI_Allreduce"(Bytes, BytesMut, c_int, H, H, H);
-    reduce = "MPI_Reduce"(Bytes, BytesMut, c_int, H, H, c_int, H);
-    bcast = "MPI_Bcast"(BytesMut, c_int, H, c_int, H);
-    allgather = "MPI_Allgather"(Bytes, c_int, H, BytesMut, c_int, H, H);
-    reduce_scatter_block = "MPI_Reduce_scatter_block"(Bytes, BytesMut, c_int, H, H, H);
-    alltoall = "MPI_Alltoall"(Bytes, c_int, H, BytesMut, c_int, H, H);
-    gather = "MPI_Gather"(Bytes, c_int, H, BytesMut, c_int, H, c_int, H);
-    scatter = "MPI_Scatter"(Bytes, c_int, H, BytesMut, c_int, H, c_int, H);
-    sendrecv = "MPI_Sendrecv"(
-        Bytes, c_int, H, c_int, c_int, BytesMut, c_int, H, c_int, c_int, H, Status
-    );
     ibcast = "MPI_Ibcast"(BytesMut, c_int, H, c_int, H, *mut H);
     iallgatherv = "MPI_Iallgatherv"(Bytes, c_int, H, BytesMut, Counts, Counts, H, H, *mut H);
     ialltoallv = "MPI_Ialltoallv"(

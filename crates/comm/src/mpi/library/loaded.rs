@@ -11,7 +11,7 @@ use crate::buffer::{Buffer, Spare};
 use crate::error::CommError;
 
 use super::functions::{Abi, Functions, Handle, MPICH, STANDARD, open_mpi};
-use super::{BareCollective, Comm, Library, Operation, Started, bare};
+use super::{Comm, Library, Operation, Started};
 
 /// The variable that names the library.
 const VARIABLE: &str = "MILLSTREAM_MPI";
@@ -375,15 +375,6 @@ impl<H: Handle> Library for Loaded<H> {
             held,
             is_done: false,
         }))
-    }
-
-    fn bare(
-        &mut self,
-        collective: BareCollective,
-        given: &Buffer,
-        received: &mut Buffer,
-    ) -> Result<(), CommError> {
-        bare::call(self, collective, given, received)
     }
 
     fn finalize(&mut self) {

@@ -15,7 +15,6 @@
 //! 2. A started operation owns its buffers until it has completed. If it is dropped before, they
 //!    are leaked, since the library may still use them.
 
-mod bare;
 mod functions;
 mod loaded;
 
@@ -30,32 +29,6 @@ pub(super) struct Comm(usize);
 
 /// The communicator of all ranks.
 pub(super) const WORLD: Comm = Comm(0);
-
-/// A collective of the library's own, of f32, as measurements compare with it. Roots are rank 0,
-/// reductions are sums.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BareCollective {
-    /// `MPI_Barrier`
-    Barrier,
-    /// `MPI_Allreduce`
-    AllReduce,
-    /// `MPI_Reduce`
-    Reduce,
-    /// `MPI_Bcast`, of the received buffer
-    Broadcast,
-    /// `MPI_Allgather`
-    AllGather,
-    /// `MPI_Reduce_scatter_block`
-    ReduceScatter,
-    /// `MPI_Alltoall`
-    AllToAll,
-    /// `MPI_Gather`. Every rank has a buffer for the elements of all.
-    Gather,
-    /// `MPI_Scatter`. Every rank has a buffer of the root's elements.
-    Scatter,
-    /// `MPI_Sendrecv`, to the next rank and from the one before
-    SendReceive,
-}
 
 /// An operation that is started and completes later. Ranks are positions in the communicator,
 /// counts are numbers of bytes by position.
@@ -130,17 +103,6 @@ pub(super) trait Library {
         given: Buffer,
         received: Buffer,
     ) -> Result<Box<dyn Started>, CommError>;
-
-    /// Calls one of the library's own collectives; blocks until it has completed.
-    ///
-    /// # Errors
-    /// The library fails, or the buffers do not fit the collective.
-    fn bare(
-        &mut self,
-        collective: BareCollective,
-        given: &Buffer,
-        received: &mut Buffer,
-    ) -> Result<(), CommError>;
 
     /// Ends the use of the library. All ranks do so.
     fn finalize(&mut self);

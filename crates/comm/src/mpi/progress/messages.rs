@@ -1,7 +1,5 @@
 //! The messages between the threads of the processes: sent, received and handled.
 
-use std::sync::atomic::Ordering;
-
 use crate::buffer::Buffer;
 use crate::error::CommError;
 use crate::matching::{Event, Place};
@@ -25,12 +23,7 @@ impl Progress {
             self.library.start(WORLD, &Operation::Send { to }, message, nothing()?)
         });
         match sent {
-            Ok(sent) => {
-                // Relaxed: a count.
-                let count = u64::from(!matches!(control, Control::Heartbeat { .. }));
-                self.counters.messages.fetch_add(count, Ordering::Relaxed);
-                self.outgoing.push(sent);
-            }
+            Ok(sent) => self.outgoing.push(sent),
             Err(error) => self.fail(&error),
         }
     }

@@ -18,7 +18,6 @@
 //!    for complete earlier, and then nothing is sent.
 
 mod loss;
-mod measurement;
 mod messages;
 
 use std::collections::{HashMap, VecDeque};
@@ -210,7 +209,6 @@ impl Progress {
             }
             Command::Abort(error) => self.tell(0, Control::Abort { error: brief(&error) }),
             Command::Stall(resolved) => self.stall = Some(resolved),
-            Command::Bare(measurement) => measurement::run(&mut *self.library, *measurement),
             Command::EndProgram(epoch) => self.tell(0, Control::Leave { rank, epoch }),
             Command::Leave => self.leave(),
         }

@@ -1,6 +1,4 @@
 //! The configuration of a machine.
-//!
-//! Long because its items have examples.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -146,124 +144,6 @@ impl MachineConfig {
         }
     }
 
-    /// Sets [`MachineConfig::driver`].
-    #[must_use]
-    pub fn driver(mut self, driver: DriverKind) -> MachineConfig {
-        self.driver = driver;
-        self
-    }
-
-    /// Sets [`MachineConfig::simulation`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let seeded = Simulation { seed: 7, ..Simulation::default() };
-    /// let config = MachineConfig::default().driver(DriverKind::Simulated).simulation(seeded);
-    /// let machine = Machine::new(config)?;
-    /// assert_eq!(Tensor::arange(0..3, &machine)?.to_vec::<i64>()?, [0, 1, 2]);
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
-    #[must_use]
-    pub fn simulation(mut self, simulation: Simulation) -> MachineConfig {
-        self.simulation = simulation;
-        self
-    }
-
-    /// Sets [`MachineConfig::sync`].
-    #[must_use]
-    pub fn sync(mut self, sync: SyncPolicy) -> MachineConfig {
-        self.sync = sync;
-        self
-    }
-
-    /// Sets [`MachineConfig::protection`].
-    #[must_use]
-    pub fn protection(mut self, protection: Protection) -> MachineConfig {
-        self.protection = protection;
-        self
-    }
-
-    /// Sets [`MachineConfig::default_device`].
-    #[must_use]
-    pub fn default_device(mut self, default_device: DeviceId) -> MachineConfig {
-        self.default_device = default_device;
-        self
-    }
-
-    /// Sets [`MachineConfig::host_workers`].
-    #[must_use]
-    pub fn host_workers(mut self, host_workers: usize) -> MachineConfig {
-        self.host_workers = host_workers;
-        self
-    }
-
-    /// Sets [`MachineConfig::threads`].
-    #[must_use]
-    pub fn threads(mut self, threads: usize) -> MachineConfig {
-        self.threads = threads;
-        self
-    }
-
-    /// Sets [`MachineConfig::watermark`].
-    #[must_use]
-    pub fn watermark(mut self, watermark: u64) -> MachineConfig {
-        self.watermark = watermark;
-        self
-    }
-
-    /// Sets [`MachineConfig::watermark_bytes`].
-    #[must_use]
-    pub fn watermark_bytes(mut self, watermark_bytes: u64) -> MachineConfig {
-        self.watermark_bytes = watermark_bytes;
-        self
-    }
-
-    /// Sets [`MachineConfig::memory_limits`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// let limits = [(millstream_types::DeviceId::cpu(0), 1 << 20)].into();
-    /// let machine = Machine::new(MachineConfig::default().memory_limits(limits))?;
-    /// assert!(Tensor::zeros(1 << 20, millstream_types::DType::F32, &machine).is_err());
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
-    #[must_use]
-    pub fn memory_limits(mut self, memory_limits: HashMap<DeviceId, u64>) -> MachineConfig {
-        self.memory_limits = memory_limits;
-        self
-    }
-
-    /// Sets [`MachineConfig::check_memory`].
-    ///
-    /// ```
-    /// # use millstream_vm::*;
-    /// # use std::time::Duration;
-    /// let machine = Machine::new(MachineConfig::default().check_memory(true))?;
-    /// let kept = Tensor::arange(0..3, &machine)?;
-    /// let report = machine.shutdown(Duration::from_secs(60));
-    /// assert_eq!(report.unreleased.len(), 1); // and where it was made
-    /// # Ok::<(), millstream_types::Error>(())
-    /// ```
-    #[must_use]
-    pub fn check_memory(mut self, check_memory: bool) -> MachineConfig {
-        self.check_memory = check_memory;
-        self
-    }
-
-    /// Sets [`MachineConfig::watchdog`].
-    #[must_use]
-    pub fn watchdog(mut self, watchdog: Option<Duration>) -> MachineConfig {
-        self.watchdog = watchdog;
-        self
-    }
-
-    /// Sets [`MachineConfig::ops`].
-    #[must_use]
-    pub fn ops(mut self, ops: OpRegistry) -> MachineConfig {
-        self.ops = ops;
-        self
-    }
-
     /// Adds an op of the program, with a kernel for devices whose memory the host can use. Ops of
     /// several kernels are registered in [`MachineConfig::ops`] and [`MachineConfig::kernels`].
     ///
@@ -303,7 +183,56 @@ impl MachineConfig {
         self
     }
 
-    /// Sets [`MachineConfig::kernels`].
+    /// Sets [`MachineConfig::plan_places`].
+    #[must_use]
+    pub const fn plan_places(mut self, plan_places: usize) -> MachineConfig {
+        self.plan_places = Some(plan_places);
+        self
+    }
+}
+
+millstream_types::setters! {
+    MachineConfig:
+    driver: DriverKind,
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let seeded = Simulation { seed: 7, ..Simulation::default() };
+    /// let config = MachineConfig::default().driver(DriverKind::Simulated).simulation(seeded);
+    /// let machine = Machine::new(config)?;
+    /// assert_eq!(Tensor::arange(0..3, &machine)?.to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    simulation: Simulation,
+    sync: SyncPolicy,
+    protection: Protection,
+    default_device: DeviceId,
+    host_workers: usize,
+    threads: usize,
+    watermark: u64,
+    watermark_bytes: u64,
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// let limits = [(millstream_types::DeviceId::cpu(0), 1 << 20)].into();
+    /// let machine = Machine::new(MachineConfig::default().memory_limits(limits))?;
+    /// assert!(Tensor::zeros(1 << 20, millstream_types::DType::F32, &machine).is_err());
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    memory_limits: HashMap<DeviceId, u64>,
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # use std::time::Duration;
+    /// let machine = Machine::new(MachineConfig::default().check_memory(true))?;
+    /// let kept = Tensor::arange(0..3, &machine)?;
+    /// let report = machine.shutdown(Duration::from_secs(60));
+    /// assert_eq!(report.unreleased.len(), 1); // and where it was made
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    check_memory: bool,
+    watchdog: Option<Duration>,
+    ops: OpRegistry,
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -315,13 +244,7 @@ impl MachineConfig {
     /// assert!(made.is_err()); // there is no kernel of `full`
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    #[must_use]
-    pub fn kernels(mut self, kernels: KernelRegistry) -> MachineConfig {
-        self.kernels = kernels;
-        self
-    }
-
-    /// Sets [`MachineConfig::devices`].
+    kernels: KernelRegistry,
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -336,13 +259,7 @@ impl MachineConfig {
     /// assert!(Tensor::full(2, 1.5, (&machine, &gpu)).is_err()); // it has none
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    #[must_use]
-    pub fn devices(mut self, devices: Arc<Registry>) -> MachineConfig {
-        self.devices = devices;
-        self
-    }
-
-    /// Sets [`MachineConfig::policies`].
+    devices: Arc<Registry>,
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -363,20 +280,8 @@ impl MachineConfig {
     /// assert_eq!(Tensor::full(2, 1.5, &machine)?.to_vec::<f32>()?, [1.5, 1.5]);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    #[must_use]
-    pub fn policies(mut self, policies: Vec<Arc<dyn StreamPolicy>>) -> MachineConfig {
-        self.policies = policies;
-        self
-    }
-
-    /// Sets [`MachineConfig::annotations`].
-    #[must_use]
-    pub fn annotations(mut self, annotations: bool) -> MachineConfig {
-        self.annotations = annotations;
-        self
-    }
-
-    /// Sets [`MachineConfig::communicator`].
+    policies: Vec<Arc<dyn StreamPolicy>>,
+    annotations: bool,
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -389,25 +294,8 @@ impl MachineConfig {
     /// }
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
-    #[must_use]
-    pub fn communicator(mut self, communicator: Arc<dyn Communicator>) -> MachineConfig {
-        self.communicator = communicator;
-        self
-    }
-
-    /// Sets [`MachineConfig::plan_places`].
-    #[must_use]
-    pub const fn plan_places(mut self, plan_places: usize) -> MachineConfig {
-        self.plan_places = Some(plan_places);
-        self
-    }
-
-    /// Sets [`MachineConfig::submitters`].
-    #[must_use]
-    pub fn submitters(mut self, submitters: Option<usize>) -> MachineConfig {
-        self.submitters = submitters;
-        self
-    }
+    communicator: Arc<dyn Communicator>,
+    submitters: Option<usize>,
 }
 
 /// Returns the number of places in a text of the environment.
