@@ -11,13 +11,11 @@ use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
 use millstream::ep::{Backend, Device, Memory, Progress, Stream, Work, WorkResult};
 use millstream_backoff::{Backoff, POLLS};
 use millstream_cuda_standin::compiles;
-use millstream_kernels::cuda::Unsupported;
 use millstream_kernels::{Kernel, KernelCtx, KernelSpec, Operands, RawTensor};
 use millstream_testing::cases;
 use millstream_types::{DType, Layout, TensorSpec};
 
-/// Runs an op's kernel for the device. If there is none, or it does not support the call, runs the
-/// host's kernel and prints that.
+/// Runs an op's kernel for the device. If there is none, runs the host's kernel and prints that.
 pub(crate) fn run(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
     let kernels = millstream_kernels::standard();
     let host = kernels.get("cpu", op).expect("a kernel");
@@ -41,13 +39,7 @@ pub(crate) fn run(op: &str, ctx: &KernelCtx<'_>) -> Result<()> {
         assert!(result.is_ok(), "{what}: planned, and in its context: {result:?}");
         assert!(content(ctx)? == planned, "{what}: other bytes if planned");
     }
-    match result {
-        Err(error) if error.is::<Unsupported>() => {
-            println!("{op}: by the host: {error}");
-            host.run(ctx)
-        }
-        result => result,
-    }
+    result
 }
 
 /// A range of host memory, and its copy on the device.
