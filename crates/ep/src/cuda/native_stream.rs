@@ -2,10 +2,11 @@
 //!
 //! Long because all that a kernel can ask of its stream stands together.
 
+use std::any::Any;
 use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::ensure;
 
@@ -52,6 +53,8 @@ pub struct NativeStream {
     pub(super) planned: Mutex<Vec<PlannedLaunch>>,
     /// Whether nothing runs on the stream: its work is called for the kernels that it compiles.
     rehearses: bool,
+    /// What kernels keep with the stream.
+    kept: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// A loaded kernel.
@@ -87,6 +90,7 @@ impl NativeStream {
             is_planning: AtomicBool::new(false),
             planned: Mutex::default(),
             rehearses: false,
+            kept: OnceLock::new(),
         }
     }
 
@@ -178,6 +182,15 @@ impl NativeStream {
     /// Returns the stream for collectives that another thread launches.
     pub fn for_collectives(&self) -> NcclStream {
         NcclStream::of(&self.raw)
+    }
+
+    /// Returns what kernels keep with the stream, which drops it. The first call makes it.
+    ///
+    /// # Panics
+    /// If an earlier call was for another type.
+    pub fn kept<T: Default + Send + Sync + 'static>(&self) -> &T {
+        let kept = self.kept.get_or_init(|| Box::new(T::default()));
+        kept.downcast_ref().expect("one kind of value is kept with a stream")
     }
 
     /// Returns the device's id.

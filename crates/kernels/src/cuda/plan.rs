@@ -15,6 +15,7 @@
 //!    errors, copies, the host.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
@@ -42,7 +43,8 @@ const DISTANCE: u64 = 1 << 40;
 /// A kernel that can be planned.
 struct Plannable {
     kernel: Arc<dyn Kernel>,
-    plans: PlanCache<KernelPlan>,
+    /// A number that no other kernel of the process has: streams keep the plans.
+    number: u64,
 }
 
 impl Plannable {
@@ -52,8 +54,8 @@ impl Plannable {
         if ctx.graph_words().is_some() {
             return Ok(false);
         }
-        let key = (native.device().index(), ALIGN as usize);
-        let plan = self.plans.get(ctx, key, || {
+        let key = (self.number, ALIGN as usize);
+        let plan = native.kept::<PlanCache<KernelPlan>>().get(ctx, key, || {
             let operands: Vec<RawTensor<'_>> = (0..ctx.operands()).map(|k| ctx.nth(k)).collect();
             // Which operands a call writes is its op's to say: here, any.
             let plan = || {
@@ -112,13 +114,13 @@ impl Kernel for Plannable {
 
 /// Registers kernels such that they can be planned.
 pub(super) fn register(plannable: &KernelRegistry, kernels: &mut KernelRegistry) {
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
     for op in plannable.ops(super::KIND) {
         if let Some(kernel) = plannable.get(super::KIND, op) {
-            kernels.register(
-                super::KIND,
-                op,
-                Arc::new(Plannable { kernel: kernel.clone(), plans: PlanCache::default() }),
-            );
+            // Relaxed: a number has no other meaning.
+            let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+            let kernel = Plannable { kernel: kernel.clone(), number };
+            kernels.register(super::KIND, op, Arc::new(kernel));
         }
     }
 }
