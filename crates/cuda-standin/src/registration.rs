@@ -1,49 +1,32 @@
-//! The kernels that tests register for the stand-in's devices. Each runs the device's own kernel.
-//! If that does not support the call, or there is no C++ compiler, it launches the host's kernel of
-//! the same op, by name.
+//! The kernels that tests register for the stand-in's devices: the device's own, so that a call that
+//! these do not support fails as on a device. Ops without one, and all ops where there is no C++
+//! compiler, launch the host's kernel of the same op, by name.
 
-use std::any::Any;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use anyhow::Result;
 
-use millstream_kernels::cuda::{KIND, Unsupported, native};
-use millstream_kernels::{Kernel, KernelCtx, KernelRegistry, KernelSpec, PlannedKernel};
+use millstream_kernels::cuda::{KIND, native};
+use millstream_kernels::{Kernel, KernelCtx, KernelRegistry};
 
 use crate::{HOST_KERNELS, call};
 
-struct KernelWithFallback {
-    name: CString,
-    /// The device's own kernel of the op.
-    own: Option<Arc<dyn Kernel>>,
-}
+/// The host's kernel of an op, by name.
+struct HostKernel(CString);
 
-impl Kernel for KernelWithFallback {
+impl Kernel for HostKernel {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
-        match self.own.as_ref().map(|own| own.run(ctx)) {
-            Some(Err(error)) if error.is::<Unsupported>() => {}
-            Some(result) => return result,
-            None => {}
-        }
         let native = native(ctx)?;
-        let image = || Ok(HOST_KERNELS.to_owned());
-        let kernel = native.kernel("host kernels", &self.name, image)?;
+        let image = || Ok(HOST_KERNELS.to_bytes_with_nul().to_vec());
+        let kernel = native.kernel("host kernels", &self.0, image)?;
+        let Some(kernel) = kernel else { return Ok(()) };
         let mut bytes = call::encode(ctx)?;
         let mut length = bytes.len() as u64;
         let mut arguments: [*mut c_void; 2] = [(&raw mut length).cast(), bytes.as_mut_ptr().cast()];
         // SAFETY: the stand-in's kernels have these two arguments, and it copies them before the
         // launch returns. The creator of the context guarantees its operands.
         unsafe { native.launch(&kernel, [1; 3], [1; 3], 0, &mut arguments) }
-    }
-
-    fn plan(
-        &self,
-        call: KernelSpec<'_>,
-        written: &[bool],
-        native: &dyn Any,
-    ) -> Option<Arc<dyn PlannedKernel>> {
-        self.own.as_ref()?.plan(call, written, native)
     }
 }
 
@@ -57,8 +40,9 @@ pub fn register(kernels: &mut KernelRegistry) {
     let ops: Vec<String> = kernels.ops("cpu").into_iter().map(str::to_owned).collect();
     // The kernels of collectives are calls of NCCL alone.
     for op in ops.into_iter().filter(|op| !millstream_ops::collective::is(op)) {
-        let name = CString::new(op.as_str()).expect("names of ops have no zeros");
-        let own = kernels.get(KIND, &op).filter(|_| compiles).cloned();
-        kernels.register(KIND, &op, Arc::new(KernelWithFallback { name, own }));
+        if !compiles || kernels.get(KIND, &op).is_none() {
+            let name = CString::new(op.as_str()).expect("names of ops have no zeros");
+            kernels.register(KIND, &op, Arc::new(HostKernel(name)));
+        }
     }
 }

@@ -159,9 +159,19 @@ pub trait Device: Send + Sync {
         Err(Error::Device { device: self.id().clone(), message })
     }
 
+    /// Calls `work` on another thread, with a native stream on which nothing runs, so that what
+    /// it compiles is ready when a stream runs it. Default: drops it, as on all devices that compile
+    /// nothing.
+    fn rehearse(&self, work: Rehearsal) {
+        drop(work);
+    }
+
     /// Returns the device itself, for tools that downcast to a backend's type.
     fn as_any(&self) -> &dyn Any;
 }
+
+/// Work for [`Device::rehearse`], which gets the native stream.
+pub type Rehearsal = Box<dyn FnOnce(&dyn Any) + Send>;
 
 /// Device memory. Dropping the value frees it.
 pub trait Memory: Send + Sync {

@@ -17,6 +17,7 @@
 //! | `completion` | calls that complete after their kernel has returned |
 //! | [`registry`] | kernels by device kind and op |
 //! | [`prepared`] | kernels bound to the layouts and arguments of a call |
+//! | `plan_cache` | what a kernel has chosen for calls, for later ones like them |
 //! | `data_movement` | ops built from copies and fills alone, for every kind of device |
 //! | [`cpu`] | the kernels of devices that compute on the host |
 //! | `cuda` | the kernels of NVIDIA devices (feature `cuda`) |
@@ -28,6 +29,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod data_movement;
+mod plan_cache;
 pub mod prepared;
 pub mod registry;
 pub mod typed;

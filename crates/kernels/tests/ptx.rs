@@ -2,9 +2,9 @@
 //! GPU; without NVRTC, the test prints that it is skipped, unless [`REQUIRE`] is set.
 #![cfg(feature = "cuda")]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
-use millstream_ep::cuda::Compiler;
+use millstream_ep::cuda::{Compiler, Output};
 
 /// The environment variable that makes a missing compiler a failure.
 const REQUIRE: &str = "MILLSTREAM_REQUIRE_NVRTC";
@@ -17,17 +17,21 @@ const ARCHITECTURES: [(i32, i32); 3] = [(7, 0), (8, 0), (9, 0)];
 fn compiler() -> Result<Compiler, String> {
     let compiler = Compiler::find(12_000).map_err(|error| format!("{error:#}"))?;
     let empty = c"extern \"C\" __global__ void empty() {}";
-    match compiler.compile(empty, ARCHITECTURES[0]) {
-        Ok(ptx) if ptx.to_string_lossy().contains(".visible .entry empty") => Ok(compiler),
+    match ptx(&compiler, empty, ARCHITECTURES[0]) {
+        Ok(ptx) if ptx.contains(".visible .entry empty") => Ok(compiler),
         Ok(_) => Err(format!("{} does not compile", compiler.path().display())),
         Err(error) => Err(format!("{error:#}")),
     }
 }
 
+fn ptx(compiler: &Compiler, source: &CStr, architecture: (i32, i32)) -> anyhow::Result<String> {
+    let options = compiler.options(architecture, Output::Ptx);
+    Ok(String::from_utf8(compiler.compile(source, &options, Output::Ptx)?)?)
+}
+
 fn compiles(compiler: &Compiler, architecture: (i32, i32), (name, source): &(String, CString)) {
-    let ptx = compiler.compile(source, architecture);
+    let ptx = ptx(compiler, source, architecture);
     let ptx = ptx.unwrap_or_else(|e| panic!("{name} for {architecture:?}: {e:#}"));
-    let ptx = ptx.to_string_lossy();
     assert!(ptx.contains(&format!(".visible .entry {name}(")), "{name}: {ptx:.500}");
     let target = format!(".target sm_{}{}", architecture.0, architecture.1);
     assert!(ptx.contains(&target), "{name}: {ptx:.500}");
@@ -71,11 +75,23 @@ fn every_source_compiles() {
     println!("{} kernels for {} architectures", sources.len(), ARCHITECTURES.len());
 }
 
+/// Binaries are those of an architecture that the compiler knows.
+#[test]
+fn binaries_are_made_of_known_architectures() {
+    let Ok(compiler) = compiler() else { return println!("skipped: no compiler") };
+    assert_eq!(compiler.output_for((9, 0)), Output::Binary);
+    assert_eq!(compiler.output_for((99, 0)), Output::Ptx);
+    let (_, source) = millstream_kernels::cuda::sources().swap_remove(0);
+    let options = compiler.options((9, 0), Output::Binary);
+    let binary = compiler.compile(&source, &options, Output::Binary).unwrap();
+    assert!(binary.starts_with(b"\x7fELF"));
+}
+
 /// The error of a mistake holds the compiler's message and the line.
 #[test]
 fn errors_hold_the_message_and_the_line() {
     let Ok(compiler) = compiler() else { return println!("skipped: no compiler") };
-    let error = compiler.compile(c"__global__ void broken() { int x = y; }", ARCHITECTURES[0]);
+    let error = ptx(&compiler, c"__global__ void broken() { int x = y; }", ARCHITECTURES[0]);
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.contains("millstream.cu(1)") && error.contains('y'), "{error}");
 }

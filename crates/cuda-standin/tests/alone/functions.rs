@@ -1,8 +1,13 @@
 //! Functions of the program on the streams of a CUDA device.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use anyhow::bail;
-use millstream::ep::cuda::{CudaConfig, NativeStream};
+use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
+use millstream::ep::{Backend, Work, WorkResult};
 use millstream::{DType, DeviceId, DriverKind, Prop, RunContext, TensorSpec};
+use millstream_cuda_standin::HOST_KERNELS;
 
 use crate::{machine, no_violations, nothing_is_open, stand_in};
 
@@ -71,4 +76,47 @@ fn modules_load_while_another_is_compiled() {
     drop((engine, a, s, m));
     no_violations();
     nothing_is_open();
+}
+
+/// A rehearsal compiles kernels on another thread, launches nothing and calls the driver never; the
+/// first launch does not compile them again.
+#[test]
+fn rehearsals_compile_ahead() {
+    let _turn = stand_in().turn();
+    let device = CudaBackend::new(CudaConfig::default()).open(0).unwrap();
+    let calls = stand_in().calls().len();
+    let (send, receive) = std::sync::mpsc::channel();
+    device.rehearse(Box::new(move |native| {
+        let native: &NativeStream = native.downcast_ref().unwrap();
+        let code = || Ok(HOST_KERNELS.to_bytes_with_nul().to_vec());
+        let none = native.kernel("ahead", c"relu", code).unwrap().is_none();
+        let memory = native.scratch().take(1 << 40).unwrap();
+        // SAFETY: nothing runs.
+        unsafe { native.fill(memory, 1, 1 << 40).unwrap() };
+        send.send((none, std::thread::current().id())).unwrap();
+    }));
+    let (none, thread) = receive.recv().unwrap();
+    assert!(none && thread != std::thread::current().id());
+    assert_eq!(stand_in().calls().len(), calls);
+    let mut stream = device.create_stream(Arc::new(|| ())).unwrap();
+    stream.submit(&mut Load).unwrap();
+    drop((stream, device));
+    no_violations();
+    nothing_is_open();
+}
+
+/// Work that gets a kernel whose code is there.
+struct Load;
+
+impl Work for Load {
+    fn run(&mut self, native: &dyn Any) -> WorkResult {
+        let native: &NativeStream = native.downcast_ref().unwrap();
+        let loaded = native.kernel("ahead", c"relu", || bail!("compiled again"))?;
+        assert!(loaded.is_some());
+        Ok(())
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(Load)
+    }
 }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod conformance;
+mod empty;
 mod failures;
 mod faults;
 mod functions;

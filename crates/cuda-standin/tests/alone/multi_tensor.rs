@@ -148,3 +148,27 @@ fn a_long_list_takes_few_launches() {
     no_violations();
     nothing_is_open();
 }
+
+/// Bounds are steps, and tensors without elements take no launch.
+#[test]
+fn bounds_are_steps() {
+    if !millstream_cuda_standin::compiles() {
+        println!("skipped: no C++ compiler");
+        return;
+    }
+    let _turn = stand_in().turn();
+    let m = machine(DriverKind::Inline, CudaConfig::default());
+    let make =
+        |values: &[f32]| Tensor::from_slice(values, values.len(), &m).unwrap().to(&CUDA).unwrap();
+    let (x, none, y) = (make(&[-2.0, 0.5, 7.0]), make(&[]), make(&[9.0]));
+    let program = "clamp_min_(%0|min=-1);clamp_max_(%0|max=2.5)";
+    for _ in 0..3 {
+        let call = m.call("multi_tensor", &[&x, &none, &y]).attr("program", program);
+        call.attr("columns", 1).attr("sets", 3).run().unwrap();
+    }
+    assert_eq!(x.to_vec::<f32>().unwrap(), [-1.0, 0.5, 2.5]);
+    assert_eq!(y.to_vec::<f32>().unwrap(), [2.5]);
+    drop((x, none, y, m));
+    no_violations();
+    nothing_is_open();
+}

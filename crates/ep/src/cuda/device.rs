@@ -2,11 +2,11 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use anyhow::Context as _;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use once_cell::sync::OnceCell;
 
@@ -20,9 +20,10 @@ use crate::cuda::event::CudaEvent;
 use crate::cuda::graph::CudaGraph;
 use crate::cuda::memory::CudaMemory;
 use crate::cuda::native_stream::NativeStream;
+use crate::cuda::rehearsal::Rehearsals;
 use crate::cuda::stream::CudaStream;
 use crate::cuda::{CudaConfig, driver_error};
-use crate::device::{Capabilities, Device, Event, Memory, Notify, Stream};
+use crate::device::{Capabilities, Device, Event, Memory, Notify, Rehearsal, Stream};
 use crate::graph::Graph;
 
 /// The properties of a device.
@@ -51,8 +52,8 @@ pub struct Properties {
 struct Modules {
     modules: HashMap<String, Arc<OnceCell<Arc<Module>>>>,
     functions: HashMap<(String, String), Arc<Function>>,
-    /// The time in which threads have made and loaded modules.
-    loading: Duration,
+    /// The code of modules that are not loaded yet, each empty until it is compiled.
+    code: HashMap<String, Arc<OnceCell<Vec<u8>>>>,
 }
 
 /// The state of an open device, shared by its streams and events.
@@ -77,6 +78,7 @@ pub struct CudaDevice {
     memory_pool: Option<Arc<MemoryPool>>,
     config: CudaConfig,
     default_limit: u64,
+    rehearsals: Rehearsals,
 }
 
 fn properties(context: &Context) -> DriverResult<Properties> {
@@ -122,19 +124,13 @@ impl CudaDevice {
         let (modules, peers, lost) = Default::default();
         let state = DeviceState { id, properties, tf32, modules, peers, context, lost };
         let (state, config) = (Arc::new(state), config.clone());
-        Ok(CudaDevice { state, memory_pool, config, default_limit })
+        let rehearsals = Rehearsals::new(state.clone(), config.compilers);
+        Ok(CudaDevice { state, memory_pool, config, default_limit, rehearsals })
     }
 
     /// Returns the device's properties.
     pub fn properties(&self) -> &Properties {
         &self.state.properties
-    }
-
-    /// Returns how many modules of kernels were loaded, and the time in which all threads together
-    /// have compiled and loaded them.
-    pub fn modules_loaded(&self) -> (usize, Duration) {
-        let modules = self.state.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        (modules.modules.len(), modules.loading)
     }
 
     /// Returns the device's free and total memory in bytes.
@@ -178,31 +174,57 @@ impl CudaDevice {
 }
 
 impl DeviceState {
-    /// Returns the kernel `name` of the module `key`. Calls `image` once per key.
+    fn modules(&self) -> MutexGuard<'_, Modules> {
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles the module `key` by `compile`, unless it was compiled before or another thread
+    /// compiles it. Returns the place of its code, for one that is not loaded.
+    pub(super) fn compile(
+        &self,
+        key: &str,
+        compile: impl FnOnce() -> anyhow::Result<Vec<u8>>,
+    ) -> anyhow::Result<Option<Arc<OnceCell<Vec<u8>>>>> {
+        let cell = {
+            let mut modules = self.modules();
+            if modules.modules.get(key).is_some_and(|module| module.get().is_some()) {
+                return Ok(None);
+            }
+            modules.code.entry(key.to_owned()).or_default().clone()
+        };
+        // Not under the lock: other kernels are compiled and launched meanwhile.
+        cell.get_or_try_init(compile)?;
+        Ok(Some(cell))
+    }
+
+    /// Returns the kernel `name` of the module `key`. Loads the module first if `may_load`, from
+    /// the output of `compile`, which is called once per key.
     pub(super) fn function(
         &self,
         key: &str,
         name: &CStr,
-        image: impl FnOnce() -> anyhow::Result<CString>,
+        may_load: impl FnOnce() -> anyhow::Result<()>,
+        compile: impl FnOnce() -> anyhow::Result<Vec<u8>>,
     ) -> anyhow::Result<Arc<Function>> {
         let key_and_name = (key.to_owned(), name.to_string_lossy().into_owned());
-        let modules = || self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         let module = {
-            let mut loaded = modules();
+            let mut loaded = self.modules();
             if let Some(function) = loaded.functions.get(&key_and_name) {
                 return Ok(function.clone());
             }
             loaded.modules.entry(key.to_owned()).or_default().clone()
         };
-        // Not under the lock: other kernels are compiled and launched meanwhile.
         let load = || {
-            let start = Instant::now();
-            let module = Module::load(self.context.clone(), &image()?)?;
-            modules().loading += start.elapsed();
-            anyhow::Ok(Arc::new(module))
+            may_load()?;
+            let code = self.compile(key, compile)?;
+            let code = code.as_ref().and_then(|code| code.get());
+            let code = code.context("the module is being loaded by its own compilation")?;
+            anyhow::Ok(Arc::new(Module::load(self.context.clone(), code)?))
         };
         let function = Arc::new(module.get_or_try_init(load)?.function(name)?);
-        Ok(modules().functions.entry(key_and_name).or_insert(function).clone())
+        let mut modules = self.modules();
+        modules.code.remove(key);
+        Ok(modules.functions.entry(key_and_name).or_insert(function).clone())
     }
 
     /// Returns the context of device `index`. Enables access to its memory on first use.
@@ -283,6 +305,10 @@ impl Device for CudaDevice {
     fn create_graph(&self, positions: usize, words: usize) -> Result<Box<dyn Graph>> {
         let graph = CudaGraph::new(self.state.clone(), positions, words);
         Ok(Box::new(graph.map_err(|e| self.error(&e))?))
+    }
+
+    fn rehearse(&self, work: Rehearsal) {
+        self.rehearsals.push(work);
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -28,6 +28,7 @@
 //! | `markers` | the progress of a stream |
 //! | `command_times` | when commands begin and end, by the device's clock |
 //! | `peer_waits` | the waits of a stream for other devices |
+//! | `rehearsal` | work that is called ahead, for the kernels that it compiles |
 //! | `native_stream`, `scratch` | a kernel's launches, and its scratch memory |
 //! | `host_work` | work of a kernel that the host does, on copies of device memory |
 //! | `toolkit` | the search for libraries that are not part of the driver |
@@ -55,13 +56,16 @@ pub mod nccl;
 mod peer_waits;
 mod pinned;
 mod plan;
+mod rehearsal;
 mod scratch;
 mod stream;
 mod toolkit;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
 use millstream_types::{DeviceId, Error, Result};
 
@@ -71,7 +75,7 @@ use crate::registry::Registry;
 use driver::Teardown;
 
 pub use blas::{Gemm, Matrices};
-pub use compiler::Compiler;
+pub use compiler::{Compiler, Output};
 pub use device::{CudaDevice, Properties};
 pub use driver::{DriverError, ReportDropError, ResourceCounts};
 pub use host_work::HostOperand;
@@ -109,6 +113,9 @@ pub struct CudaConfig {
     pub stream_ordered: bool,
     /// Whether executables become CUDA graphs. Default: true.
     pub graphs: bool,
+    /// The number of threads that compile kernels ahead of the calls that launch them. Default: as
+    /// many as the computer runs at once, and at most 16.
+    pub compilers: usize,
     /// Receives the errors of dropped resources, which no caller could handle. Default: writes a
     /// line to the standard error.
     pub report_drop_error: ReportDropError,
@@ -125,6 +132,7 @@ impl Default for CudaConfig {
             tf32: false,
             stream_ordered: false,
             graphs: true,
+            compilers: available_parallelism().map_or(1, NonZero::get).min(16),
             report_drop_error,
         }
     }
@@ -137,6 +145,7 @@ impl fmt::Debug for CudaConfig {
             .field("tf32", &self.tf32)
             .field("stream_ordered", &self.stream_ordered)
             .field("graphs", &self.graphs)
+            .field("compilers", &self.compilers)
             .finish_non_exhaustive()
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Long because all that a kernel can ask of its stream stands together.
 
-use std::ffi::{CStr, CString, c_void};
+use std::any::Any;
+use std::ffi::{CStr, c_void};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::ensure;
 
@@ -21,7 +22,7 @@ use crate::cuda::driver::{
 use crate::cuda::host_work::StagingBlock;
 use crate::cuda::nccl::NcclStream;
 use crate::cuda::plan::{KernelLaunch, PlannedLaunch};
-use crate::cuda::scratch::Scratch;
+use crate::cuda::scratch::{Access, NOWHERE, Scratch};
 
 /// The action of a copy through the host's functions.
 const HOST_COPY: &str = "copy from or to host memory that is not pinned";
@@ -50,6 +51,10 @@ pub struct NativeStream {
     /// Whether the stream notes launches instead of making them, and those that it has noted.
     pub(super) is_planning: AtomicBool,
     pub(super) planned: Mutex<Vec<PlannedLaunch>>,
+    /// Whether nothing runs on the stream: its work is called for the kernels that it compiles.
+    rehearses: bool,
+    /// What kernels keep with the stream.
+    kept: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 /// A loaded kernel.
@@ -84,7 +89,20 @@ impl NativeStream {
             capture: Mutex::default(),
             is_planning: AtomicBool::new(false),
             planned: Mutex::default(),
+            rehearses: false,
+            kept: OnceLock::new(),
         }
+    }
+
+    /// Returns a stream on which nothing runs.
+    pub(super) fn rehearsing(device: Arc<DeviceState>) -> NativeStream {
+        let raw = RawStream::unused(device.context.clone());
+        NativeStream { rehearses: true, ..NativeStream::new(raw, device) }
+    }
+
+    /// Returns whether nothing runs on the stream.
+    pub(super) fn rehearses(&self) -> bool {
+        self.rehearses
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -166,6 +184,15 @@ impl NativeStream {
         NcclStream::of(&self.raw)
     }
 
+    /// Returns what kernels keep with the stream, which drops it. The first call makes it.
+    ///
+    /// # Panics
+    /// If an earlier call was for another type.
+    pub fn kept<T: Default + Send + Sync + 'static>(&self) -> &T {
+        let kept = self.kept.get_or_init(|| Box::new(T::default()));
+        kept.downcast_ref().expect("one kind of value is kept with a stream")
+    }
+
     /// Returns the device's id.
     pub fn device(&self) -> &DeviceId {
         &self.device.id
@@ -182,7 +209,12 @@ impl NativeStream {
     /// # Errors
     /// The driver's error.
     pub fn can_access(&self, address: *const u8) -> anyhow::Result<bool> {
-        self.refuse_in_plan("ask for the owner of memory")?;
+        if self.is_planning() {
+            self.note_planned(PlannedLaunch::Access(address.cast_mut()));
+        }
+        if self.is_planning() || self.rehearses {
+            return Ok(true);
+        }
         Ok(match memory_owner(&self.device.context, address)? {
             MemoryOwner::Unknown => false,
             MemoryOwner::Pinned => true,
@@ -201,7 +233,7 @@ impl NativeStream {
     /// Both ranges are valid for `bytes` bytes until the copy has run and do not overlap, and the
     /// copy is ordered against all other uses of them.
     pub unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> anyhow::Result<()> {
-        if bytes == 0 || std::ptr::eq(to, from) {
+        if bytes == 0 || std::ptr::eq(to, from) || self.rehearses {
             return Ok(());
         }
         self.refuse_in_plan("copy")?;
@@ -300,7 +332,7 @@ impl NativeStream {
     /// # Safety
     /// As [`NativeStream::copy`], for `to`.
     pub unsafe fn fill(&self, to: *mut u8, value: u8, bytes: usize) -> anyhow::Result<()> {
-        if bytes > 0 {
+        if bytes > 0 && !self.rehearses {
             self.refuse_in_plan("fill memory")?;
             // SAFETY: guaranteed by the caller.
             unsafe { self.raw.fill(to, value, bytes)? };
@@ -311,7 +343,13 @@ impl NativeStream {
     /// Returns scratch memory for one call of a kernel.
     pub fn scratch(&self) -> Scratch<'_> {
         let blocks = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        Scratch::new(blocks, &self.device.context, self.is_capturing(), self.is_planning())
+        let access = match (self.rehearses, self.is_planning(), self.is_capturing()) {
+            (true, ..) => Access::Nowhere,
+            (_, true, _) => Access::Refused,
+            (.., true) => Access::Fixed,
+            _ => Access::Growing,
+        };
+        Scratch::new(blocks, &self.device.context, access)
     }
 
     /// Launches a matrix product in the stream's order; notes it if the stream plans.
@@ -325,6 +363,8 @@ impl NativeStream {
     pub unsafe fn gemm(&self, gemm: &Gemm) -> anyhow::Result<()> {
         if self.is_planning() {
             self.note_planned(PlannedLaunch::Gemm(*gemm));
+        }
+        if self.is_planning() || self.rehearses {
             return Ok(());
         }
         let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
@@ -340,21 +380,23 @@ impl NativeStream {
         unsafe { handle.gemm(gemm, self.device.tf32) }
     }
 
-    /// Returns the kernel `name` of the module `key`. Loads the module from `image` on first use.
+    /// Returns the kernel `name` of the module `key`. Loads the module from the output of `compile`
+    /// on first use. Returns none on a stream on which nothing runs: it only compiles the module.
     ///
     /// # Errors
-    /// `image` fails, the driver refuses the image, or the module has no such kernel.
+    /// `compile` fails, the driver refuses its output, or the module has no such kernel.
     pub fn kernel(
         &self,
         key: &str,
         name: &CStr,
-        image: impl FnOnce() -> anyhow::Result<CString>,
-    ) -> anyhow::Result<Kernel> {
-        let image = || {
-            self.refuse_in_capture("load a kernel")?;
-            image()
-        };
-        Ok(Kernel(self.device.function(key, name, image)?))
+        compile: impl FnOnce() -> anyhow::Result<Vec<u8>>,
+    ) -> anyhow::Result<Option<Kernel>> {
+        if self.rehearses {
+            self.device.compile(key, compile)?;
+            return Ok(None);
+        }
+        let may_load = || self.refuse_in_capture("load a kernel");
+        Ok(Some(Kernel(self.device.function(key, name, may_load, compile)?)))
     }
 
     /// Returns the address of an error flag for the work that is being launched. The flag is zero.
@@ -364,6 +406,9 @@ impl NativeStream {
     /// # Errors
     /// The driver has no pinned memory.
     pub fn error_flag(&self, error: anyhow::Error) -> anyhow::Result<*mut u64> {
+        if self.rehearses {
+            return Ok(NOWHERE as *mut u64);
+        }
         self.refuse_in_plan("take a flag for errors")?;
         let is_capturing = self.is_capturing();
         let mut device_errors = self.device_errors.lock().unwrap_or_else(PoisonError::into_inner);

@@ -37,6 +37,8 @@ pub enum PlannedLaunch {
     Kernel(KernelLaunch),
     /// That of matrix products.
     Gemm(Gemm),
+    /// None: the launches need memory at this address that kernels of the device can access.
+    Access(*mut u8),
 }
 
 // SAFETY: descriptions with addresses. Only a launch accesses the memory behind them, as its caller
@@ -88,7 +90,7 @@ impl NativeStream {
     /// Returns whether the stream plans its work instead of running it.
     pub(super) fn is_planning(&self) -> bool {
         // Relaxed: as in `plan`.
-        self.is_planning.load(Ordering::Relaxed)
+        !self.rehearses() && self.is_planning.load(Ordering::Relaxed)
     }
 
     /// Notes a launch of planned work.

@@ -17,16 +17,29 @@ const MIN_BLOCK: usize = 1 << 20;
 /// The alignment of every allocation in bytes: enough for every load and every library.
 const ALIGN: usize = 256;
 
+/// An aligned address of no memory.
+pub(super) const NOWHERE: usize = 1 << 62;
+
+/// What a call may do with scratch memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Take some, and allocate more.
+    Growing,
+    /// Take what there is: the call is captured.
+    Fixed,
+    /// Nothing: the call is planned.
+    Refused,
+    /// Take addresses of no memory: nothing runs.
+    Nowhere,
+}
+
 /// The scratch memory of one call. It holds the stream's lock on scratch memory: other calls on the
 /// stream get none until it is dropped.
 pub struct Scratch<'a> {
     /// Each is at least twice as long as the one before.
     blocks: MutexGuard<'a, Vec<DeviceBlock>>,
     context: &'a Arc<Context>,
-    /// Whether the call is captured, and may not allocate.
-    is_fixed: bool,
-    /// Whether the call is planned, and may take none.
-    is_none: bool,
+    access: Access,
     /// The index of the block of the next allocation.
     block: usize,
     /// The bytes of that block in use.
@@ -37,10 +50,9 @@ impl<'a> Scratch<'a> {
     pub(super) fn new(
         blocks: MutexGuard<'a, Vec<DeviceBlock>>,
         context: &'a Arc<Context>,
-        is_fixed: bool,
-        is_none: bool,
+        access: Access,
     ) -> Scratch<'a> {
-        Scratch { blocks, context, is_fixed, is_none, block: 0, used: 0 }
+        Scratch { blocks, context, access, block: 0, used: 0 }
     }
 
     /// Allocates `bytes` bytes of device memory of unspecified content, aligned to 256 bytes. They
@@ -50,8 +62,12 @@ impl<'a> Scratch<'a> {
     /// The driver is out of memory; the call is captured and the stream has too little; or the call
     /// is planned.
     pub fn take(&mut self, bytes: usize) -> anyhow::Result<*mut u8> {
-        ensure!(!self.is_none, "a planned call cannot take scratch memory");
+        ensure!(self.access != Access::Refused, "a planned call cannot take scratch memory");
         let bytes = bytes.checked_next_multiple_of(ALIGN).context("scratch of too many bytes")?;
+        if self.access == Access::Nowhere {
+            self.used = self.used.saturating_add(bytes);
+            return Ok(NOWHERE.wrapping_add(self.used) as *mut u8);
+        }
         while let Some(block) = self.blocks.get(self.block) {
             if block.bytes() - self.used >= bytes {
                 let address = block.address() + self.used;
@@ -60,7 +76,7 @@ impl<'a> Scratch<'a> {
             }
             (self.block, self.used) = (self.block + 1, 0);
         }
-        ensure!(!self.is_fixed, "a captured call cannot allocate scratch memory");
+        ensure!(self.access != Access::Fixed, "a captured call cannot allocate scratch memory");
         let twice = self.blocks.last().map_or(MIN_BLOCK, |last| last.bytes().saturating_mul(2));
         let block = DeviceBlock::new(self.context.clone(), bytes.max(twice))?;
         let address = block.address();

@@ -59,7 +59,7 @@ use multi_tensor::MultiTensorKernel;
 mod arith;
 mod attention;
 mod batch_norm;
-mod call_layouts;
+pub(crate) mod call_layouts;
 mod closure;
 pub(crate) mod collective;
 mod compare;
@@ -282,6 +282,6 @@ pub fn register(kernels: &mut KernelRegistry) {
     }
     copy::register(kernels);
     kernels.register(KIND, FUSED, Arc::new(FusedKernel));
-    kernels.register(KIND, MULTI_TENSOR, Arc::new(MultiTensorKernel));
+    kernels.register(KIND, MULTI_TENSOR, Arc::new(MultiTensorKernel::default()));
     collective::register(kernels);
 }

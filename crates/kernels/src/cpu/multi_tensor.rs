@@ -3,27 +3,33 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use millstream_ops::multi_tensor::Sets;
 use millstream_types::{Attrs, DType};
+use smallvec::SmallVec;
 
 use super::call_layouts::{CallLayouts, unlocated};
 use super::fused::{ALL, FusedPlan, LAST};
 use super::memory::byte_count;
 use super::strided::{Address, BLOCK, StridedRow};
 use crate::context::{KernelCtx, RawTensor, Threads};
+use crate::plan_cache::PlanCache;
 use crate::prepared::{KernelSpec, PreparedKernel};
 use crate::registry::Kernel;
 
 /// The kernel of `multi_tensor`.
-#[derive(Clone, Copy)]
-pub(crate) struct MultiTensorKernel;
+#[derive(Default)]
+pub(crate) struct MultiTensorKernel(PlanCache<MultiPlan>);
 
 impl Kernel for MultiTensorKernel {
     fn run(&self, ctx: &KernelCtx<'_>) -> Result<()> {
-        let operands = (0..ctx.operands()).map(|k| ctx.operand(k)).collect::<Result<Vec<_>>>()?;
-        let plan = MultiPlan::new(ctx.attrs(), &operands)?;
-        let addresses: Vec<*mut u8> = operands.iter().map(|o| o.data).collect();
+        let operands = || (0..ctx.operands()).map(|k| ctx.nth(k));
+        let plan = || MultiPlan::new(ctx.attrs(), &operands().collect::<Vec<_>>());
+        let plan = match self.0.get(ctx, (0, 1), || plan().ok()) {
+            Some(plan) => plan,
+            None => Arc::new(plan()?),
+        };
+        let addresses: Vec<*mut u8> = operands().map(|x| x.data).collect();
         // SAFETY: operands of the call; the context guarantees the rest.
         unsafe { plan.run(&addresses, ctx.threads()) }
     }
@@ -72,26 +78,37 @@ pub(crate) fn tensors(attrs: &Attrs, operands: usize) -> Result<(Sets, usize)> {
 /// # Errors
 /// Two share a byte.
 pub(crate) fn check_apart(operands: impl Iterator<Item = (usize, usize, bool)>) -> Result<()> {
+    match overlap(operands) {
+        None => Ok(()),
+        Some((one, other)) => bail!(
+            "tensors {one} and {other} share memory, and one is written: expected tensors apart \
+             from one another; pass a copy, or make two calls"
+        ),
+    }
+}
+
+/// Returns two operands that share a byte, of which one is written. Takes the first address of each
+/// operand, its bytes, and whether it is written.
+pub(crate) fn overlap(
+    operands: impl Iterator<Item = (usize, usize, bool)>,
+) -> Option<(usize, usize)> {
     let nonempty = operands.enumerate().filter(|(_, (_, bytes, _))| *bytes > 0);
-    let mut all: Vec<(usize, usize, bool, usize)> =
+    let mut all: SmallVec<[(usize, usize, bool, usize); 8]> =
         nonempty.map(|(k, (at, bytes, written))| (at, at + bytes, written, k)).collect();
     all.sort_unstable();
     // The ends of the operands so far, and of those that are written, with their places.
     let (mut of_any, mut of_written) = ((0, 0), (0, 0));
     for (from, to, written, k) in all {
         let before = if written { of_any } else { of_written };
-        ensure!(
-            from >= before.0,
-            "tensors {} and {k} share memory, and one is written: expected tensors apart from one \
-             another; pass a copy, or make two calls",
-            before.1
-        );
+        if from < before.0 {
+            return Some((before.1, k));
+        }
         of_any = of_any.max((to, k));
         if written {
             of_written = of_written.max((to, k));
         }
     }
-    Ok(())
+    None
 }
 
 /// A call on operands with known layouts.

@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 /// The environment variable that sets the folder; empty disables the cache. The default is
 /// `millstream` in `XDG_CACHE_HOME`, or in `.cache` of `HOME`.
@@ -17,10 +17,9 @@ const FOLDER: &str = "MILLSTREAM_CACHE";
 /// Everything that a compiled kernel depends on.
 pub(super) struct Key<'a> {
     pub(super) source: &'a CStr,
-    pub(super) capability: (i32, i32),
     /// The version of the compiler, and its options.
     pub(super) compiler: (i32, i32),
-    pub(super) options: &'a str,
+    pub(super) options: &'a [CString],
 }
 
 /// Returns the folder of this process.
@@ -39,12 +38,14 @@ pub(super) fn folder() -> Option<PathBuf> {
 impl Key<'_> {
     fn file(&self) -> String {
         let mut hash = blake3::Hasher::new();
-        for number in [self.capability.0, self.capability.1, self.compiler.0, self.compiler.1] {
+        for number in [self.compiler.0, self.compiler.1] {
             hash.update(&number.to_le_bytes());
         }
-        hash.update(&(self.options.len() as u64).to_le_bytes());
-        hash.update(self.options.as_bytes()).update(self.source.to_bytes());
-        format!("{}.ptx", hash.finalize().to_hex())
+        for option in self.options {
+            hash.update(option.as_bytes_with_nul());
+        }
+        hash.update(b"\0").update(self.source.to_bytes());
+        format!("{}.code", hash.finalize().to_hex())
     }
 }
 
@@ -55,8 +56,8 @@ impl Key<'_> {
 pub(super) fn get(
     folder: &Path,
     key: &Key<'_>,
-    compile: impl FnOnce() -> Result<CString>,
-) -> Result<CString> {
+    compile: impl FnOnce() -> Result<Vec<u8>>,
+) -> Result<Vec<u8>> {
     let file = folder.join(key.file());
     if let Ok(code) = read(&file) {
         return Ok(code);
@@ -67,26 +68,26 @@ pub(super) fn get(
     Ok(code)
 }
 
-/// Returns the first line of a file, which is a comment in PTX.
-fn head(code: &CStr) -> String {
-    format!("// {}\n", blake3::hash(code.to_bytes()).to_hex())
+/// Returns the first line of a file.
+fn head(code: &[u8]) -> String {
+    format!("// {}\n", blake3::hash(code).to_hex())
 }
 
-fn read(file: &Path) -> Result<CString> {
-    let text = fs::read_to_string(file)?;
-    let (_, code) = text.split_once('\n').context("no first line")?;
-    let code = CString::new(code)?;
-    anyhow::ensure!(text.starts_with(&head(&code)), "the file is incomplete");
+fn read(file: &Path) -> Result<Vec<u8>> {
+    let mut code = fs::read(file)?;
+    let head_length = head(&[]).len();
+    anyhow::ensure!(code.len() > head_length, "the file is incomplete");
+    let first = code.drain(..head_length).collect::<Vec<u8>>();
+    anyhow::ensure!(first == head(&code).as_bytes(), "the file is incomplete");
     Ok(code)
 }
 
 /// Writes a temporary file and renames it, so that no process reads an incomplete file.
-fn write(folder: &Path, file: &Path, code: &CStr) -> Result<()> {
+fn write(folder: &Path, file: &Path, code: &[u8]) -> Result<()> {
     fs::create_dir_all(folder)?;
     let temporary = file.with_extension(format!("{}.part", std::process::id()));
-    let mut text = head(code).into_bytes();
-    text.extend(code.to_bytes());
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, file));
+    let whole = [head(code).as_bytes(), code].concat();
+    let written = fs::write(&temporary, whole).and_then(|()| fs::rename(&temporary, file));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -97,37 +98,36 @@ fn write(folder: &Path, file: &Path, code: &CStr) -> Result<()> {
 mod tests {
     use super::*;
 
-    const KEY: Key<'_> =
-        Key { source: c"kernel", capability: (9, 0), compiler: (12, 8), options: "-O" };
+    const KEY: Key<'_> = Key { source: c"kernel", compiler: (12, 8), options: &[] };
 
     #[test]
     fn a_compiled_kernel_is_read_from_disk() {
         let folder = tempfile::tempdir().unwrap();
-        let never = || -> Result<CString> { panic!("the kernel is compiled again") };
-        assert_eq!(get(folder.path(), &KEY, || Ok(c"code".to_owned())).unwrap(), *c"code");
-        assert_eq!(get(folder.path(), &KEY, never).unwrap(), *c"code");
+        let never = || -> Result<Vec<u8>> { panic!("the kernel is compiled again") };
+        assert_eq!(get(folder.path(), &KEY, || Ok(b"code".to_vec())).unwrap(), b"code");
+        assert_eq!(get(folder.path(), &KEY, never).unwrap(), b"code");
         // Everything that the code depends on changes the file.
+        let options = [c"-O".to_owned()];
         for other in [
             Key { source: c"kernels", ..KEY },
-            Key { capability: (8, 0), ..KEY },
             Key { compiler: (12, 9), ..KEY },
-            Key { options: "", ..KEY },
+            Key { options: &options, ..KEY },
         ] {
-            assert_eq!(get(folder.path(), &other, || Ok(c"other".to_owned())).unwrap(), *c"other");
+            assert_eq!(get(folder.path(), &other, || Ok(b"other".to_vec())).unwrap(), b"other");
         }
-        assert_eq!(get(folder.path(), &KEY, never).unwrap(), *c"code");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5);
+        assert_eq!(get(folder.path(), &KEY, never).unwrap(), b"code");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
     }
 
     #[test]
     fn incomplete_files_are_compiled_again() {
         let folder = tempfile::tempdir().unwrap();
-        get(folder.path(), &KEY, || Ok(c"code".to_owned())).unwrap();
+        get(folder.path(), &KEY, || Ok(b"code".to_vec())).unwrap();
         let file = folder.path().join(KEY.file());
         let whole = fs::read(&file).unwrap();
         for broken in [&whole[..whole.len() - 1], &[], b"// \nxyz", b"\xff\n\0"] {
             fs::write(&file, broken).unwrap();
-            assert_eq!(get(folder.path(), &KEY, || Ok(c"new".to_owned())).unwrap(), *c"new");
+            assert_eq!(get(folder.path(), &KEY, || Ok(b"new".to_vec())).unwrap(), b"new");
         }
     }
 
@@ -136,6 +136,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert_eq!(get(&file, &KEY, || Ok(c"code".to_owned())).unwrap(), *c"code");
+        assert_eq!(get(&file, &KEY, || Ok(b"code".to_vec())).unwrap(), b"code");
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! A convolution computes the map from the image. The gradient of the image, and a transposed
 //! convolution, compute the image from the map. Sums over several parts are added in the type that
-//! the dtype is computed in, and rounded once.
+//! the dtype is computed in, and rounded once; sums of integers wrap in their own dtype.
 //!
 //! Long because the three products share the chunks of columns and the views of their operands.
 
@@ -19,8 +19,8 @@ use millstream_types::layout::contiguous_strides;
 use millstream_types::{DType, Dims};
 
 use super::gemm::{dense, multiply};
-use super::im2col::{Columns, Images, col2im, im2col};
-use super::{KIND, Unsupported, channel_sum, copy, native, source};
+use super::im2col::{Columns, Images, col2im, im2col, summed};
+use super::{KIND, channel_sum, copy, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
@@ -73,9 +73,6 @@ fn spatial_stride(tensor: &RawTensor<'_>) -> Option<usize> {
 fn forward(ctx: &KernelCtx<'_>) -> Result<()> {
     let ([x, weight, bias], results) = operands::<3>(ctx, 1)?;
     let (x, weight, out) = (required(x)?, required(weight)?, results[0]);
-    if !x.dtype.is_float() {
-        return Err(Unsupported::of("convolutions of integers"));
-    }
     // SAFETY: operands of the call; the last one is its output.
     unsafe {
         let mut call = ConvCall::new(ctx, x, weight)?;
@@ -301,8 +298,7 @@ impl<'a> ConvCall<'a> {
         image: RawTensor<'_>,
     ) -> Result<()> {
         let Conv { batch, groups, image_channels, map_channels, .. } = self.conv;
-        let (kernel, all, computed) =
-            (self.kernel_size(), self.map_size(), source::computed(self.dtype));
+        let (kernel, all, computed) = (self.kernel_size(), self.map_size(), summed(self.dtype));
         let column = image_channels * kernel;
         // SAFETY: the caller's promise.
         let from = unsafe { self.flat(&map)? };
@@ -383,7 +379,7 @@ impl<'a> ConvCall<'a> {
         let direct = images >= batch
             && parts == all
             && out.strides == contiguous_strides(out.shape)?.as_slice();
-        let computed = if direct { self.dtype } else { source::computed(self.dtype) };
+        let computed = if direct { self.dtype } else { summed(self.dtype) };
         let data = match direct {
             true => out.data,
             false => self.scratch.take(out.numel() * computed.size())?,

@@ -324,8 +324,8 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     {
         kernels.register(super::KIND, function.op, Arc::new(Op(function)));
     }
-    let clamp = WITH_IN_PLACE.iter().find(|function| function.op == "clamp");
-    for (name, function) in ["clamp_min", "clamp_max"].into_iter().flat_map(|n| Some((n, clamp?))) {
+    for (name, function) in CLAMPS.into_iter().filter_map(|name| Some((name, function(name).ok()?)))
+    {
         kernels.register(super::KIND, name, Arc::new(Op(function)));
         kernels.register(super::KIND, &format!("{name}_"), Arc::new(Op(function)));
     }
@@ -336,8 +336,12 @@ pub fn elementwise_ops() -> impl Iterator<Item = &'static str> {
     WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).map(|function| function.op)
 }
 
+/// The ops that are `clamp` with one bound.
+const CLAMPS: [&str; 2] = ["clamp_min", "clamp_max"];
+
 /// Returns the table entry of an op.
 pub(super) fn function(op: &str) -> Result<&'static Function> {
+    let op = if CLAMPS.contains(&op) { "clamp" } else { op };
     let found = WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).find(|function| function.op == op);
     found.ok_or_else(|| Unsupported::of(op))
 }

@@ -13,6 +13,7 @@ use millstream_types::layout::{contiguous_strides, numel};
 use millstream_types::{DType, Dims};
 
 use super::copy;
+use super::matmul::multiply_integers;
 use crate::context::RawTensor;
 
 /// The number of calls of one product above which its operands are copied, if that helps.
@@ -122,6 +123,12 @@ pub(super) unsafe fn multiply(
     ensure!(out.shape == expected.as_slice(), "{out:?}: schema and kernel disagree");
     if numel(out.shape) == 0 {
         return Ok(());
+    }
+    if !x.dtype.is_float() {
+        // SAFETY: the caller's promise.
+        return unsafe {
+            multiply_integers(native, [x, y, out], [alpha, beta].map(|v| v as i64), out)
+        };
     }
     let rank = batch.len();
     // A one-dimensional x is a row, a one-dimensional y is a column.

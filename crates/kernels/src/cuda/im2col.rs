@@ -149,6 +149,7 @@ fn im2col_name(bytes: usize) -> String {
 fn im2col_source(bytes: usize) -> Result<CString> {
     let (name, args_source) = (im2col_name(bytes), args_source());
     let element = match bytes {
+        1 => "unsigned char",
         2 => "unsigned short",
         4 => "unsigned",
         _ => "u64",
@@ -200,14 +201,19 @@ fn col2im_name(dtype: DType) -> String {
     format!("ms_col2im__{}", dtype.name())
 }
 
+/// Returns the dtype that products are added in: integers wrap in their own.
+pub(super) fn summed(dtype: DType) -> DType {
+    if dtype.is_float() { source::computed(dtype) } else { dtype }
+}
+
 /// Returns the source of the col2im kernel. Each thread sums one element of an image, in the order
 /// of the kernel positions.
 fn col2im_source(dtype: DType) -> Result<CString> {
     let (name, args_source) = (col2im_name(dtype), args_source());
-    if !dtype.is_float() {
+    if dtype == DType::Bool {
         return Err(Unsupported::of(dtype.name()));
     }
-    let (element, computed) = (source::element(dtype), source::element(source::computed(dtype)));
+    let (element, computed) = (source::element(dtype), source::element(summed(dtype)));
     let body = format!(
         r#"{args_source}typedef {element} E;
 typedef {computed} T;
@@ -264,7 +270,7 @@ extern "C" __global__ void {name}(const Im2colArgs args) {{
 
 /// Returns all sources with their names.
 pub(super) fn sources() -> Vec<(String, CString)> {
-    let columns = [2, 4, 8].into_iter();
+    let columns = [1, 2, 4, 8].into_iter();
     let columns = columns.filter_map(|b| Some((im2col_name(b), im2col_source(b).ok()?)));
     let image = DType::REAL.into_iter();
     columns.chain(image.filter_map(|d| Some((col2im_name(d), col2im_source(d).ok()?)))).collect()
@@ -308,8 +314,7 @@ pub(super) unsafe fn col2im(
     bias: Option<(*mut u8, usize)>,
     images: &Images,
 ) -> Result<()> {
-    let wide = if images.dtype == DType::F64 { 8 } else { 4 };
-    let mut args = Im2colArgs::new(conv, images, columns, wide);
+    let mut args = Im2colArgs::new(conv, images, columns, summed(images.dtype).size());
     args.count = images.count as u64 * args.channels * conv.image.iter().product::<usize>() as u64;
     if let Some((data, group)) = bias {
         let elements = (conv.groups - 1) * group + images.group_channels;

@@ -3,7 +3,8 @@
 
 use std::ffi::{CStr, CString};
 use std::slice::from_raw_parts_mut;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
@@ -26,14 +27,48 @@ fn compiler(driver: i32) -> Result<&'static Compiler> {
     found.as_ref().map_err(|e| anyhow!("{e}"))
 }
 
-/// Returns a kernel's PTX, from the cache on disk if it was compiled before.
-fn compiled(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<CString> {
+/// What the process has compiled so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Compiled {
+    /// The number of kernels, without those from the cache on disk.
+    pub kernels: u64,
+    /// The seconds that they took, added over all threads.
+    pub seconds: f64,
+    /// The seconds that calls have waited for them.
+    pub waited: f64,
+}
+
+/// The time that a call needs to find a loaded kernel, and far more. Longer ones have waited.
+const LOADED: Duration = Duration::from_millis(1);
+
+static COMPILED: Mutex<Compiled> = Mutex::new(Compiled { kernels: 0, seconds: 0.0, waited: 0.0 });
+
+/// Returns what this process has compiled so far.
+pub fn compiled() -> Compiled {
+    *COMPILED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn count(change: impl FnOnce(&mut Compiled)) {
+    change(&mut COMPILED.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Returns a kernel's code, from the cache on disk if it was compiled before.
+fn code(source: &CStr, driver: i32, capability: (i32, i32)) -> Result<Vec<u8>> {
     let compiler = compiler(driver)?;
-    let compile = || compiler.compile(source, capability);
+    let output = compiler.output_for(capability);
+    let options = compiler.options(capability, output);
+    let compile = || {
+        let begun = Instant::now();
+        let code = compiler.compile(source, &options, output);
+        count(|all| {
+            all.kernels += 1;
+            all.seconds += begun.elapsed().as_secs_f64();
+        });
+        code
+    };
     match (cache::folder(), compiler.version()) {
         (Some(folder), Some(version)) => {
-            let key = Key { source, capability, compiler: version, options: Compiler::OPTIONS };
-            cache::get(&folder, &key, compile)
+            cache::get(&folder, &Key { source, compiler: version, options: &options }, compile)
         }
         // Without a version, the output could not be distinguished from another compiler's.
         _ => compile(),
@@ -131,8 +166,15 @@ pub(super) unsafe fn launch_entry<A: KernelArgs>(
     }
     debug_assert_eq!(args.header().size as usize, size_of::<A>(), "{name}");
     let properties = native.properties();
-    let compile = || compiled(&source()?, properties.driver, properties.capability);
+    let begun = Instant::now();
+    let compile = || code(&source()?, properties.driver, properties.capability);
     let kernel = native.kernel(module, &CString::new(name)?, compile)?;
+    // The rehearsal of a call only compiles.
+    let Some(kernel) = kernel else { return Ok(()) };
+    let waited = begun.elapsed();
+    if waited > LOADED {
+        count(|all| all.waited += waited.as_secs_f64());
+    }
     // SAFETY: a block of this size without padding, by the contract of `KernelArgs`.
     let words = unsafe { from_raw_parts_mut((&raw mut args).cast(), size_of::<A>() / 8) };
     // SAFETY: the caller's promise, of the argument block and the operands.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
+use millstream_ep::cuda::NativeStream;
 use millstream_ops::args::Scalar;
 use millstream_ops::matmul::Product;
 use millstream_types::{DType, Dims};
@@ -27,9 +28,6 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
 /// `matmul(x, y)`.
 fn matmul(ctx: &KernelCtx<'_>) -> Result<()> {
     let all = [ctx.operand(0)?, ctx.operand(1)?, ctx.operand(2)?];
-    if !all[0].dtype.is_float() {
-        return integer_matmul(ctx, all, [1, 0], all[2]);
-    }
     let native = native(ctx)?;
     // SAFETY: `KernelCtx::new` promises valid operands; the last one is the call's output.
     unsafe { multiply(native, &mut native.scratch(), all, 1.0, 0.0) }
@@ -48,7 +46,8 @@ fn add_product(ctx: &KernelCtx<'_>) -> Result<()> {
             Scalar::Float(v) => v as i64,
             Scalar::Bool(v) => v.into(),
         });
-        return integer_matmul(ctx, all, integers, bias);
+        // SAFETY: `KernelCtx::new` promises valid operands; the last one is the call's output.
+        return unsafe { multiply_integers(native(ctx)?, all, integers, bias) };
     }
     let [alpha, beta] = factors.map(|factor| match factor {
         Scalar::Int(v) => v as f64,
@@ -108,9 +107,16 @@ pub(super) fn sources() -> Vec<(String, CString)> {
     DType::REAL.into_iter().filter_map(|dtype| Some((name(dtype), source(dtype).ok()?))).collect()
 }
 
-/// Launches `out = alpha · x y + beta · bias` for integers, which wrap.
-fn integer_matmul(
-    ctx: &KernelCtx<'_>,
+/// Launches `out = alpha · x y + beta · bias` for integers, which wrap. The bias may be `out`.
+///
+/// # Errors
+/// Shapes that do not fit, or an error of the compiler or the driver.
+///
+/// # Safety
+/// The tensors are valid until the product has run, which is ordered against all other uses of
+/// them. No two indices of `out` address the same element, and it shares none with `x` or `y`.
+pub(super) unsafe fn multiply_integers(
+    native: &NativeStream,
     [x, y, out]: [RawTensor<'_>; 3],
     [alpha, beta]: [i64; 2],
     bias: RawTensor<'_>,
@@ -147,7 +153,7 @@ fn integer_matmul(
     let mut args = ElementwiseArgs::new(&operands, &[length as f64])?;
     args.integers[..4].copy_from_slice(&[alpha, beta, steps[0], steps[1]]);
     (args.operand[0].memory, args.operand[1].memory) = (MemoryRange::of(&x), MemoryRange::of(&y));
-    // SAFETY: the kernel accesses only the operands, which `KernelCtx::new` promises to be valid.
-    // The last one is the call's output. Only a bias that is not read may be the same tensor.
-    unsafe { launch::launch_elementwise(native(ctx)?, &name(dtype), || source(dtype), args) }
+    // SAFETY: the kernel accesses only the operands, as the caller promises. A thread reads its
+    // element of the bias before it writes the same one of the result.
+    unsafe { launch::launch_elementwise(native, &name(dtype), || source(dtype), args) }
 }

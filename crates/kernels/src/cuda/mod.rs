@@ -83,6 +83,7 @@ use crate::registry::KernelRegistry;
 
 pub use copy::copy_dense;
 pub use elementwise::elementwise_ops;
+pub use launch::{Compiled, compiled};
 pub use on_host::host_ops;
 
 /// The kind under which these kernels are registered.

@@ -22,8 +22,7 @@ extern "C" __global__ void NAME(const RowArgs<4> args) {
         // Adds short partial sums: the error grows with the square root of a row's length.
         Partial total = identity(), partial = identity();
         unsigned added = 0;
-        for_each(args, at, first, end, s, [&](u64 index, const u64 (&of)[4], int) {
-            auto xs = load_vector<VECTOR_WIDTH>(x + of[0]);
+        for_each_vector<0>(args, at, first, end, s, x, [&](u64 index, const Vector<E, VECTOR_WIDTH>& xs) {
 #pragma unroll
             for (int k = 0; k < VECTOR_WIDTH; ++k)
                 accumulate(partial, read<T, Via>(xs.at[k]), (i64)index + k, (T)args.scalars[0]);

@@ -10,19 +10,19 @@ template <int N> struct RowArgs {
     RowOperand operand[N]; double scalars[4];
 };
 
-// A kernel that keeps elements in registers has few others: three blocks fit into a multiprocessor.
+// A kernel that keeps elements in registers has few others: two blocks fit into a multiprocessor.
 #if REGISTER_LOADS
-#define BOUNDED __launch_bounds__(256, 3)
+#define BOUNDED __launch_bounds__(256, 2)
 #else
 #define BOUNDED
 #endif
 
 // The row of the block that a thread works on, its number among the threads of the row, and whether
-// these threads belong to one warp.
-struct RowThread { unsigned row, rows, thread, threads; bool in_warp; };
+// these threads follow one another.
+struct RowThread { unsigned row, rows, thread, threads; bool consecutive; };
 template <int N> __device__ inline RowThread row_thread(const RowArgs<N>& args) {
     unsigned rows = args.block_rows, threads = 256 / rows, t = threadIdx.x;
-    RowThread s = {t / threads, rows, t % threads, threads, !args.adjacent_rows && threads <= 32};
+    RowThread s = {t / threads, rows, t % threads, threads, !args.adjacent_rows};
     if (args.adjacent_rows) { s.row = t % rows; s.thread = t / rows; }
     return s;
 }
@@ -82,6 +82,34 @@ __device__ inline void for_each(
 #endif
 }
 
+// Calls `f` for the vectors of operand K, which is `x`, that belong to this thread, in their order.
+// Passes the index of the first element. Four loads are under way at once.
+template <int K, int N, class E, class F>
+__device__ inline void for_each_vector(
+    const RowArgs<N>& args, const u64 (&from)[N], u64 first, u64 end, RowThread s, const E* x, F f
+) {
+#if VECTOR_WIDTH > 1
+    // The elements of a vector follow one another.
+    if (args.reduced <= 1) {
+        const u64 step = (u64)s.threads * VECTOR_WIDTH;
+        u64 index = first + (u64)s.thread * VECTOR_WIDTH;
+        x += from[K];
+        for (; index + 3 * step < end; index += 4 * step) {
+            Vector<E, VECTOR_WIDTH> xs[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) xs[k] = load_vector<VECTOR_WIDTH>(x + index + k * step);
+#pragma unroll
+            for (int k = 0; k < 4; ++k) f(index + k * step, xs[k]);
+        }
+        for (; index < end; index += step) f(index, load_vector<VECTOR_WIDTH>(x + index));
+        return;
+    }
+#endif
+    for_each(args, from, first, end, s, [&](u64 index, const u64 (&of)[N], int) {
+        f(index, load_vector<VECTOR_WIDTH>(x + of[K]));
+    });
+}
+
 // Loads the elements of operand K that belong to a vector. If the operand does not vary along a
 // row, repeats its one element.
 template <int K, int N, class E>
@@ -100,15 +128,17 @@ __device__ inline P reduce_row(P mine, RowThread s, P* shared, C combine) {
     if (s.threads == 1) return mine;
     P* own = shared + s.row * s.threads;
     own[s.thread] = mine;
-    // The threads of a warp only wait for each other.
-    auto wait = [&] { if (s.in_warp) __syncwarp(); else __syncthreads(); };
+    // Threads of one warp only wait for each other.
+    auto wait = [&](unsigned threads) {
+        if (s.consecutive && threads <= 32) __syncwarp(); else __syncthreads();
+    };
     for (unsigned half = s.threads / 2; half > 0; half /= 2) {
-        wait();
+        wait(2 * half);
         if (s.thread < half) own[s.thread] = combine(own[s.thread], own[s.thread + half]);
     }
-    wait();
+    wait(s.threads);
     P all = own[0];
-    wait();
+    wait(s.threads);
     return all;
 }
 
@@ -118,7 +148,7 @@ template <int K, class P, int N, class C, class F>
 __device__ inline void combine_parts(
     const RowArgs<N>& args, P* shared, P identity, C combine, F f
 ) {
-    RowThread s = {0, 1, threadIdx.x, 256, false};
+    RowThread s = {0, 1, threadIdx.x, 256, true};
     for (u64 row = blockIdx.x; row < args.rows; row += gridDim.x) {
         const P* parts = (const P*)args.operand[K].data + row * args.parts;
         u64 at[N];

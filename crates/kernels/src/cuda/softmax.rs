@@ -23,12 +23,7 @@ struct Op {
 }
 
 const OPS: &[Op] = &[
-    Op {
-        op: "_softmax",
-        forward: true,
-        term: "exp(v - greatest)",
-        result: "exp(v - greatest) / total",
-    },
+    Op { op: "_softmax", forward: true, term: "exp(v - greatest)", result: "term * by_total" },
     Op {
         op: "_log_softmax",
         forward: true,
@@ -53,7 +48,9 @@ impl Op {
     fn source(&self, dtypes: [DType; 3], access: RowAccess) -> Result<CString> {
         let body =
             include_str!("softmax.cu").replace("FORWARD", if self.forward { "1" } else { "0" });
-        let body = body.replace("TERM", self.term).replace("RESULT", self.result);
+        let uses_term = if self.result.contains("term") { "1" } else { "0" };
+        let body = body.replace("USES_TERM", uses_term).replace("TERM", self.term);
+        let body = body.replace("RESULT", self.result);
         row_reduction::source(
             &self.name(dtypes, access),
             computed(dtypes[1]),

@@ -91,7 +91,7 @@ impl Database<'_> {
                 continue;
             }
             let query = format!("SELECT CAST(count(*) AS TEXT) FROM {}", quoted(&table, '"'));
-            let count = self.texts(&table, &query)?.iter().filter_map(|n| n.parse().ok()).sum();
+            let count = self.texts(&table, &query)?.iter().filter_map(|n| n.parse::<u64>().ok()).sum();
             if count > 0 {
                 unread.push((table, count));
             }

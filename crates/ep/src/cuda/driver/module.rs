@@ -29,11 +29,11 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Module {
-    /// Loads an image: PTX, or a binary of device code.
-    pub(in crate::cuda) fn load(context: Arc<Context>, image: &CStr) -> DriverResult<Module> {
+    /// Loads an image: a binary of device code, or PTX, which ends with a zero.
+    pub(in crate::cuda) fn load(context: Arc<Context>, image: &[u8]) -> DriverResult<Module> {
         context.enter()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the image ends with a zero, which is where the driver stops reading PTX.
+        // SAFETY: the compiler's output: PTX ends with a zero, and a binary says how long it is.
         let code = unsafe { sys::cuModuleLoadData(&raw mut raw, image.as_ptr().cast()) };
         check("cuModuleLoadData", code)?;
         Ok(Module { raw, context })

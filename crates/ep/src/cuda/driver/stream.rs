@@ -34,6 +34,11 @@ impl RawStream {
         Ok(RawStream { raw, context, functions: HostFunctions::new() })
     }
 
+    /// Returns the device's default stream, which is not to be used: it stands for one.
+    pub(in crate::cuda) fn unused(context: Arc<Context>) -> RawStream {
+        RawStream { raw: std::ptr::null_mut(), context, functions: HostFunctions::new() }
+    }
+
     pub(in crate::cuda) fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -145,6 +150,9 @@ impl RawStream {
 
 impl Drop for RawStream {
     fn drop(&mut self) {
+        if self.raw.is_null() {
+            return;
+        }
         let mut is_destroyed = false;
         let destroy = || {
             // SAFETY: created by this value and destroyed once. Pending commands still run.

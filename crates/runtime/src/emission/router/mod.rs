@@ -7,6 +7,7 @@
 //! after a barrier: the router puts a gate for it before the stream's next instruction.
 
 mod launch;
+mod rehearsal;
 mod times;
 
 use std::cell::Cell;
@@ -24,7 +25,8 @@ use millstream_instructions::{
 use millstream_ops::collective::{self, Channel, Numbering};
 use millstream_stream_policy::{KnownChunks, WorkerGroup};
 use millstream_types::{
-    Origin, Point, Result, StreamId, StreamKey, StreamMode, StreamType, TensorId, TensorSpec,
+    DeviceId, Origin, Point, Result, StreamId, StreamKey, StreamMode, StreamType, TensorId,
+    TensorSpec,
 };
 
 use crate::driver::Driver;
@@ -41,6 +43,7 @@ use crate::tables::slots::{CallSlot, TensorSlot};
 use crate::worker::task::{Companion, MAX_TENSORS, StoredCall, Task};
 
 use launch::TapeStreams;
+use rehearsal::Rehearsed;
 pub use times::TimesRecorder;
 
 /// A stream as the router sees it.
@@ -59,6 +62,8 @@ struct RoutedStream {
     gates: SmallVec<[Point; 2]>,
     /// The cancel scopes that its worker applies to the next instruction.
     cancel_scope: Option<Arc<CancelScope>>,
+    /// Its device, if that compiles the kernels of calls.
+    compiling: Option<DeviceId>,
 }
 
 /// The worker of the host's streams with a priority.
@@ -70,7 +75,16 @@ const UNOPENED: usize = usize::MAX;
 impl RoutedStream {
     fn unopened(id: StreamId) -> RoutedStream {
         let (worker, completed, gates) = (UNOPENED, Cell::new(0), SmallVec::new());
-        RoutedStream { id, worker, is_open: false, tail: 0, completed, gates, cancel_scope: None }
+        RoutedStream {
+            id,
+            worker,
+            is_open: false,
+            tail: 0,
+            completed,
+            gates,
+            cancel_scope: None,
+            compiling: None,
+        }
     }
 }
 
@@ -92,6 +106,7 @@ pub struct Router {
     known_chunks: KnownChunks,
     /// The numbers of the stored calls.
     calls: CallNumbers,
+    rehearsed: Rehearsed,
     /// The numbers of the collectives.
     numbering: Numbering,
     /// The host worker that gets the next host stream.
@@ -116,6 +131,7 @@ impl Router {
             next_storage: 0,
             known_chunks: KnownChunks::default(),
             calls: CallNumbers::default(),
+            rehearsed: Rehearsed::default(),
             numbering: Numbering::default(),
             next_host_worker: 0,
             options: HashMap::new(),
@@ -142,8 +158,9 @@ impl Router {
         if !is_open {
             let worker = if worker == UNOPENED { self.choose_worker(id, decl)? } else { worker };
             self.assign(id, &decl.key, worker);
+            let compiling = self.compiles(&decl.key.device).then(|| decl.key.device.clone());
             let stream = &mut self.streams[id.index()];
-            (stream.worker, stream.is_open) = (worker, true);
+            (stream.worker, stream.is_open, stream.compiling) = (worker, true, compiling);
         }
         Ok(())
     }
@@ -363,6 +380,8 @@ impl Router {
                 self.note_priority(*priority);
                 if self.tables.is_collective(*op) {
                     self.number(&mut instruction);
+                } else {
+                    self.rehearse(&instruction.body);
                 }
             }
             Body::TouchTensors { .. }
