@@ -228,6 +228,7 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
     ("millstream-runtime", &["millstream-vm"]),
     ("millstream-kernels", &["millstream-testing"]),
     ("millstream-timelines", &["millstream-verify"]),
+    ("millstream-explore", &["millstream-timelines"]),
 ];
 
 /// The order of the folders of a crate.
