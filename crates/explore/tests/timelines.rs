@@ -100,10 +100,8 @@ impl Random {
         let thread = self.below(THREADS as u64) as usize;
         let start = self.ended[thread] + self.below(5);
         let on = THREADS + self.below(STREAMS as u64) as usize;
-        let until = match self.kernels.len() as u64 {
-            0 => None,
-            count => Some(self.kernels[self.below(count) as usize]),
-        };
+        let earlier = self.below(self.kernels.len().max(1) as u64) as usize;
+        let until = self.kernels.get(earlier).copied();
         match (self.below(4), until) {
             (0, _) => {
                 let end = start + self.below(20);
