@@ -54,8 +54,6 @@ mod streams;
 pub(crate) mod threads;
 mod waits;
 
-use std::sync::OnceLock;
-
 use millstream_profile::Profile;
 use millstream_profile::model::{NONE, Resolution, Role, Source};
 use millstream_profile::summary::{WaitCost, waits};
@@ -83,7 +81,8 @@ struct Recorded {
     profile: Profile,
     threads: Threads,
     costs: Costs,
-    waits: OnceLock<Vec<WaitCost>>,
+    /// The waits that take time, as [`Changes::without_waits`] numbers them.
+    waits: Vec<WaitCost>,
 }
 
 impl Recorded {
@@ -91,22 +90,18 @@ impl Recorded {
         if !profile.instructions.iter().any(|i| i.is_shown()) {
             return Err("the profile has no times".to_owned());
         }
+        let waits = numbered_waits(profile);
         let mut profile = profile.clone();
         let threads = Threads::add(&mut profile);
         let costs = Costs::of(&profile);
-        Ok(Recorded { profile, threads, costs, waits: OnceLock::new() })
-    }
-
-    /// Returns the waits that take time, as [`Changes::without_waits`] numbers them.
-    fn waits(&self) -> &[WaitCost] {
-        self.waits.get_or_init(|| numbered_waits(&self.profile))
+        Ok(Recorded { profile, threads, costs, waits })
     }
 
     /// Predicts the run with changes.
     fn changed(&self, changes: &Changes) -> Result<Profile, String> {
         let (mut made, mut costs) = (self.profile.clone(), self.costs.clone());
         if !changes.without_waits.is_empty() {
-            without_waits(&mut made, &mut costs, self.waits(), &changes.without_waits)?;
+            without_waits(&mut made, &mut costs, &self.waits, &changes.without_waits)?;
         }
         if changes.compute_streams.is_some()
             || changes.assignment.is_some()

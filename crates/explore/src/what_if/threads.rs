@@ -4,20 +4,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use millstream_profile::Profile;
-use millstream_profile::model::{Instruction, NONE, Resolution, Role, Stream, Times, Wait};
+use millstream_profile::model::{Instruction, NONE, Pause, Resolution, Role, Stream, Times, Wait};
 
 use super::costs::is_of_thread;
 
-/// A step of the program.
+/// A step of the program: an instruction that it submits, or a pause.
 #[derive(Clone, Copy)]
 enum Step {
     Pause(usize),
-    Resume(usize),
     Submit(u32),
 }
 
-/// The threads that were added to a profile: a stream for each rank, whose instructions take no
-/// time and stand behind all others.
+/// The threads that were added to a profile: a stream for each rank, whose instructions stand behind
+/// all others.
 #[derive(Clone)]
 pub(crate) struct Threads {
     /// The streams of the threads; none if the profile had its own.
@@ -26,16 +25,16 @@ pub(crate) struct Threads {
     waits: usize,
     /// Whether the profile has no times of submissions.
     is_untimed: bool,
-    /// The instructions with which each pause begins and ends, counted from the first added one.
-    pauses: Vec<[usize; 2]>,
+    /// The instruction of each pause, counted from the first added one.
+    pauses: Vec<usize>,
 }
 
 impl Threads {
     /// Adds the threads of the program to a profile of ours: an instruction for each submission,
-    /// and for the begin and the end of each pause.
+    /// which takes no time, and a wait for each pause.
     pub(crate) fn add(profile: &mut Profile) -> Threads {
         let is_untimed = profile.instructions.iter().all(|i| i.issued.is_none());
-        let mut pauses = vec![[0; 2]; profile.pauses.len()];
+        let mut pauses = vec![0; profile.pauses.len()];
         let (first, streams) = (profile.instructions.len(), profile.streams.len());
         let before = profile.waits.len();
         if profile.streams.iter().any(|stream| stream.thread) {
@@ -63,6 +62,7 @@ impl Threads {
         for (at, _, step) in steps(profile) {
             let own = first + made.len();
             let (mut until, mut place) = (Vec::new(), NONE);
+            let (mut start, mut role) = (at, Role::Order);
             match step {
                 Step::Submit(k) => {
                     let instruction = &profile.instructions[k as usize];
@@ -78,12 +78,9 @@ impl Threads {
                     submitters[k as usize] = own as u32;
                 }
                 Step::Pause(pause) => {
-                    rank = profile.pauses[pause].rank;
-                    pauses[pause][0] = made.len();
-                }
-                Step::Resume(pause) => {
-                    rank = profile.pauses[pause].rank;
-                    pauses[pause][1] = made.len();
+                    let Pause { begin, rank: own, .. } = profile.pauses[pause];
+                    (rank, start, role) = (own, begin.min(at), Role::Wait);
+                    pauses[pause] = made.len();
                     let awaited = profile.pauses[pause].until;
                     let all = last.values().filter(|k| rank_of(**k) == Some(rank)).copied();
                     until = match profile.instructions.get(awaited as usize) {
@@ -114,9 +111,8 @@ impl Threads {
                 ranks.push(rank);
                 ranks.len() - 1
             });
-            let (stream, times) =
-                ((streams + thread) as u32, Times { ready: at, start: at, end: at });
-            let (role, times, parent) = (Role::Order, Some(times), NONE);
+            let (stream, parent) = ((streams + thread) as u32, NONE);
+            let times = Some(Times { ready: start, start, end: at });
             made.push(Instruction { role, stream, place, times, parent, ..Default::default() });
         }
         for k in 0..first {
@@ -147,9 +143,9 @@ impl Threads {
         let is_added = |stream: u32| streams.contains(&(stream as usize));
         let first = profile.instructions.iter().position(|i| is_added(i.stream));
         let first = first.unwrap_or(profile.instructions.len());
-        for (k, both) in pauses.into_iter().enumerate() {
-            let [begin, end] = both.map(|k| at(profile, first + k).unwrap_or(0));
-            (profile.pauses[k].begin, profile.pauses[k].end) = (begin, end);
+        for (pause, k) in profile.pauses.iter_mut().zip(pauses) {
+            let times = profile.instructions.get(first + k).and_then(|i| i.times);
+            (pause.begin, pause.end) = times.map_or((0, 0), |times| (times.start, times.end));
         }
         profile.instructions.truncate(first);
         profile.waits.retain(|wait| wait.waiter == NONE || (wait.waiter as usize) < first);
@@ -189,13 +185,12 @@ fn joins(profile: &Profile) -> Vec<Wait> {
     joins
 }
 
-/// Returns the steps of the program, in the order of their times.
+/// Returns the steps of the program, in the order of their ends.
 fn steps(profile: &Profile) -> Vec<(u64, u8, Step)> {
     let submitted = (0..).zip(&profile.instructions).filter(|(_, i)| i.parent == NONE);
     let submitted = submitted.filter_map(|(k, i)| Some((i.issued?, 1, Step::Submit(k))));
     let pauses = profile.pauses.iter().enumerate();
-    let pauses = pauses
-        .flat_map(|(k, pause)| [(pause.begin, 0, Step::Pause(k)), (pause.end, 0, Step::Resume(k))]);
+    let pauses = pauses.map(|(k, pause)| (pause.end, 0, Step::Pause(k)));
     let mut all: Vec<(u64, u8, Step)> = submitted.chain(pauses).collect();
     // Of steps at one time, an instruction follows what the program waited for.
     all.sort_by_key(|&(at, rank, _)| (at, rank));

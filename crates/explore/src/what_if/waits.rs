@@ -146,11 +146,12 @@ fn is_pool(profile: &Profile, stream: u32) -> bool {
 }
 
 /// Returns whether each instruction is a wait or a record for the sake of tensors. Those that the
-/// program asked for are none, nor those of pools, whose instructions stay.
+/// program asked for are none, nor those of threads and pools, whose instructions stay.
 fn waits_of_data(profile: &Profile) -> Vec<bool> {
     let is_one = |(k, i): (usize, &Instruction)| {
         let waits = matches!(i.role, Role::Wait | Role::Record);
-        waits && !profile.is_part(k) && !is_pool(profile, i.stream)
+        let is_own = is_of_thread(profile, k as u32) || is_pool(profile, i.stream);
+        waits && !profile.is_part(k) && !is_own
     };
     let mut gone: Vec<bool> = profile.instructions.iter().enumerate().map(is_one).collect();
     let asked = profile.waits.iter().filter(|wait| {
