@@ -23,7 +23,7 @@ OpCall s1:2 relu (%1 read, %0 write)
 fuzz_target!(|text: &str| {
     if let Ok(model) = Model::parse(text) {
         let list = parse_list(LIST).expect("a list");
-        if let Ok(predicted) = predict(&list, &model) {
+        if let Ok(predicted) = predict("a list", &list, &model) {
             assert!(!format!("{predicted:?}").is_empty());
         }
     }

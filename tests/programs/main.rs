@@ -8,7 +8,6 @@ mod executables;
 mod execution_traces;
 mod files;
 mod needless_waits;
-mod prediction;
 mod profile;
 mod proofs;
 mod random_replays;

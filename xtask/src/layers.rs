@@ -225,6 +225,7 @@ pub(crate) const TESTED_WITH: &[(&str, &[&str])] = &[
     ("millstream-verify", &["millstream-testing"]),
     ("millstream-runtime", &["millstream-vm"]),
     ("millstream-kernels", &["millstream-testing"]),
+    ("millstream-explore", &["millstream-timelines"]),
 ];
 
 /// The order of the folders of a crate.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use millstream_explore::predict::{Model, predict, profile as predicted};
+use millstream_explore::predict::{Model, predict};
 use millstream_explore::what_if::{
     Changes, Kernels, OpChange, Scaling, streams_as_assignment, what_if,
 };
@@ -38,8 +38,7 @@ fn list(path: &Path, streams: u32) -> InstructionList {
 
 /// Returns the profile that the cost model predicts.
 fn by_model(list: &InstructionList) -> Profile {
-    let prediction = predict(list, &model("desktop-cpu.json")).unwrap();
-    predicted("a list", list, &prediction)
+    predict("a list", list, &model("desktop-cpu.json")).unwrap()
 }
 
 fn spread() -> Vec<PathBuf> {

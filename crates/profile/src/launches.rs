@@ -36,16 +36,22 @@ pub struct LaunchSteps {
 }
 
 impl LaunchSteps {
-    /// Returns the predicted steps of a launch: the times of the instructions of its list, by their
-    /// indices. None if there are none.
-    pub fn predicted(all: impl IntoIterator<Item = (usize, Times)>) -> Option<LaunchSteps> {
-        let own = all
-            .into_iter()
-            .map(|(index, times)| ((index as u32, None), (times, Outcome::Completed)));
-        let own: HashMap<Source, (Times, Outcome)> = own.collect();
-        let begin = own.values().map(|(times, _)| times.ready).min()?;
+    /// Returns the steps of a launch of a list that all begin and end with it; none if the list is
+    /// empty. A launch among them spans its own steps.
+    pub fn untimed(list: &InstructionList) -> Option<LaunchSteps> {
+        let mut own = HashMap::new();
+        let placed = |k: &(u32, &Noted)| k.1.body.at().is_some();
+        for (index, instruction) in (0..).zip(&list.instructions).filter(placed) {
+            let inner = instruction.body.list().and_then(|id| list.executables.get(id.index()));
+            let inner = inner.map(|list| (0..).zip(&list.instructions).filter(placed));
+            let sources: Vec<Source> = match inner {
+                Some(steps) => steps.map(|(step, _)| (index, Some(step))).collect(),
+                None => vec![(index, None)],
+            };
+            own.extend(sources.into_iter().map(|step| (step, (moment(0), Outcome::Completed))));
+        }
         let (waits, tapes) = (HashMap::new(), HashMap::new());
-        Some(LaunchSteps { own, waits, tapes, instance: 0, begin })
+        (!own.is_empty()).then_some(LaunchSteps { own, waits, tapes, instance: 0, begin: 0 })
     }
 
     /// Returns the steps of a launch of a list; none if it has no times, as a graph of a device.

@@ -139,7 +139,8 @@ impl Ordering<'_> {
         self.add_waits(k);
         self.add_begin(instruction, pool);
         if instruction.role == Role::Fence {
-            let own = |of: &usize| self.profile.streams[*of].rank == rank;
+            let streams = &self.profile.streams;
+            let own = |of: &usize| streams[*of].rank == rank && !streams[*of].thread;
             let own: Vec<usize> = (0..self.last.len()).filter(own).collect();
             own.iter().for_each(|&of| self.add(self.last[of], Reason::Fence));
             own.iter().for_each(|&of| self.gate[of] = k);

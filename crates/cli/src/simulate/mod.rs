@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use millstream_explore::predict::{Model, predict as prediction, profile};
+use millstream_explore::predict::{Model, predict as prediction};
 use millstream_explore::simulate::{
     Finding, Simulator, Sweep, Trial, random_options, random_program, shrink, sweep,
 };
@@ -244,9 +244,8 @@ fn predict(
     outputs: &Outputs,
 ) -> Result<(), RunError> {
     let model = read_model(path).map_err(problem)?;
-    let prediction = prediction(list, &model).map_err(problem)?;
     let title = arguments.path.as_ref().map_or_else(String::new, |p| p.display().to_string());
-    let mut profile = profile(&title, list, &prediction);
+    let mut profile = prediction(&title, list, &model).map_err(problem)?;
     rename(&mut profile, list, names);
     outputs.show(|out, terminal| {
         writeln!(out, "for {}:", model.name)?;

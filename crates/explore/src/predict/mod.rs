@@ -1,164 +1,97 @@
-//! Predicts the time that a list takes on a device that is absent: a timeline and its critical
-//! path, from a cost model.
+//! Predicts the time that a list takes on a device that is absent: a profile of the times by a cost
+//! model.
 //!
 //! # Rules
-//! 1. A stream runs its instructions one after another. Streams run side by side at full speed and
-//!    share nothing, so a prediction is a lower bound where streams compete.
+//! The list runs by the [rules](mod@crate::what_if) of all predictions. Besides:
+//!
+//! 1. No stream has a worker, so all run side by side at full speed and share nothing: a prediction
+//!    is a lower bound where streams compete.
 //! 2. An op takes its launch and the longer of two times: the time of its operations, and the time
 //!    of its operands' bytes through the device's memory. A copy to or from the device, and a read
 //!    by the host, take a launch and the time of their bytes over the link.
 //! 3. Records, waits and barriers take no time. A wait ends when its point has completed.
 //! 4. The host submits in no time. After a host wait it continues when the wait has ended.
-//! 5. Time is counted in whole picoseconds.
+//! 5. Time is counted in whole picoseconds, and rounded to nanoseconds at the end.
 //!
-//! 6. A launch of an executable takes the time of the executable's list.
-//!
-//! A list does not contain the time of a host function. It counts as zero, and
-//! [`Prediction::unknown`] counts such instructions.
+//! A list does not contain the time of a host function. It counts as zero, and a remark of the
+//! profile counts such instructions.
 
 pub mod model;
-mod profile;
 
-use std::collections::HashMap;
+use millstream_instructions::InstructionList;
+use millstream_profile::model::Role;
+use millstream_profile::{LaunchSteps, ListTimes, Outcome, Profile, Source, Times, of_list};
+use millstream_types::Point;
 
-use millstream_instructions::passes::timeline::{Interval, timeline};
-use millstream_instructions::{Body, Class, InstructionList, StreamDecl};
-use millstream_types::{Access, Point, TensorId, TensorSpec};
+use crate::what_if::costs::Costs;
+use crate::what_if::replay::replay;
+use crate::what_if::threads::Threads;
 
 pub use model::{DeviceCosts, Model};
-pub use profile::profile;
 
-/// An instruction on the timeline.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// The index of the instruction in the list.
-    pub index: usize,
-    /// The name of its op or kind.
-    pub name: String,
-    /// The number of its stream in the list.
-    pub stream: usize,
-    /// The time at which it begins, in picoseconds.
-    pub start: u64,
-    /// The time at which it has completed, in picoseconds.
-    pub end: u64,
+/// A list without times.
+struct Untimed<'a>(&'a InstructionList);
+
+impl ListTimes for Untimed<'_> {
+    fn issued(&self, _: usize) -> Option<u64> {
+        None
+    }
+
+    fn at(&self, _: usize, _: Point) -> Option<(Times, Outcome)> {
+        Some((Times::default(), Outcome::Completed))
+    }
+
+    fn steps(&self, index: usize, _: Point) -> Option<LaunchSteps> {
+        let list = self.0.instructions[index].body.list()?.index();
+        LaunchSteps::untimed(self.0.executables.get(list)?)
+    }
 }
 
-/// The predicted time of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prediction {
-    /// Every instruction with a point, in the order of the list.
-    pub timeline: Vec<Span>,
-    /// The critical path, from the start to the end, as indices into the timeline: each span waits
-    /// only for the one before it. Spans that take no time are left out.
-    pub critical: Vec<usize>,
-    /// The time of the whole list, in picoseconds.
-    pub total: u64,
-    /// The number of instructions whose time the list does not contain.
-    pub unknown: usize,
-    /// The predictions of the lists of the executables that the list launches, by id.
-    pub executables: Vec<Prediction>,
-}
-
-struct Predictor<'a> {
-    list: &'a InstructionList,
-    model: &'a Model,
-    specs: HashMap<TensorId, TensorSpec>,
-    names: Vec<String>,
-    unknown: usize,
-    executables: Vec<Prediction>,
-}
-
-/// Predicts the time that a list takes.
-///
-/// # Errors
-/// Fails if the model lacks a kind of device that the list uses.
-pub fn predict(list: &InstructionList, model: &Model) -> Result<Prediction, String> {
-    let declared = |at: Point| at.stream.index() < list.streams.len();
+/// Refuses a list whose instructions name what it does not declare.
+fn check(list: &InstructionList) -> Result<(), String> {
     for (index, instruction) in list.instructions.iter().enumerate() {
-        if let Some(at) = instruction.body.at().filter(|at| !declared(*at)) {
-            let stream = at.stream;
+        let stream = instruction.body.at().map(|at| at.stream);
+        if let Some(stream) = stream.filter(|stream| stream.index() >= list.streams.len()) {
             return Err(format!("instruction {index} runs on {stream}, which is not declared"));
         }
-    }
-    // The description of a tensor whose id is used again is that of its last owner so far.
-    let mut predictor = Predictor {
-        list,
-        model,
-        specs: list.externals.iter().map(|e| (e.tensor, e.spec.clone())).collect(),
-        names: Vec::new(),
-        unknown: 0,
-        executables: list
-            .executables
-            .iter()
-            .map(|l| predict(l, model))
-            .collect::<Result<_, _>>()?,
-    };
-    let mut begun = 0;
-    let intervals = timeline(list, |index, body| {
-        for instruction in &list.instructions[begun..index] {
-            if let Some((tensor, spec)) = instruction.body.begins() {
-                predictor.specs.insert(tensor, spec.clone());
-            }
+        let launched = instruction.body.list();
+        if let Some(of) = launched.filter(|of| of.index() >= list.executables.len()) {
+            return Err(format!("instruction {index} launches {of}, which is not declared"));
         }
-        begun = index;
-        let stream = body.at().map_or(0, |at| at.stream.index());
-        let (name, takes) = predictor.name_and_time(body, stream)?;
-        predictor.names.push(name);
-        Ok::<u64, String>(takes)
-    })?;
-    let Predictor { names, unknown, executables, .. } = predictor;
-    let total = intervals.iter().map(|i| i.end).max().unwrap_or(0);
-    let mut critical = Vec::new();
-    let mut at = intervals.iter().rposition(|i| i.end == total);
-    while let Some(k) = at {
-        let interval = &intervals[k];
-        if interval.end > interval.start {
-            critical.push(k);
-        }
-        at = interval.after;
     }
-    critical.reverse();
-    let span = |(Interval { index, stream, start, end, .. }, name)| Span {
-        index,
-        name,
-        stream,
-        start,
-        end,
-    };
-    let timeline = intervals.into_iter().zip(names).map(span).collect();
-    Ok(Prediction { timeline, critical, total, unknown, executables })
+    list.executables.iter().try_for_each(check)
 }
 
-impl Predictor<'_> {
-    /// Returns the name of an instruction and the time that it takes.
-    fn name_and_time(&mut self, body: &Body, stream: usize) -> Result<(String, u64), String> {
-        let StreamDecl { key, work, .. } = &self.list.streams[stream];
-        let kind = key.device.kind();
-        let name = body.kind().name();
-        let uses = |is_used: fn(Access) -> bool| -> Vec<&TensorSpec> {
-            let used = body.operands().iter().filter(|o| is_used(o.access));
-            used.filter_map(|o| self.specs.get(&o.tensor)).collect()
-        };
-        Ok(match body {
-            Body::OpCall { op, .. } => {
-                let op = self.list.ops.name(*op);
-                let (read, written) = (uses(Access::reads), uses(Access::writes));
-                (op.to_owned(), self.model.of(kind)?.call(op, *work, &read, &written))
-            }
-            Body::SyncRead { .. } => {
-                (name.to_owned(), self.model.of(kind)?.read(kind, &uses(Access::reads)))
-            }
-            Body::LazyJobLauncher { list, .. } => {
-                let inner = self.executables.get(list.index());
-                let inner = inner.ok_or_else(|| format!("{list} is not declared"))?;
-                self.unknown += inner.unknown;
-                (name.to_owned(), inner.total)
-            }
-            _ => {
-                // Functions of the program's.
-                self.unknown += usize::from(body.class() == Class::Computes);
-                (name.to_owned(), 0)
-            }
-        })
+/// Predicts the time that a list takes, as a profile.
+///
+/// # Errors
+/// The list names a stream or an executable that it does not declare, or the model lacks a kind of
+/// device that the list uses.
+pub fn predict(title: &str, list: &InstructionList, model: &Model) -> Result<Profile, String> {
+    check(list)?;
+    let mut profile = of_list(title, Source::Predicted, list, &Untimed(list));
+    let threads = Threads::add(&mut profile);
+    let mut costs = Costs::of(&profile);
+    let mut unknown = 0;
+    let work = profile.instructions.iter().zip(&mut costs.instructions);
+    for (instruction, cost) in work.filter(|(i, _)| i.role == Role::Work) {
+        let is_op = instruction.arguments.is_some();
+        match is_op || profile.name_of(instruction) == "SyncRead" {
+            true => cost.takes = model.time(&profile, instruction, None)?.unwrap_or(0),
+            false => unknown += 1,
+        }
     }
+    replay(&mut profile, &costs);
+    threads.remove(&mut profile);
+    let ns = |picoseconds: u64| picoseconds.saturating_add(500) / 1000;
+    for times in profile.instructions.iter_mut().filter_map(|i| i.times.as_mut()) {
+        let Times { ready, start, end } = *times;
+        *times = Times { ready: ns(ready), start: ns(start), end: ns(end) };
+    }
+    profile.total = ns(profile.total);
+    if unknown > 0 {
+        let what = "host functions, whose time is unknown, count as 0";
+        profile.remarks.push(format!("{unknown} {what}"));
+    }
+    Ok(profile)
 }

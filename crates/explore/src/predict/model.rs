@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use millstream_instructions::passes::cost::{bytes, operations};
+use millstream_profile::Profile;
+use millstream_profile::model::{Instruction, Operand};
 use millstream_types::{DType, StreamType, TensorSpec, WorkKind, WorkSet};
 use serde::Deserialize;
 
@@ -75,7 +77,7 @@ impl Model {
     }
 
     /// Returns the costs of a kind of device.
-    pub(super) fn of(&self, kind: &str) -> Result<&DeviceCosts, String> {
+    fn of(&self, kind: &str) -> Result<&DeviceCosts, String> {
         self.devices.get(kind).ok_or_else(|| {
             let has: Vec<&str> = self.devices.keys().map(String::as_str).collect();
             let has = has.join(" and ");
@@ -83,34 +85,55 @@ impl Model {
         })
     }
 
-    /// Returns the time of an instruction of a profile, in picoseconds: of a call of `name` on a
-    /// stream of type `ty`, or of a read by the host.
-    pub(crate) fn call(
+    /// Returns the time of a call or of a read by the host, in picoseconds, on its own device or on
+    /// one of another kind; none if its operands are not known.
+    pub(crate) fn time(
         &self,
-        kind: &str,
-        ty: &str,
-        name: &str,
-        reads: &[&TensorSpec],
-        writes: &[&TensorSpec],
-    ) -> Result<u64, String> {
-        let costs = self.of(kind)?;
-        if name == "SyncRead" {
-            return Ok(costs.read(kind, reads));
+        profile: &Profile,
+        instruction: &Instruction,
+        kind: Option<&str>,
+    ) -> Result<Option<u64>, String> {
+        let Some(stream) = profile.streams.get(instruction.stream as usize) else {
+            return Ok(None);
+        };
+        let operands = profile.operands_of(instruction);
+        if operands.is_empty() && instruction.arguments.is_none() {
+            return Ok(None);
         }
-        let work = ty.parse::<StreamType>().ok().and_then(StreamType::built_in_work);
-        Ok(costs.call(name, work.unwrap_or_default(), reads, writes))
+        let specs = |is_used: fn(&Operand) -> bool| -> Option<Vec<TensorSpec>> {
+            let used = operands.iter().filter(|operand| is_used(operand));
+            used.map(|o| spec(&profile.tensors[o.tensor as usize].spec)).collect()
+        };
+        let Some((reads, writes)) = specs(|o| o.reads).zip(specs(|o| o.writes)) else {
+            return Ok(None);
+        };
+        let own = stream.device.split(':').next().unwrap_or_default();
+        let kind = kind.unwrap_or(own);
+        let costs = self.of(kind)?;
+        let [reads, writes]: [Vec<&TensorSpec>; 2] =
+            [&reads, &writes].map(|specs| specs.iter().collect());
+        let name = profile.name_of(instruction);
+        if name == "SyncRead" {
+            return Ok(Some(costs.read(kind, &reads)));
+        }
+        let ty = stream.key().split(' ').nth(1).and_then(|ty| ty.parse::<StreamType>().ok());
+        let work = ty.and_then(StreamType::built_in_work).unwrap_or_default();
+        Ok(Some(costs.call(name, work, &reads, &writes)))
     }
+}
+
+/// Reads the short form of a tensor, as in `f32[2,3]`.
+fn spec(text: &str) -> Option<TensorSpec> {
+    let (dtype, lengths) = text.strip_suffix(']')?.split_once('[')?;
+    let dtype: DType = dtype.parse().ok()?;
+    let lengths = lengths.split(',').filter(|length| !length.is_empty());
+    let shape: Vec<usize> = lengths.map(|length| length.parse().ok()).collect::<Option<_>>()?;
+    TensorSpec::contiguous(dtype, &shape).ok()
 }
 
 impl DeviceCosts {
     /// Returns the time of a call on a stream that accepts this work, in picoseconds.
-    pub(super) fn call(
-        &self,
-        op: &str,
-        work: WorkSet,
-        reads: &[&TensorSpec],
-        writes: &[&TensorSpec],
-    ) -> u64 {
+    fn call(&self, op: &str, work: WorkSet, reads: &[&TensorSpec], writes: &[&TensorSpec]) -> u64 {
         // A stream that only copies moves bytes between the host and the device.
         let only = |kind: WorkKind| work == WorkSet::of(&[kind]);
         let time = if only(WorkKind::CopyIn) {
@@ -128,7 +151,7 @@ impl DeviceCosts {
     }
 
     /// Returns the time of a read by the host, in picoseconds.
-    pub(super) fn read(&self, kind: &str, reads: &[&TensorSpec]) -> u64 {
+    fn read(&self, kind: &str, reads: &[&TensorSpec]) -> u64 {
         let rate = if kind == "cpu" { self.memory_gb_s } else { self.to_host_gb_s };
         self.launch() + picoseconds(bytes(reads), rate)
     }

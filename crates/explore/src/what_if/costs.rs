@@ -1,391 +1,348 @@
-//! From the times of a profile to what each step takes by itself.
+//! From the times of a profile to what each instruction takes by itself.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use millstream_profile::Profile;
-use millstream_profile::model::{Instruction, NONE, Role};
+use millstream_profile::model::{Instruction, NONE, Role, Times};
 use millstream_profile::order::{Order, Reason};
 
 use super::change::Scaling;
 
-/// The kind of the last event that an instruction waited for.
+/// The kind of an event that an instruction comes after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cause {
-    /// The program submitted it.
+    /// A thread of the program submitted it.
     Submission,
     /// The instruction before it, on its stream or its worker, has ended.
     Before,
-    /// What a wait is for has ended.
+    /// What it waits for has ended.
     Wait,
     /// One of these two, and its worker had been idle for so long that it was parked.
     Parked,
 }
 
+/// A time for each cause.
+pub(super) type Delays = [i64; 4];
+
 /// How long a worker is idle before it parks, in nanoseconds: a worker checks its queue for some
 /// ten microseconds.
-const PARKS: u64 = 20_000;
+pub(super) const PARKS: u64 = 20_000;
 
-impl Cause {
-    /// Returns the cause for a worker that had been idle for some time; none if it has no worker.
-    pub(super) fn after(self, idle: Option<u64>) -> Cause {
-        match self {
-            Cause::Submission | Cause::Wait if idle.is_some_and(|idle| idle > PARKS) => {
-                Cause::Parked
-            }
-            other => other,
+/// What an instruction comes after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edge {
+    pub(super) from: u32,
+    pub(super) cause: Cause,
+    /// Whether it ends after that, and may begin before.
+    pub(super) at_end: bool,
+}
+
+impl Edge {
+    /// Returns the moment from which on the other instruction holds nothing up, by its times.
+    pub(super) const fn moment(self, from: Times) -> u64 {
+        match self.cause {
+            Cause::Submission => from.start,
+            _ => from.end,
         }
     }
 }
 
-/// The time from the last event that an instruction waited for to its beginning; for a wait, to
-/// its end. Two threads read their clocks, so it may be negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Latency {
-    pub(super) cause: Cause,
-    pub(super) ns: i64,
+/// The instructions of a profile, and their order.
+pub(super) struct Graph<'a> {
+    pub(super) profile: &'a Profile,
+    order: Order,
+}
+
+impl<'a> Graph<'a> {
+    pub(super) fn of(profile: &'a Profile) -> Graph<'a> {
+        Graph { profile, order: Order::of(profile) }
+    }
+
+    /// Returns whether an instruction runs on a stream by itself.
+    pub(super) fn runs(&self, k: u32) -> bool {
+        let Instruction { stream, role, .. } = self.profile.instructions[k as usize];
+        stream != NONE && role != Role::Observe && !self.profile.is_part(k as usize)
+    }
+
+    /// Returns whether an instruction ends when others have: a wait, or a launch with its steps.
+    pub(super) fn ends_with(&self, k: u32) -> bool {
+        let role = self.profile.instructions[k as usize].role;
+        matches!(role, Role::Wait | Role::Fence) || self.order.has_steps(k as usize)
+    }
+
+    /// Returns the worker of an instruction.
+    pub(super) fn worker(&self, k: u32) -> Option<u32> {
+        let stream = self.profile.instructions[k as usize].stream;
+        self.profile.streams.get(stream as usize)?.worker
+    }
+
+    /// Returns what an instruction comes after. What the host waited for holds up its submission.
+    pub(super) fn before(&self, k: u32) -> impl Iterator<Item = Edge> + '_ {
+        let (ends, worker) = (self.ends_with(k), self.worker(k));
+        let order = self.order.before(k as usize).iter();
+        let order = order.filter(move |(from, reason)| *reason != Reason::Host && *from < k);
+        let order = order.map(move |&(from, reason)| {
+            let waits = matches!(reason, Reason::Wait | Reason::Step | Reason::Fence);
+            // A worker goes on after its own calls at once.
+            let own = reason != Reason::Fence && worker.is_some() && worker == self.worker(from);
+            let cause = if waits && !own { Cause::Wait } else { Cause::Before };
+            Edge { from, cause, at_end: ends && waits }
+        });
+        let submitter = self.profile.instructions[k as usize].submitter;
+        let submitted =
+            submitter.map(|from| Edge { from, cause: Cause::Submission, at_end: false });
+        order.chain(submitted).filter(|edge| self.runs(edge.from))
+    }
 }
 
 /// What an instruction takes by itself.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cost {
-    /// The time from its beginning to its end; 0 for waits.
-    pub(super) takes: u64,
-    /// The measured latency.
-    pub(super) latency: Option<Latency>,
-    /// The step of the program that submits it, as a position in [`Costs::steps`], or [`NONE`].
-    pub(super) submitted: u32,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// The time from its beginning to its end; of one that ends with others, the time that it takes
+    /// if these have ended before.
+    pub(crate) takes: u64,
+    /// The time from each event until it begins; from what it waits for until it ends, if it ends
+    /// with others. Two threads read their clocks, so it may be negative.
+    pub(super) delays: Delays,
+    /// Whether a delay is a measured one: that event held it up. The others are the usual ones, as
+    /// far as the measured times leave room for them.
+    measured: [bool; 4],
     /// The instruction that its worker ended last before it, or [`NONE`].
     pub(super) worker_before: u32,
-    /// Whether a change is about what it comes after: then the measured latency holds only if the
-    /// same kind of event holds it up.
-    pub(super) is_moved: bool,
 }
 
 impl Cost {
-    /// Lets the instruction run at another place of its worker's order.
-    pub(super) fn release(&mut self) {
+    /// Returns the cost of what takes no time, with the usual delays.
+    pub(super) fn nothing(delays: Delays) -> Cost {
+        Cost { takes: 0, delays, measured: [false; 4], worker_before: NONE }
+    }
+
+    /// Lets the instruction run at another place of its worker's order, and after other events.
+    fn release(&mut self, usual: &Delays) {
         self.worker_before = NONE;
-        self.is_moved = true;
+        let known = self.delays.iter_mut().zip(usual).zip(self.measured);
+        known.filter(|(_, measured)| !measured).for_each(|((own, usual), _)| *own = *usual);
+    }
+
+    fn measure(&mut self, cause: Cause, ns: i64) {
+        self.delays[cause as usize] = ns;
+        self.measured[cause as usize] = true;
     }
 }
 
-/// What the program does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
-    /// It submits an instruction.
-    Submit(u32),
-    /// It begins to wait: the position of the pause.
-    Pause(u32),
-    /// It goes on after that pause.
-    Resume(u32),
-}
-
-/// A step of the program.
-#[derive(Clone, Debug)]
-pub(super) struct Step {
-    pub(super) action: Action,
-    /// The instructions that it waits for.
-    pub(super) until: Vec<u32>,
-    /// The time after the step before it, or after the end of what it waited for.
-    pub(super) gap: i64,
-    /// Whether it had to wait.
-    pub(super) waited: bool,
-    /// When it was measured.
-    pub(super) at: u64,
-    /// The step of the same program before it, or [`NONE`].
-    pub(super) before: u32,
-}
-
-/// The usual latencies of a profile: the lower quartiles. The distributions have long tails, of
-/// threads that the operating system had stopped, and few samples.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Typical {
-    submission: i64,
-    before: i64,
-    wait: i64,
-    parked: i64,
-    /// The time from the end of what the program waited for until it goes on.
-    pub(super) resume: i64,
-}
-
-impl Typical {
-    pub(super) const fn of(&self, cause: Cause) -> i64 {
-        match cause {
-            Cause::Submission => self.submission,
-            Cause::Before => self.before,
-            Cause::Wait => self.wait,
-            Cause::Parked => self.parked,
-        }
-    }
-}
-
-/// What the steps of a profile take by themselves.
+/// What the instructions of a profile take by themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Costs {
-    /// By instruction.
-    pub(super) instructions: Vec<Cost>,
-    /// The steps of the program, in order.
-    pub(super) steps: Vec<Step>,
-    pub(super) typical: Typical,
-    /// The measured time after the last step and the last instruction.
+pub(crate) struct Costs {
+    pub(crate) instructions: Vec<Cost>,
+    /// The usual delays on the streams of devices, and on threads of the program: the lower
+    /// quartiles. The distributions have long tails, of threads that the operating system had
+    /// stopped, and few samples.
+    usual: [Delays; 2],
+    /// The measured time after the last instruction.
     pub(super) tail: u64,
-}
-
-/// Returns whether the end of an instruction is that of a wait.
-pub(super) const fn is_wait(role: Role) -> bool {
-    matches!(role, Role::Wait | Role::Fence)
-}
-
-/// Returns whether an instruction ends when others have: a wait, or a launch with its steps.
-pub(super) fn ends_with(order: &Order, profile: &Profile, instruction: usize) -> bool {
-    is_wait(profile.instructions[instruction].role) || order.has_steps(instruction)
 }
 
 impl Costs {
     /// Divides the times of a profile.
-    pub(super) fn of(profile: &Profile) -> Costs {
-        let order = Order::of(profile);
-        let mut costs = Costs { steps: steps(profile, &order), ..Costs::default() };
-        let mut submitted = vec![NONE; profile.instructions.len()];
-        for (k, step) in (0..).zip(&costs.steps) {
-            if let Action::Submit(instruction) = step.action {
-                submitted[instruction as usize] = k;
-            }
-        }
-        let busy = WorkerTimes::of(profile, &order);
-        let mut latencies: HashMap<Cause, Vec<i64>> = HashMap::new();
-        for (k, instruction) in profile.instructions.iter().enumerate() {
-            // The program submits a launch, and its steps with it.
-            let submitted = submitted[profile.root_of(k as u32) as usize];
-            let mut cost = Cost { submitted, worker_before: NONE, ..Cost::default() };
-            if let Some(times) = instruction.times.filter(|_| !profile.is_part(k)) {
-                let begun = if ends_with(&order, profile, k) { times.end } else { times.start };
-                cost.takes = times.end - begun;
-                let mut last = (0, Cause::Before);
-                let mut note = |at: u64, cause| {
-                    if at >= last.0 {
-                        last = (at, cause);
-                    }
-                };
-                if let Some(at) = instruction.issued {
-                    note(at, Cause::Submission);
-                }
-                let worked = busy.before(instruction.stream, begun);
-                if let Some((_, before)) = worked.filter(|(_, before)| *before != k as u32) {
-                    cost.worker_before = before;
-                }
-                let worked = worked.map(|(end, _)| end);
-                note(worked.unwrap_or(0), Cause::Before);
-                if let Some(&free) = busy.pool.get(&(k as u32)) {
-                    note(free, Cause::Before);
-                }
-                for &(earlier, reason) in order.before(k) {
-                    let Some(end) = profile.instructions[earlier as usize].times.map(|t| t.end)
-                    else {
-                        continue;
-                    };
-                    match reason {
-                        Reason::Host if instruction.issued.is_some() => {}
-                        Reason::Stream | Reason::Data | Reason::List => note(end, Cause::Before),
-                        // A worker goes on after its own calls at once.
-                        Reason::Wait | Reason::Step if busy.are_of_one(earlier, k as u32) => {
-                            note(end, Cause::Before);
-                        }
-                        Reason::Wait | Reason::Step | Reason::Fence | Reason::Host => {
-                            note(end, Cause::Wait);
-                        }
-                    }
-                }
-                let ns = begun as i64 - last.0 as i64;
-                let cause = last.1.after(worked.map(|worked| last.0.saturating_sub(worked)));
-                cost.latency = Some(Latency { cause, ns });
-                // What nothing held up says nothing about latencies.
-                if last.0 > 0 {
-                    latencies.entry(cause).or_default().push(ns);
-                }
+    pub(crate) fn of(profile: &Profile) -> Costs {
+        let graph = Graph::of(profile);
+        let worked = free_before(&graph);
+        let mut samples: HashMap<(bool, Cause), Vec<i64>> = HashMap::new();
+        let mut costs = Costs::default();
+        for (k, instruction) in (0..).zip(&profile.instructions) {
+            let mut cost = Cost::nothing([i64::MAX; 4]);
+            if let Some(times) = instruction.times.filter(|_| graph.runs(k)) {
+                let is_thread = is_of_thread(profile, k);
+                let sample = |cause, ns| samples.entry((is_thread, cause)).or_default().push(ns);
+                cost.divide(k, times, (&graph, worked.get(&k).copied()), sample);
             }
             costs.instructions.push(cost);
         }
-        let usual = |cause| latencies.get(&cause).and_then(|all| quartile(all.clone()));
-        let submission = usual(Cause::Submission);
-        let handoff = profile.handoff.map(|ns| ns as i64);
-        let resumed: Vec<i64> = costs.steps.iter().filter(|s| s.waited).map(|s| s.gap).collect();
-        let resume = quartile(resumed);
-        costs.typical = Typical {
-            submission: submission.unwrap_or(0),
-            before: usual(Cause::Before).unwrap_or(0),
-            // A stream that waited resumes as one does that was idle.
-            wait: usual(Cause::Wait).or(handoff).or(submission).unwrap_or(0),
-            // The program parks as workers do.
-            parked: usual(Cause::Parked).or(handoff).or(resume).or(submission).unwrap_or(0),
-            resume: resume.unwrap_or(0),
+        let mut usual = |of_thread, cause| {
+            let all = samples.get_mut(&(of_thread, cause))?;
+            let at = all.len() / 4;
+            Some(*all.select_nth_unstable(at).1)
         };
-        let ends = profile.shown().map(|(_, _, times)| times.end);
-        let last = ends.chain(costs.steps.last().map(|step| step.at)).max().unwrap_or(0);
+        let resume = usual(true, Cause::Wait);
+        let of_thread = [None, usual(true, Cause::Before), resume, None];
+        let submission = usual(false, Cause::Submission);
+        let handoff = profile.handoff.map(|ns| ns as i64);
+        // A stream that waited resumes as one does that was idle; the program parks as workers do.
+        let wait = usual(false, Cause::Wait).or(handoff).or(submission);
+        let parked = usual(false, Cause::Parked).or(handoff).or(resume).or(submission);
+        let of_stream = [submission, usual(false, Cause::Before), wait, parked];
+        costs.usual = [of_stream, of_thread].map(|of| of.map(|ns| ns.unwrap_or(0)));
+        for (k, cost) in (0..).zip(&mut costs.instructions) {
+            let usual = &costs.usual[usize::from(is_of_thread(profile, k))];
+            let known = cost.delays.iter_mut().zip(usual).zip(cost.measured);
+            known.filter(|(_, known)| !known).for_each(|((ns, usual), _)| *ns = *usual.min(ns));
+        }
+        let last = profile.shown().map(|(_, _, times)| times.end).max().unwrap_or(0);
         costs.tail = profile.total.saturating_sub(last);
         costs
     }
 
-    /// Lets workers run instructions in another order than the measured one. Returns whether that
-    /// makes a difference.
-    pub(super) fn forget_order_of_workers(&mut self) -> bool {
-        let known = self.instructions.iter_mut().filter(|cost| cost.worker_before != NONE);
-        known.map(Cost::release).count() > 0
+    /// Returns the usual delays of an instruction of a device's stream.
+    pub(super) const fn usual(&self) -> &Delays {
+        &self.usual[0]
     }
 
-    /// Changes the latencies of instructions that compute or copy.
+    /// Lets an instruction run at another place of its worker's order. Returns whether it has one.
+    pub(super) fn free_of_worker(&mut self, k: usize) -> bool {
+        let cost = &mut self.instructions[k];
+        let is_known = cost.worker_before != NONE;
+        if is_known {
+            cost.release(&self.usual[0]);
+        }
+        is_known
+    }
+
+    /// Lets all instructions of a device's streams run after other events than the measured ones.
+    pub(super) fn release(&mut self, profile: &Profile) {
+        let all = (0..).zip(&mut self.instructions);
+        let own = all.filter(|(k, _)| !is_of_thread(profile, *k));
+        own.for_each(|(_, cost)| cost.release(&self.usual[0]));
+    }
+
+    /// Changes the delays of instructions that compute or copy.
     pub(super) fn scale_latencies(&mut self, profile: &Profile, scaling: Scaling) {
-        let scaled = |ns: i64| scaling.of(ns.max(0) as u64) as i64;
-        for (instruction, cost) in profile.instructions.iter().zip(&mut self.instructions) {
-            if let Some(latency) = cost.latency.as_mut().filter(|_| !is_wait(instruction.role)) {
-                latency.ns = scaled(latency.ns);
+        let scale = |ns: &mut i64| *ns = scaling.of((*ns).max(0) as u64) as i64;
+        for (k, cost) in (0..).zip(&mut self.instructions) {
+            let role = profile.instructions[k as usize].role;
+            if !matches!(role, Role::Wait | Role::Fence) && !is_of_thread(profile, k) {
+                cost.delays.iter_mut().for_each(scale);
             }
         }
-        self.typical.submission = scaled(self.typical.submission);
-        self.typical.before = scaled(self.typical.before);
-        self.typical.parked = scaled(self.typical.parked);
+        let [submission, before, _, parked] = &mut self.usual[0];
+        [submission, before, parked].into_iter().for_each(scale);
     }
 }
 
-fn quartile(mut all: Vec<i64>) -> Option<i64> {
-    let at = all.len() / 4;
-    (!all.is_empty()).then(|| *all.select_nth_unstable(at).1)
+/// Returns whether an instruction is one of a thread of the program.
+pub(super) fn is_of_thread(profile: &Profile, k: u32) -> bool {
+    let stream = profile.instructions.get(k as usize).map_or(NONE, |i| i.stream);
+    profile.streams.get(stream as usize).is_some_and(|stream| stream.thread)
 }
 
-/// Returns the steps of the program: submissions and pauses, in the order of their times.
-fn steps(profile: &Profile, order: &Order) -> Vec<Step> {
-    let end = |k: u32| profile.instructions.get(k as usize).and_then(|i| i.times).map(|t| t.end);
-    let mut all: Vec<(u64, u8, Action)> = Vec::new();
-    for (k, instruction) in (0..).zip(&profile.instructions) {
-        let submitted = instruction.issued.filter(|_| instruction.parent == NONE);
-        all.extend(submitted.map(|at| (at, 1, Action::Submit(k))));
-    }
-    for (k, pause) in (0..).zip(&profile.pauses) {
-        all.push((pause.begin, 0, Action::Pause(k)));
-        all.push((pause.end, 0, Action::Resume(k)));
-    }
-    // Of steps at one time, an instruction follows what the program waited for.
-    all.sort_by_key(|&(at, rank, _)| (at, rank));
-    let mut by_end: Vec<(u64, u32)> = profile
-        .shown()
-        .filter(|(_, i, _)| i.parent == NONE)
-        .map(|(k, _, t)| (t.end, k as u32))
-        .collect();
-    by_end.sort_unstable();
-    let mut steps: Vec<Step> = Vec::with_capacity(all.len());
-    let mut last_submitted: HashMap<u32, u32> = HashMap::new();
-    let (mut last_of, mut last_rank): (HashMap<u32, u32>, u32) = (HashMap::new(), 0);
-    for (at, _, action) in all {
-        let mut until = Vec::new();
-        match action {
-            Action::Submit(k) => {
-                let awaited = order.before(k as usize).iter();
-                until.extend(awaited.filter(|(_, r)| *r == Reason::Host).map(|(k, _)| *k));
-                last_submitted.insert(profile.instructions[k as usize].stream, k);
+impl Cost {
+    /// Divides the times of an instruction. Delays of events that did not hold it up become the
+    /// longest that its times allow.
+    fn divide(
+        &mut self,
+        k: u32,
+        Times { start, end, .. }: Times,
+        (graph, worked): (&Graph<'_>, Option<(u64, u32)>),
+        mut sample: impl FnMut(Cause, i64),
+    ) {
+        let ends = graph.ends_with(k);
+        let is_thread = is_of_thread(graph.profile, k);
+        // The last event of each cause; the last that it waits for, if it ends with others.
+        let (mut last, mut awaited, mut free) = ([None, Some(0), None], None, 0);
+        for edge in graph.before(k) {
+            let times = graph.profile.instructions[edge.from as usize].times;
+            let Some(at) = times.map(|times| edge.moment(times)) else { continue };
+            match (edge.at_end, edge.cause) {
+                (false, cause) => last[cause as usize] = last[cause as usize].max(Some(at)),
+                (true, Cause::Wait) => awaited = awaited.max(Some(at)),
+                (true, _) => free = free.max(at),
             }
-            Action::Pause(_) => {}
-            Action::Resume(pause) => match profile.pauses[pause as usize].until {
-                // It waited for room: for the instruction that ended last.
-                NONE => {
-                    let upto = by_end.partition_point(|(end, _)| *end <= at);
-                    until.extend(by_end[..upto].last().map(|(_, k)| *k));
-                }
-                awaited => {
-                    until.push(awaited);
-                    // A program that waits for the last of everything, and not for a result, may
-                    // have to wait longer for another stream.
-                    let rank = profile.pauses[pause as usize].rank;
-                    let is_own = |stream: u32| {
-                        profile.streams.get(stream as usize).is_some_and(|s| s.rank == rank)
-                    };
-                    let own = last_submitted.iter().filter(|(stream, _)| is_own(**stream));
-                    let own: Vec<u32> = own.map(|(_, last)| *last).collect();
-                    let waits_for_all = own.contains(&awaited)
-                        && profile.name_of(&profile.instructions[awaited as usize]) != "SyncRead";
-                    if waits_for_all {
-                        until.extend(own);
-                    }
-                }
-            },
         }
-        let rank = match action {
-            Action::Submit(k) => {
-                let stream = profile.instructions[k as usize].stream;
-                profile.streams.get(stream as usize).map_or(last_rank, |stream| stream.rank)
+        let worker = worked.filter(|_| graph.worker(k).is_some());
+        self.worker_before = worker.map_or(NONE, |(_, before)| before);
+        let worked = worked.map(|(end, _)| end);
+        let parked = |at: u64| worker.is_some_and(|(end, _)| at.saturating_sub(end) > PARKS);
+        if !ends {
+            self.takes = end - start;
+            let before = &mut last[Cause::Before as usize];
+            *before = (*before).max(worked);
+        }
+        let mut held = (0, Cause::Before);
+        for cause in [Cause::Submission, Cause::Before, Cause::Wait] {
+            if let Some(at) = last[cause as usize].filter(|at| *at >= held.0) {
+                held = (at, cause);
             }
-            Action::Pause(k) | Action::Resume(k) => profile.pauses[k as usize].rank,
+        }
+        let (at, mut cause) = held;
+        // A wait blocks its stream from the moment at which the stream gets to it.
+        let start = if ends && !is_thread { at.min(end) } else { start };
+        for (delay, at) in self.delays.iter_mut().zip(last) {
+            *delay = at.map_or(i64::MAX, |at| start as i64 - at as i64);
+        }
+        if !ends && matches!(cause, Cause::Submission | Cause::Wait) && parked(at) {
+            cause = Cause::Parked;
+        }
+        let ns = start as i64 - at as i64;
+        self.measure(cause, ns);
+        // What nothing held up says nothing about delays.
+        if at > 0 && !ends {
+            sample(cause, ns);
+        }
+        if !ends {
+            return;
+        }
+        let free = free.max(start).max(worked.unwrap_or(0)).min(end);
+        let room = |to: u64| awaited.map_or(i64::MAX, |at| to as i64 - at as i64);
+        match awaited.filter(|at| *at >= free) {
+            Some(at) => {
+                let cause = if parked(at) { Cause::Parked } else { Cause::Wait };
+                self.delays[Cause::Wait as usize] = room(end);
+                self.measure(cause, room(end));
+                sample(cause, room(end));
+            }
+            None => {
+                self.takes = end - free;
+                self.delays[Cause::Wait as usize] = room(free);
+            }
+        }
+    }
+}
+
+/// Returns when the server of each instruction was free for it, and what it had ended last; none
+/// without a server.
+fn free_before(graph: &Graph<'_>) -> HashMap<u32, (u64, u32)> {
+    let (mut servers, server) = servers(graph.profile, (0, NONE));
+    let mut all: Vec<(u64, u32, u64)> = Vec::new();
+    for (k, instruction, times) in graph.profile.shown() {
+        let k = k as u32;
+        if graph.runs(k) && server[instruction.stream as usize].is_some() {
+            all.push((if graph.ends_with(k) { times.end } else { times.start }, k, times.end));
+        }
+    }
+    all.sort_unstable();
+    let mut before = HashMap::new();
+    for (at, k, end) in all {
+        let stream = graph.profile.instructions[k as usize].stream as usize;
+        let Some(free) = server[stream].and_then(|of| servers[of].iter_mut().min()) else {
+            continue;
         };
-        last_rank = rank;
-        let own = last_of.insert(rank, steps.len() as u32).unwrap_or(NONE);
-        let before = steps.get(own as usize).map_or(0, |step: &Step| step.at);
-        // Only what had ended by then can have been waited for.
-        let ended = until.iter().filter_map(|&k| end(k)).filter(|end| *end <= at).max();
-        let waited = ended.is_some_and(|end| end > before);
-        let gap = at as i64 - ended.unwrap_or(0).max(before) as i64;
-        steps.push(Step { action, until, gap, waited, at, before: own });
-    }
-    steps
-}
-
-/// When the workers were busy.
-struct WorkerTimes<'a> {
-    profile: &'a Profile,
-    /// The ends of the instructions that ran on each worker, in order.
-    ends: HashMap<u32, Vec<(u64, u32)>>,
-    /// When a worker of the pools was free for each of their instructions.
-    pool: HashMap<u32, u64>,
-}
-
-impl WorkerTimes<'_> {
-    fn of<'a>(profile: &'a Profile, order: &Order) -> WorkerTimes<'a> {
-        let mut ends: HashMap<u32, Vec<(u64, u32)>> = HashMap::new();
-        for (k, instruction, times) in profile.shown().filter(|(k, ..)| !profile.is_part(*k)) {
-            let worker = profile.streams[instruction.stream as usize].worker;
-            if let Some(worker) = worker.filter(|_| !ends_with(order, profile, k)) {
-                ends.entry(worker).or_default().push((times.end, k as u32));
-            }
+        // Threads read their clocks apart.
+        if free.0 <= at {
+            before.insert(k, *free);
         }
-        ends.values_mut().for_each(|ends| ends.sort_unstable());
-        WorkerTimes { profile, ends, pool: WorkerTimes::of_pools(profile) }
+        if !graph.ends_with(k) {
+            *free = (end, k);
+        }
     }
+    before
+}
 
-    /// Returns when a worker was free for each instruction of a pool: each goes to the worker that
-    /// has been free for longest, as in a replay.
-    fn of_pools(profile: &Profile) -> HashMap<u32, u64> {
-        let is_pool = |i: &Instruction| {
-            profile.streams[i.stream as usize].pool && i.parent == NONE && !is_wait(i.role)
+/// Returns the threads of each server, one worker or the workers of a pool, and the server of each
+/// stream.
+pub(super) fn servers<T: Clone>(profile: &Profile, free: T) -> (Vec<Vec<T>>, Vec<Option<usize>>) {
+    let (mut servers, mut known) = (Vec::new(), HashMap::new());
+    let of_stream = profile.streams.iter().map(|stream| {
+        let threads = match (stream.worker, stream.pool) {
+            (Some(_), _) => 1,
+            (None, true) => profile.host_workers as usize,
+            (None, false) => 0,
         };
-        let shown = profile.shown().filter(|(_, i, _)| is_pool(i));
-        let mut all: Vec<(u64, u32, u64)> =
-            shown.map(|(k, _, times)| (times.start, k as u32, times.end)).collect();
-        all.sort_unstable();
-        let workers = vec![Reverse(0); profile.host_workers as usize];
-        let mut free: BinaryHeap<Reverse<u64>> = workers.into();
-        let mut pool = HashMap::new();
-        for (start, k, end) in all {
-            let Some(Reverse(since)) = free.pop() else { break };
-            if since <= start {
-                pool.insert(k, since);
-            }
-            free.push(Reverse(end));
-        }
-        pool
-    }
-
-    /// Returns whether one worker runs two instructions.
-    fn are_of_one(&self, a: u32, b: u32) -> bool {
-        let [a, b] = [a, b].map(|k| self.profile.instructions[k as usize].stream);
-        let worker = |stream: u32| self.profile.streams.get(stream as usize)?.worker;
-        worker(a).is_some() && worker(a) == worker(b)
-    }
-
-    /// Returns when the worker of a stream last ended an instruction before a time, and which; none
-    /// if the stream has no worker.
-    fn before(&self, stream: u32, at: u64) -> Option<(u64, u32)> {
-        let worker = self.profile.streams.get(stream as usize)?.worker?;
-        let Some(ends) = self.ends.get(&worker) else { return Some((0, NONE)) };
-        let upto = ends.partition_point(|(end, _)| *end <= at);
-        Some(ends[..upto].last().copied().unwrap_or((0, NONE)))
-    }
+        (threads > 0).then(|| {
+            *known.entry(stream.worker).or_insert_with(|| {
+                servers.push(vec![free.clone(); threads]);
+                servers.len() - 1
+            })
+        })
+    });
+    let of_stream = of_stream.collect();
+    (servers, of_stream)
 }

@@ -27,7 +27,7 @@ pub fn gains(profile: &Profile, changes: &Changes, most: usize) -> Result<[Vec<G
         let total = recorded.changed(&changes)?.total;
         Ok::<Gain, String>(Gain { changes, total })
     };
-    let waits = (1..=recorded.waits().len()).filter(|n| !changes.without_waits.contains(n));
+    let waits = (1..=recorded.waits.len()).filter(|n| !changes.without_waits.contains(n));
     let waits = waits.take(most).map(|number| {
         let mut changes = changes.clone();
         changes.without_waits.push(number);

@@ -6,18 +6,20 @@
 //! predicted times, with the outputs of any other one. No kernel runs, and nothing reads a clock.
 //!
 //! # Rules
-//! 1. The program submits instructions one after another. Between two submissions it takes the time
-//!    that it took, and where it waited for an instruction it waits for that instruction again.
-//! 2. An instruction begins when it was submitted, when its stream, its waits and barriers allow
-//!    it, and when its worker is free. A worker runs one instruction at a time, in the measured
-//!    order unless a change is about the order; a wait blocks its stream, not its worker. Streams
-//!    without a worker run side by side and share nothing.
-//! 3. From then on it takes its *latency*, the way to the worker or the device, and the time of its
-//!    kernel. The latency is the measured one. Where a change is about what an instruction comes
-//!    after, that holds only if the same kind of event holds it up as in the measured run;
-//!    otherwise it is the usual latency of that kind: after a submission, after another instruction
-//!    of the worker or the stream, after a wait for another worker, or after a worker has parked. A
-//!    run on one worker has no waits for others, and the profile tells what these cost.
+//! 1. Threads of the program are streams: their instructions are the parts of its calls, or, of our
+//!    own programs, submissions. Between two of them a thread takes the time that it took. Where it
+//!    waited for an instruction, it waits for that instruction again.
+//! 2. An instruction begins when the thread has come to its submission, when its stream, its waits
+//!    and barriers allow it, and when its worker is free. A worker runs one instruction at a time,
+//!    in the measured order unless a change is about the order; a wait blocks its stream, not its
+//!    worker. Streams without a worker run side by side and share nothing.
+//! 3. After each of these events it has a *delay*: the way to the worker or the device. The delay
+//!    after the event that held it up is the measured one. The others are the usual ones of their
+//!    kind, at most as long as the measured times leave room for: after a submission, after another
+//!    instruction of the worker or the stream, after a wait, or after a worker has parked. A run on
+//!    one worker has no waits for others, and the profile tells what these cost. Then it takes the
+//!    time of its kernel. So an instruction that ends earlier makes none begin later, but for the
+//!    choices of workers.
 //! 4. Calls that change streams need new waits: those that their tensors need and that no earlier
 //!    wait implies. Waits that the program asked for stay. A storage is never shared by two
 //!    tensors that the recording keeps apart, so no wait comes from the reuse of memory.
@@ -27,30 +29,30 @@
 //!    run in the order of the list. On other streams they are those of an executable that is
 //!    compiled for these, whose streams have tapes in turn; its calls and its memory stay the same.
 //!
-//! `predict` is the same question about a list that never ran: it has no times to begin with.
+//! [`predict`](crate::predict) is the same question about a list that never ran: its instructions
+//! take the times of a cost model.
 //!
 //! # Map
 //! | module | holds |
 //! |---|---|
 //! | `change` | the changes, and how they are written on a command line |
-//! | `costs` | from the times of a profile to what each step takes by itself |
+//! | `threads` | the threads of our own programs, as streams |
+//! | `costs` | from the times of a profile to what each instruction takes by itself |
 //! | `model` | the times of kernels on another device, from a cost model |
 //! | `spread` | the stream of each call, in turn or by the assigner |
 //! | `streams`, `waits` | calls moved to other streams, and the waits that follow |
-//! | `replay`, `servers` | the steps run again, on workers |
+//! | `replay` | the instructions run again, on workers |
 //! | `gains` | what the removal of each wait, and faster ops, would gain |
 
 mod change;
-mod costs;
+pub(crate) mod costs;
 mod gains;
 mod model;
-mod replay;
-mod servers;
+pub(crate) mod replay;
 mod spread;
 mod streams;
+pub(crate) mod threads;
 mod waits;
-
-use std::sync::OnceLock;
 
 use millstream_profile::Profile;
 use millstream_profile::model::{NONE, Resolution, Role, Source};
@@ -62,6 +64,7 @@ pub use model::Kernels;
 pub use spread::streams_as_assignment;
 
 use costs::Costs;
+use threads::Threads;
 
 /// Predicts a run with changes. The result has the same tensors and places; its instructions are
 /// the recorded ones, except for waits.
@@ -73,61 +76,58 @@ pub fn what_if(profile: &Profile, changes: &Changes) -> Result<Profile, String> 
     Recorded::of(profile)?.changed(changes)
 }
 
-/// A recorded run, and the cost of each of its steps.
-struct Recorded<'a> {
-    profile: &'a Profile,
+/// A recorded run with the threads of the program, and the cost of each instruction.
+struct Recorded {
+    profile: Profile,
+    threads: Threads,
     costs: Costs,
-    waits: OnceLock<Vec<WaitCost>>,
+    /// The waits that take time, as [`Changes::without_waits`] numbers them.
+    waits: Vec<WaitCost>,
 }
 
-impl<'a> Recorded<'a> {
-    fn of(profile: &'a Profile) -> Result<Recorded<'a>, String> {
+impl Recorded {
+    fn of(profile: &Profile) -> Result<Recorded, String> {
         if !profile.instructions.iter().any(|i| i.is_shown()) {
             return Err("the profile has no times".to_owned());
         }
-        Ok(Recorded { profile, costs: Costs::of(profile), waits: OnceLock::new() })
-    }
-
-    /// Returns the waits that take time, as [`Changes::without_waits`] numbers them.
-    fn waits(&self) -> &[WaitCost] {
-        self.waits.get_or_init(|| numbered_waits(self.profile))
+        let waits = numbered_waits(profile);
+        let mut profile = profile.clone();
+        let threads = Threads::add(&mut profile);
+        let costs = Costs::of(&profile);
+        Ok(Recorded { profile, threads, costs, waits })
     }
 
     /// Predicts the run with changes.
     fn changed(&self, changes: &Changes) -> Result<Profile, String> {
         let (mut made, mut costs) = (self.profile.clone(), self.costs.clone());
         if !changes.without_waits.is_empty() {
-            without_waits(&mut made, &mut costs, self.waits(), &changes.without_waits)?;
+            without_waits(&mut made, &mut costs, &self.waits, &changes.without_waits)?;
         }
-        change(&mut made, costs, changes)?;
+        if changes.compute_streams.is_some()
+            || changes.assignment.is_some()
+            || changes.threads.is_some()
+        {
+            (made, costs) = streams::moved(&made, costs, changes)?;
+            if !made.storages.is_empty() {
+                let remark = "waits for memory that is used again are not predicted";
+                made.remarks.push(remark.to_owned());
+            }
+        }
+        for change in &changes.ops {
+            change.apply(&made, &mut costs)?;
+        }
+        if let Some(launch) = changes.launch {
+            costs.scale_latencies(&made, launch);
+        }
+        if let Some(model) = &changes.model {
+            model.apply(&mut made, &mut costs)?;
+        }
+        replay::replay(&mut made, &costs);
+        self.threads.clone().remove(&mut made);
+        made.source = Source::Predicted;
+        made.remarks.extend(changes.describe());
         Ok(made)
     }
-}
-
-/// Changes all but waits, and runs the steps again.
-fn change(made: &mut Profile, mut costs: Costs, changes: &Changes) -> Result<(), String> {
-    if changes.compute_streams.is_some()
-        || changes.assignment.is_some()
-        || changes.threads.is_some()
-    {
-        (*made, costs) = streams::moved(made, costs, changes)?;
-        if !made.storages.is_empty() {
-            made.remarks.push("waits for memory that is used again are not predicted".to_owned());
-        }
-    }
-    for change in &changes.ops {
-        change.apply(made, &mut costs)?;
-    }
-    if let Some(launch) = changes.launch {
-        costs.scale_latencies(made, launch);
-    }
-    if let Some(model) = &changes.model {
-        model.apply(made, &mut costs)?;
-    }
-    replay::replay(made, &costs);
-    made.source = Source::Predicted;
-    made.remarks.extend(changes.describe());
-    Ok(())
 }
 
 /// Returns the waits that cost most, as [`Changes::without_waits`] numbers them.
@@ -174,15 +174,15 @@ fn without_waits(
     }
     // Later instructions of the stream may run before others of its worker.
     let mut is_after = vec![false; profile.streams.len()];
-    let instructions = profile.instructions.iter_mut().zip(&mut costs.instructions);
-    for ((instruction, cost), is_removed) in instructions.zip(is_removed) {
+    let instructions = profile.instructions.iter_mut().zip(is_removed);
+    for (k, (instruction, is_removed)) in instructions.enumerate() {
         if is_removed {
             instruction.role = Role::Order;
         }
         let Some(is_after) = is_after.get_mut(instruction.stream as usize) else { continue };
         *is_after |= is_removed;
         if *is_after {
-            cost.release();
+            costs.free_of_worker(k);
         }
     }
     Ok(())

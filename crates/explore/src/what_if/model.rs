@@ -1,7 +1,6 @@
 //! The times of kernels on another device.
 
 use millstream_profile::model::{Profile, Role};
-use millstream_types::{DType, TensorSpec};
 
 use crate::predict::Model;
 
@@ -35,8 +34,7 @@ impl Kernels {
     }
 
     pub(super) fn apply(&self, profile: &mut Profile, costs: &mut Costs) -> Result<(), String> {
-        let moves = self.device.as_ref().filter(|device| *device != "cpu");
-        if moves.is_some() {
+        if self.device.as_ref().is_some_and(|device| device != "cpu") {
             for stream in &mut profile.streams {
                 (stream.worker, stream.tape) = (None, None);
             }
@@ -45,47 +43,19 @@ impl Kernels {
             // The time of a call in a model includes that of its launch.
             costs.scale_latencies(profile, Scaling::Time(0));
         }
-        for (instruction, cost) in profile.instructions.iter().zip(&mut costs.instructions) {
-            let Some(stream) = profile.streams.get(instruction.stream as usize) else { continue };
-            if instruction.role != Role::Work {
-                continue;
-            }
-            let own = stream.device.split(':').next().unwrap_or_default();
-            let kind = self.device.as_deref().unwrap_or(own);
-            let ty = stream.key().split(' ').nth(1).unwrap_or_default();
-            let specs = |keep: &dyn Fn(&millstream_profile::model::Operand) -> bool| {
-                let operands = profile.operands_of(instruction).iter().filter(|o| keep(o));
-                let specs = operands.map(|o| spec(&profile.tensors[o.tensor as usize].spec));
-                specs.collect::<Option<Vec<TensorSpec>>>()
-            };
-            let (Some(reads), Some(writes)) = (specs(&|o| o.reads), specs(&|o| o.writes)) else {
+        let work = profile.instructions.iter().zip(&mut costs.instructions);
+        for (instruction, cost) in work.filter(|(i, _)| i.role == Role::Work) {
+            let Some(new) = self.model.time(profile, instruction, self.device.as_deref())? else {
                 continue;
             };
-            if reads.is_empty() && writes.is_empty() {
-                continue;
-            }
-            let (reads, writes): (Vec<_>, Vec<_>) =
-                (reads.iter().collect(), writes.iter().collect());
-            let name = profile.name_of(instruction);
-            let takes = |model: &Model, kind: &str| model.call(kind, ty, name, &reads, &writes);
-            let new = takes(&self.model, kind)?;
             cost.takes = match &self.measured_on {
                 None => new / 1000,
                 Some(old) => {
-                    let ratio = new as f64 / takes(old, own)?.max(1) as f64;
-                    (cost.takes as f64 * ratio).round() as u64
+                    let old = old.time(profile, instruction, None)?.unwrap_or(0).max(1);
+                    (cost.takes as f64 * (new as f64 / old as f64)).round() as u64
                 }
             };
         }
         Ok(())
     }
-}
-
-/// Reads the short form of a tensor, as in `f32[2,3]`.
-fn spec(text: &str) -> Option<TensorSpec> {
-    let (dtype, lengths) = text.strip_suffix(']')?.split_once('[')?;
-    let dtype: DType = dtype.parse().ok()?;
-    let lengths = lengths.split(',').filter(|length| !length.is_empty());
-    let shape: Vec<usize> = lengths.map(|length| length.parse().ok()).collect::<Option<_>>()?;
-    TensorSpec::contiguous(dtype, &shape).ok()
 }

@@ -142,7 +142,7 @@ impl Calls<'_> {
             (true, true) => CoreCosts::COMPILED,
             (false, _) => CoreCosts::GPU,
         };
-        let measured = u64::try_from(costs.typical.of(Cause::Wait)).unwrap_or(0);
+        let measured = u64::try_from(costs.usual()[Cause::Wait as usize]).unwrap_or(0);
         let wait = measured.max(expected.hand_over);
         let platform = match is_launch {
             true => Platform::compiled(count, wait),

@@ -10,9 +10,9 @@ use millstream_types::nearest::did_you_mean;
 use millstream_types::{StreamKey, StreamType};
 
 use super::change::Changes;
-use super::costs::{Cost, Costs};
+use super::costs::Costs;
 use super::spread::Calls;
-use super::waits::Rebuilding;
+use super::waits::rebuilt;
 
 /// Returns the profile with its calls on other streams, or with another number of workers.
 pub(super) fn moved(
@@ -20,7 +20,7 @@ pub(super) fn moved(
     mut costs: Costs,
     changes: &Changes,
 ) -> Result<(Profile, Costs), String> {
-    costs.instructions.iter_mut().for_each(Cost::release);
+    costs.release(profile);
     let mut made = profile.clone();
     if let Some(threads) = changes.threads {
         if profile.source == Source::Imported {
@@ -28,23 +28,20 @@ pub(super) fn moved(
         }
         made.host_workers = threads;
     }
-    let of_call = match (changes.compute_streams, &changes.assignment) {
-        (None, None) => {
-            share_workers(&mut made);
-            return Ok((made, costs));
+    if changes.compute_streams.is_some() || changes.assignment.is_some() {
+        let of_call = streams_of_calls(&mut made, &costs, changes)?;
+        let is_step = |k: usize| {
+            let Instruction { parent, stream, .. } = made.instructions[k];
+            parent != NONE && stream != NONE && !made.is_part(k)
+        };
+        if (0..made.instructions.len()).any(is_step) {
+            let remark = "an executable is compiled for its streams: predicted is one that is \
+                          compiled for these, with the same calls and its tensors in the same \
+                          memory";
+            made.remarks.push(remark.to_owned());
         }
-        _ => streams_of_calls(&mut made, &costs, changes)?,
-    };
-    let is_step =
-        |(k, i): (usize, &Instruction)| i.parent != NONE && i.stream != NONE && !made.is_part(k);
-    if made.instructions.iter().enumerate().any(is_step) {
-        made.remarks.push(
-            "an executable is compiled for its streams: predicted is one that is compiled for \
-             these, with the same calls and its tensors in the same memory"
-                .to_owned(),
-        );
+        (made, costs) = rebuilt(&made, &costs, &of_call);
     }
-    let (mut made, costs) = Rebuilding::new(&made, of_call).run(costs);
     share_workers(&mut made);
     Ok((made, costs))
 }
@@ -99,16 +96,21 @@ pub(super) fn key(stream: &Stream) -> Option<StreamKey> {
     Some(StreamKey::new(device, ty, index))
 }
 
-/// Returns the number of a stream of the machine, or of the list of an executable. It is added if
-/// the profile does not have it.
-fn stream_number(profile: &mut Profile, key: &StreamKey, list: &str) -> u32 {
-    let name = format!("{key}{list}");
-    let known = profile.streams.iter().position(|stream| stream.key() == name);
-    known.unwrap_or_else(|| {
-        let device = key.device.to_string();
-        profile.streams.push(Stream { name, device, ..Stream::default() });
-        profile.streams.len() - 1
-    }) as u32
+/// The numbers of streams, by their keys and by a stream of the same list.
+type Numbers = HashMap<(StreamKey, u32), u32>;
+
+/// Returns the number of a stream of the list that another stream is of. It is added if the profile
+/// does not have it.
+fn stream_number(all: &mut Vec<Stream>, known: &mut Numbers, key: &StreamKey, of: u32) -> u32 {
+    *known.entry((key.clone(), of)).or_insert_with(|| {
+        let name = format!("{key}{}", all[of as usize].key_and_list().1);
+        let known = all.iter().position(|stream| stream.key() == name);
+        known.unwrap_or_else(|| {
+            let device = key.device.to_string();
+            all.push(Stream { name, device, ..Stream::default() });
+            all.len() - 1
+        }) as u32
+    })
 }
 
 /// Returns the line or node of a place: `step.json:12`, `et.json node 12`.
@@ -167,39 +169,29 @@ fn streams_of_calls(
         };
         for (k, stream) in chosen {
             let key = StreamKey::compute(device.clone(), stream);
-            streams[k] = numbers.of(profile, k, &key);
+            streams[k] = stream_number(&mut profile.streams, &mut numbers, &key, streams[k]);
         }
     }
     if let Some(assignment) = &changes.assignment {
-        let mut targets = Vec::new();
-        for rule in assignment.rules() {
-            let key = match rule.target() {
-                Named::Compute(index) => StreamKey::compute(device.clone(), *index),
-                Named::Named(name) => named(profile, assignment, name, &device)
-                    .map_err(|message| rule.error(message).to_string())?,
-            };
-            targets.push((key, false));
-        }
-        for (k, stream) in streams.iter_mut().enumerate() {
-            let instruction = &profile.instructions[k];
-            if !is_call(instruction) || profile.name_of(instruction) == "SyncRead" {
-                continue;
-            }
-            let place = number(profile.place_of(instruction));
+        let targets = assignment.rules().iter().map(|rule| match rule.target() {
+            Named::Compute(index) => Ok(StreamKey::compute(device.clone(), *index)),
+            Named::Named(name) => named(profile, assignment, name, &device)
+                .map_err(|message| rule.error(message).to_string()),
+        });
+        let targets = targets.collect::<Result<Vec<StreamKey>, String>>()?;
+        let mut is_used = false;
+        for (instruction, stream) in profile.instructions.iter().zip(&mut streams) {
             let name = profile.name_of(instruction);
-            let mut to = None;
-            for (rule, (key, is_used)) in assignment.rules().iter().zip(&mut targets) {
-                if rule.holds(name, place) {
-                    to = Some(&*key);
-                    *is_used = true;
-                }
-            }
-            if let Some(key) = to {
-                *stream = numbers.of(profile, k, key);
+            let place = number(profile.place_of(instruction));
+            let rule = assignment.rules().iter().rposition(|rule| rule.holds(name, place));
+            if let Some(rule) = rule.filter(|_| is_call(instruction) && name != "SyncRead") {
+                let (all, of) = (&mut profile.streams, instruction.stream);
+                *stream = stream_number(all, &mut numbers, &targets[rule], of);
+                is_used = true;
             }
         }
         // A rule may be for a view, or for a call that the recorded run has not made.
-        if targets.iter().all(|(_, is_used)| !is_used) {
+        if !is_used {
             return Err(format!("{}: no rule holds for a call of the profile", assignment.file()));
         }
     }
@@ -212,22 +204,6 @@ fn own_launch(profile: &Profile, instruction: usize) -> u32 {
     match profile.is_part(instruction) {
         true => NONE,
         false => profile.instructions[instruction].parent,
-    }
-}
-
-/// The numbers of streams, by the keys of new ones and the list of an instruction.
-#[derive(Default)]
-struct Numbers(HashMap<(StreamKey, u32), u32>);
-
-impl Numbers {
-    /// Returns the number of a stream for an instruction: that of the list which the instruction's
-    /// own stream is of.
-    fn of(&mut self, profile: &mut Profile, instruction: usize, key: &StreamKey) -> u32 {
-        let own = profile.instructions[instruction].stream;
-        *self.0.entry((key.clone(), own)).or_insert_with(|| {
-            let list = profile.streams[own as usize].key_and_list().1.to_owned();
-            stream_number(profile, key, &list)
-        })
     }
 }
 
@@ -269,20 +245,17 @@ fn reads_follow_writers(
 ) {
     // The stream of the last write of each storage, and the launch that it is in.
     let mut writer: HashMap<u32, (u32, u32)> = HashMap::new();
-    for (k, instruction) in profile.instructions.iter().enumerate() {
-        if !is_call(instruction) {
-            continue;
-        }
-        if profile.name_of(instruction) == "SyncRead" {
-            let written = writer.get(&storage(profile, instruction));
-            if let Some((stream, _)) = written.filter(|(_, of)| *of == own_launch(profile, k)) {
-                streams[k] = *stream;
+    for (k, instruction) in profile.instructions.iter().enumerate().filter(|(_, i)| is_call(i)) {
+        let launch = own_launch(profile, k);
+        if profile.name_of(instruction) != "SyncRead" {
+            for operand in profile.operands_of(instruction).iter().filter(|o| o.writes) {
+                let storage = profile.tensors[operand.tensor as usize].storage;
+                writer.insert(storage, (streams[k], launch));
             }
-            continue;
-        }
-        for operand in profile.operands_of(instruction).iter().filter(|o| o.writes) {
-            let storage = profile.tensors[operand.tensor as usize].storage;
-            writer.insert(storage, (streams[k], own_launch(profile, k)));
+        } else if let Some((stream, of)) = writer.get(&storage(profile, instruction))
+            && *of == launch
+        {
+            streams[k] = *stream;
         }
     }
 }

@@ -2,271 +2,264 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 
 use millstream_profile::Profile;
-use millstream_profile::model::{Instruction, NONE, Resolution, Role, Wait};
+use millstream_profile::model::{Instruction, NONE, Operand, Resolution, Role, Wait};
+use millstream_profile::order::Order;
 
-use super::costs::{Action, Cost, Costs};
+use super::costs::{Cost, Costs, is_of_thread};
+use super::threads::observed;
 
-/// For each stream, the sequence number up to which a stream comes after it.
-type Clock = Rc<Vec<u64>>;
+/// For each stream, how many instructions of the profile are known to have passed: those of the
+/// stream among them.
+type Clock = Vec<u32>;
 
-/// The uses of a storage since its last write: instructions of the new profile.
+/// The uses of a storage since its last write.
 #[derive(Default)]
 struct Uses {
     write: Option<u32>,
     reads: Vec<u32>,
 }
 
-/// A profile whose instructions get other streams, with the waits that these need.
-pub(super) struct Rebuilding<'a> {
-    old: &'a Profile,
-    streams: Vec<u32>,
-    /// Whether the waits of an instruction were asked for by the program.
-    is_asked: Vec<bool>,
-    /// The waits of each instruction.
-    waits: HashMap<u32, Vec<u32>>,
-    made: Profile,
-    costs: Vec<Cost>,
-    /// The new position of each instruction.
-    positions: Vec<u32>,
-    /// The new position of the last kept instruction of each old stream.
-    last_kept: Vec<u32>,
-    /// For each instruction that goes: the last kept one before it on its old stream.
-    kept_before: HashMap<u32, u32>,
-    /// The clock of each stream, and of each new instruction.
+/// A need of an instruction to come after one of another stream.
+struct Need {
+    /// The instruction before which the wait stands: the first step, if the user is a launch.
+    before: usize,
+    user: u32,
+    until: u32,
+    tensors: Vec<u32>,
+    /// Whether other waits imply it.
+    is_known: bool,
+}
+
+/// The needs of a profile's calls, as far as they are found.
+struct Needs<'a> {
+    profile: &'a Profile,
+    order: Order,
+    /// What comes before the end of each instruction.
     clocks: Vec<Clock>,
-    at: Vec<Clock>,
-    sequence: Vec<u64>,
-    uses: HashMap<u32, Uses>,
+    /// What the program has waited for.
     host: Clock,
-    /// The launches whose steps are added, by their old positions.
-    launches: HashMap<u32, Launch>,
+    /// What each launch comes after, and so its steps.
+    launches: HashMap<u32, Clock>,
+    uses: HashMap<u32, Uses>,
+    all: Vec<Need>,
 }
 
-/// A launch whose steps are added.
-struct Launch {
-    /// The waits that it needs itself.
-    waits: Vec<usize>,
-    /// What the next stream of its list begins with.
-    begin: Clock,
-    /// The streams of its steps.
-    streams: Vec<u32>,
+/// Returns a profile whose instructions run on other streams, with the waits that these need.
+pub(super) fn rebuilt(old: &Profile, costs: &Costs, streams: &[u32]) -> (Profile, Costs) {
+    let mut bare = old.clone();
+    bare.instructions.iter_mut().zip(streams).for_each(|(i, stream)| i.stream = *stream);
+    let gone = waits_of_data(&bare);
+    let is_gone = |k: u32| gone.get(k as usize).copied().unwrap_or(true);
+    bare.waits.retain(|wait| !wait.resolution.is_elided() && !is_gone(wait.waiter));
+    for (instruction, _) in bare.instructions.iter_mut().zip(&gone).filter(|(_, gone)| **gone) {
+        instruction.role = Role::Order;
+    }
+    let needs = Needs::of(&bare);
+    let mut made = Profile { instructions: Vec::new(), waits: Vec::new(), ..bare.clone() };
+    let mut own = costs.clone();
+    own.instructions.clear();
+    let name = made.names.iter().position(|name| name == "StreamWaitEvent");
+    let name = name.unwrap_or_else(|| {
+        made.names.push("StreamWaitEvent".to_owned());
+        made.names.len() - 1
+    }) as u32;
+    // The new position of each instruction; of one that is gone, of the last one before it on its
+    // old stream.
+    let mut positions = vec![NONE; gone.len()];
+    let mut last = vec![NONE; made.streams.len()];
+    let mut sequence = vec![0; made.streams.len()];
+    let mut needs = needs.into_iter().peekable();
+    for (k, instruction) in bare.instructions.into_iter().enumerate() {
+        let mut push = |instruction: Instruction, cost, is_part: bool| {
+            let stream = sequence.get_mut(instruction.stream as usize).filter(|_| !is_part);
+            let seq = stream.map_or(instruction.seq, |count| {
+                *count += 1;
+                *count
+            });
+            made.instructions.push(Instruction { seq, ..instruction });
+            own.instructions.push(cost);
+            made.instructions.len() as u32 - 1
+        };
+        while let Some(Need { user, until, tensors, is_known, .. }) =
+            needs.next_if(|need| need.before <= k)
+        {
+            let mut resolution = Resolution::Known;
+            let mut waiter = NONE;
+            if !is_known {
+                resolution = Resolution::Host;
+                // It is submitted together with its instruction.
+                let of = &old.instructions[user as usize];
+                let Instruction { place, issued, parent, submitter, .. } = *of;
+                let (role, stream) = (Role::Wait, streams[user as usize]);
+                let wait = Instruction { place, issued, parent, submitter, ..Default::default() };
+                let wait = Instruction { name, role, stream, ..wait };
+                waiter = push(wait, Cost::nothing(*costs.usual()), false);
+            }
+            let until = positions[until as usize];
+            let covered_by = NONE;
+            made.waits.push(Wait { waiter, until, user, resolution, covered_by, tensors });
+        }
+        let stream = old.instructions[k].stream as usize;
+        if gone[k] {
+            positions[k] = last.get(stream).copied().unwrap_or(NONE);
+            continue;
+        }
+        let at = push(instruction, costs.instructions[k], old.is_part(k));
+        positions[k] = at;
+        last.get_mut(stream).into_iter().for_each(|last| *last = at);
+    }
+    let at = |k: u32| positions.get(k as usize).copied().unwrap_or(NONE);
+    for wait in &mut made.waits {
+        wait.user = at(wait.user);
+        if wait.waiter == NONE {
+            wait.waiter = wait.user;
+        }
+    }
+    made.waits.extend(bare.waits.into_iter().map(|wait| Wait {
+        waiter: at(wait.waiter),
+        until: at(wait.until),
+        user: NONE,
+        ..wait
+    }));
+    for storage in &mut made.storages {
+        for place in [&mut storage.allocated, &mut storage.released, &mut storage.last_use] {
+            *place = at(*place);
+        }
+    }
+    made.pauses.iter_mut().for_each(|pause| pause.until = at(pause.until));
+    for instruction in &mut made.instructions {
+        instruction.parent = at(instruction.parent);
+        instruction.submitter = instruction.submitter.map(at);
+    }
+    // The submission of an instruction that is gone takes no time.
+    let submitters = old.instructions.iter().zip(gone).filter(|(_, gone)| *gone);
+    for submitter in submitters.filter_map(|(i, _)| i.submitter) {
+        own.instructions[at(submitter) as usize] = Cost::nothing([0; 4]);
+    }
+    (made, own)
 }
 
-/// Returns whether an instruction needs the waits of its tensors.
-const fn is_call(instruction: &Instruction) -> bool {
-    matches!(instruction.role, Role::Work | Role::Launch | Role::Order)
+fn is_pool(profile: &Profile, stream: u32) -> bool {
+    profile.streams.get(stream as usize).is_some_and(|stream| stream.pool)
 }
 
-impl<'a> Rebuilding<'a> {
-    pub(super) fn new(old: &'a Profile, streams: Vec<u32>) -> Rebuilding<'a> {
-        let mut is_asked = vec![false; old.instructions.len()];
-        let mut waits: HashMap<u32, Vec<u32>> = HashMap::new();
-        for (k, wait) in (0..).zip(&old.waits) {
-            let Some(asked) = is_asked.get_mut(wait.waiter as usize) else { continue };
-            if wait.resolution.is_elided() {
-                continue;
-            }
-            waits.entry(wait.waiter).or_default().push(k);
-            if wait.tensors.is_empty() {
-                *asked = true;
-                if let Some(record) = is_asked.get_mut(wait.until as usize) {
-                    *record = true;
-                }
+/// Returns whether each instruction is a wait or a record for the sake of tensors. Those that the
+/// program asked for are none, nor those of threads and pools, whose instructions stay.
+fn waits_of_data(profile: &Profile) -> Vec<bool> {
+    let is_one = |(k, i): (usize, &Instruction)| {
+        let waits = matches!(i.role, Role::Wait | Role::Record);
+        let is_own = is_of_thread(profile, k as u32) || is_pool(profile, i.stream);
+        waits && !profile.is_part(k) && !is_own
+    };
+    let mut gone: Vec<bool> = profile.instructions.iter().enumerate().map(is_one).collect();
+    let asked = profile.waits.iter().filter(|wait| {
+        wait.tensors.is_empty()
+            && !wait.resolution.is_elided()
+            && !is_of_thread(profile, wait.waiter)
+    });
+    for k in asked.flat_map(|wait| [wait.waiter, wait.until]) {
+        gone.get_mut(k as usize).into_iter().for_each(|gone| *gone = false);
+    }
+    gone
+}
+
+fn join(clock: &mut Clock, after: &Clock) {
+    clock.iter_mut().zip(after).for_each(|(own, other)| *own = (*own).max(*other));
+}
+
+impl<'a> Needs<'a> {
+    /// Returns the needs of a profile whose instructions have no waits for their tensors.
+    fn of(profile: &'a Profile) -> Vec<Need> {
+        let (order, observed) = (Order::of(profile), observed(profile));
+        let (clocks, uses, all) = (Vec::new(), HashMap::new(), Vec::new());
+        let (host, launches) = (vec![0; profile.streams.len()], HashMap::new());
+        let mut needs = Needs { profile, order, clocks, host, launches, uses, all };
+        for k in 0..profile.instructions.len() {
+            let clock = if profile.is_part(k) { needs.host.clone() } else { needs.instruction(k) };
+            needs.clocks.push(clock);
+            for &until in observed.get(&(k as u32)).into_iter().flatten() {
+                join(&mut needs.host, &needs.clocks[until as usize]);
             }
         }
-        let count = old.streams.len();
-        let start: Clock = Rc::new(vec![0; count]);
-        Rebuilding {
-            old,
-            streams,
-            is_asked,
-            waits,
-            made: Profile { instructions: Vec::new(), waits: Vec::new(), ..old.clone() },
-            costs: Vec::new(),
-            positions: vec![NONE; old.instructions.len()],
-            last_kept: vec![NONE; count],
-            kept_before: HashMap::new(),
-            clocks: vec![start.clone(); count],
-            at: Vec::new(),
-            sequence: vec![0; count],
-            uses: HashMap::new(),
-            host: start,
-            launches: HashMap::new(),
+        needs.all
+    }
+
+    /// Adds the needs of an instruction, and returns what comes before the next one.
+    fn instruction(&mut self, k: usize) -> Clock {
+        let Instruction { stream, parent, .. } = self.profile.instructions[k];
+        let mut clock = self.begin(k as u32);
+        if parent != NONE && stream != NONE {
+            join(&mut clock, &self.enter(parent, k));
+        }
+        match self.launches.remove(&(k as u32)) {
+            Some(begin) => join(&mut clock, &begin),
+            None => self.find(k as u32, k, &mut clock),
+        }
+        if let Some(own) = clock.get_mut(stream as usize) {
+            *own = k as u32 + 1;
+        }
+        for operand in self.call(k as u32) {
+            let storage = self.storage(operand);
+            let uses = self.uses.entry(storage).or_default();
+            match operand.writes {
+                true => *uses = Uses { write: Some(k as u32), reads: Vec::new() },
+                false => uses.reads.push(k as u32),
+            }
+        }
+        clock
+    }
+
+    /// Returns what an instruction comes after, by the order and by what the host waited for.
+    fn begin(&self, k: u32) -> Clock {
+        let mut clock = self.host.clone();
+        let before = self.order.before(k as usize).iter();
+        let before = before.filter_map(|(from, _)| self.clocks.get(*from as usize));
+        before.for_each(|after| join(&mut clock, after));
+        clock
+    }
+
+    /// Returns what the steps of a launch come after. The waits of a launch stand before its first
+    /// step.
+    fn enter(&mut self, launch: u32, first: usize) -> Clock {
+        if let Some(begin) = self.launches.get(&launch) {
+            return begin.clone();
+        }
+        let mut clock = self.begin(launch);
+        let outer = self.profile.instructions[launch as usize].parent;
+        if outer != NONE {
+            join(&mut clock, &self.enter(outer, first));
+        }
+        self.find(launch, first, &mut clock);
+        self.launches.insert(launch, clock.clone());
+        clock
+    }
+
+    /// Returns the operands whose hazards order an instruction.
+    fn call(&self, k: u32) -> &'a [Operand] {
+        let profile: &'a Profile = self.profile;
+        let instruction = &profile.instructions[k as usize];
+        let is_call = matches!(instruction.role, Role::Work | Role::Launch | Role::Order);
+        match is_call && instruction.stream != NONE {
+            true => profile.operands_of(instruction),
+            false => &[],
         }
     }
 
-    pub(super) fn run(mut self, costs: Costs) -> (Profile, Costs) {
-        for k in 0..self.old.instructions.len() {
-            self.instruction(k, &costs);
-        }
-        let Rebuilding { mut made, positions, costs: own, .. } = self;
-        let at = |k: u32| positions.get(k as usize).copied().unwrap_or(NONE);
-        for storage in &mut made.storages {
-            for place in [&mut storage.allocated, &mut storage.released, &mut storage.last_use] {
-                *place = at(*place);
-            }
-        }
-        made.pauses.iter_mut().for_each(|pause| pause.until = at(pause.until));
-        for instruction in made.instructions.iter_mut().filter(|i| i.parent != NONE) {
-            instruction.parent = at(instruction.parent);
-        }
-        // The submission of an instruction that is gone goes, too.
-        let mut numbers = vec![NONE; costs.steps.len()];
-        let mut steps = Vec::with_capacity(costs.steps.len());
-        for (number, mut step) in costs.steps.into_iter().enumerate() {
-            // What comes after a step that is gone comes after the one before it.
-            step.before = numbers.get(step.before as usize).copied().unwrap_or(NONE);
-            if let Action::Submit(k) = &mut step.action {
-                *k = at(*k);
-                if *k == NONE {
-                    numbers[number] = step.before;
-                    continue;
-                }
-            }
-            step.until = step.until.iter().map(|&k| at(k)).filter(|&k| k != NONE).collect();
-            numbers[number] = steps.len() as u32;
-            steps.push(step);
-        }
-        let instructions = own.into_iter().map(|mut cost| {
-            cost.submitted = numbers.get(cost.submitted as usize).copied().unwrap_or(NONE);
-            cost
-        });
-        let instructions = instructions.collect();
-        (made, Costs { instructions, steps, typical: costs.typical, tail: costs.tail })
+    fn storage(&self, operand: &Operand) -> u32 {
+        self.profile.tensors[operand.tensor as usize].storage
     }
 
-    fn push(&mut self, instruction: Instruction, cost: Cost, is_part: bool) -> u32 {
-        let stream = instruction.stream as usize;
-        let mut instruction = instruction;
-        if let Some(sequence) = self.sequence.get_mut(stream).filter(|_| !is_part) {
-            *sequence += 1;
-            instruction.seq = *sequence;
-            let clock = Rc::make_mut(&mut self.clocks[stream]);
-            clock[stream] = *sequence;
-            self.at.push(self.clocks[stream].clone());
-        } else {
-            self.at.push(self.host.clone());
-        }
-        self.made.instructions.push(instruction);
-        self.costs.push(cost);
-        self.made.instructions.len() as u32 - 1
-    }
-
-    fn instruction(&mut self, k: usize, costs: &Costs) {
-        let old = self.old;
-        let instruction = &old.instructions[k];
-        let stream = self.streams[k];
-        let goes = match instruction.role {
-            // A pool's waits and records stay, as its instructions do.
-            Role::Wait | Role::Record => !self.is_asked[k] && !self.is_pool(stream),
-            _ => false,
-        };
-        let last_kept = |made: &Rebuilding<'_>| {
-            made.last_kept.get(instruction.stream as usize).copied().unwrap_or(NONE)
-        };
-        let is_part = old.is_part(k);
-        if !is_part && instruction.parent != NONE && stream != NONE {
-            self.enter(instruction.parent, stream, costs);
-        }
-        if goes && !is_part {
-            self.kept_before.insert(k as u32, last_kept(self));
+    /// Adds the needs of an instruction, and what they imply to its clock.
+    fn find(&mut self, user: u32, before: usize, clock: &mut Clock) {
+        let stream = self.profile.instructions[user as usize].stream;
+        if is_pool(self.profile, stream) {
             return;
         }
-        let cost = costs.instructions[k];
-        let is_call = !is_part && is_call(instruction) && stream != NONE;
-        let mut open = Vec::new();
-        if let Some(launch) = self.launches.remove(&(k as u32)) {
-            open = launch.waits;
-            for of in launch.streams {
-                let after = self.clocks[of as usize].clone();
-                self.join(stream as usize, &after);
-            }
-        } else if is_call && !self.is_pool(stream) {
-            open = self.needed_waits(k, stream, cost);
-        }
-        let moved = Instruction { stream, ..instruction.clone() };
-        let own = self.push(moved, cost, is_part);
-        self.positions[k] = own;
-        if let Some(last) = self.last_kept.get_mut(instruction.stream as usize) {
-            *last = own;
-        }
-        for wait in open {
-            self.made.waits[wait].user = own;
-            if self.made.waits[wait].waiter == NONE {
-                self.made.waits[wait].waiter = own;
-            }
-        }
-        self.kept_waits(k as u32, own);
-        if instruction.role == Role::Fence {
-            self.fence(instruction.parent);
-        }
-        if is_call {
-            self.note_uses(k, own);
-        }
-    }
-
-    /// Begins a launch, if it has not begun, and one of its streams: they begin with what the
-    /// launch comes after.
-    fn enter(&mut self, launch: u32, stream: u32, costs: &Costs) {
-        let old = self.old;
-        let (of, own) = (&old.instructions[launch as usize], self.streams[launch as usize]);
-        if own == NONE {
-            return;
-        }
-        if !self.launches.contains_key(&launch) {
-            if of.parent != NONE {
-                self.enter(of.parent, own, costs);
-            }
-            let cost = costs.instructions[launch as usize];
-            let waits = match is_call(of) && !self.is_pool(own) {
-                true => self.needed_waits(launch as usize, own, cost),
-                false => Vec::new(),
-            };
-            let (begin, streams) = (self.clocks[own as usize].clone(), Vec::new());
-            self.launches.insert(launch, Launch { waits, begin, streams });
-        }
-        let Some(known) = self.launches.get_mut(&launch) else { return };
-        if !known.streams.contains(&stream) {
-            known.streams.push(stream);
-            let begin = known.begin.clone();
-            self.join(stream as usize, &begin);
-        }
-    }
-
-    /// Brings the streams of a launch, or those of the machine, behind one another.
-    fn fence(&mut self, launch: u32) {
-        let Some(known) = self.launches.get(&launch) else {
-            let all = Rc::new(self.sequence.clone());
-            self.clocks.iter_mut().for_each(|clock| *clock = all.clone());
-            return;
-        };
-        let streams = known.streams.clone();
-        let first = streams[0] as usize;
-        for &of in &streams {
-            let after = self.clocks[of as usize].clone();
-            self.join(first, &after);
-        }
-        let all = self.clocks[first].clone();
-        streams.iter().for_each(|&of| self.join(of as usize, &all));
-        if let Some(known) = self.launches.get_mut(&launch) {
-            known.begin = all;
-        }
-    }
-
-    fn is_pool(&self, stream: u32) -> bool {
-        self.old.streams.get(stream as usize).is_some_and(|stream| stream.pool)
-    }
-
-    /// Adds the waits that an instruction needs, and returns their positions.
-    fn needed_waits(&mut self, k: usize, stream: u32, cost: Cost) -> Vec<usize> {
-        let old = self.old;
         let mut needs: BTreeMap<Reverse<u32>, Vec<u32>> = BTreeMap::new();
-        for operand in old.operands_of(&old.instructions[k]) {
-            let storage = old.tensors[operand.tensor as usize].storage;
-            let Some(uses) = self.uses.get(&storage) else { continue };
+        for operand in self.call(user) {
+            let Some(uses) = self.uses.get(&self.storage(operand)) else { continue };
             let reads = uses.reads.iter().filter(|_| operand.writes);
             for &earlier in uses.write.iter().chain(reads) {
                 let tensors = needs.entry(Reverse(earlier)).or_default();
@@ -275,100 +268,15 @@ impl<'a> Rebuilding<'a> {
                 }
             }
         }
-        let mut open = Vec::new();
         // The latest need of a stream implies the earlier ones.
-        for (Reverse(earlier), tensors) in needs {
-            let source = &self.made.instructions[earlier as usize];
-            let (from, seq) = (source.stream as usize, source.seq);
-            if source.stream == stream {
+        for (Reverse(until), tensors) in needs {
+            let source = self.profile.instructions[until as usize].stream;
+            if source == stream {
                 continue;
             }
-            let own = &self.clocks[stream as usize];
-            let known = own[from].max(self.host[from]) >= seq;
-            let resolution = if known { Resolution::Known } else { Resolution::Host };
-            let mut wait = Wait {
-                waiter: NONE,
-                until: earlier,
-                user: NONE,
-                resolution,
-                covered_by: NONE,
-                tensors,
-            };
-            if !known {
-                wait.waiter = self.new_wait(k, stream, cost);
-                let after = self.at[earlier as usize].clone();
-                self.join(stream as usize, &after);
-            }
-            open.push(self.made.waits.len());
-            self.made.waits.push(wait);
-        }
-        open
-    }
-
-    fn new_wait(&mut self, k: usize, stream: u32, cost: Cost) -> u32 {
-        let names = &mut self.made.names;
-        let name = names.iter().position(|name| name == "StreamWaitEvent").unwrap_or_else(|| {
-            names.push("StreamWaitEvent".to_owned());
-            names.len() - 1
-        });
-        let of = &self.old.instructions[k];
-        let wait = Instruction {
-            name: name as u32,
-            role: Role::Wait,
-            stream,
-            place: of.place,
-            issued: of.issued,
-            parent: of.parent,
-            ..Instruction::default()
-        };
-        // It is submitted together with its instruction.
-        let cost = Cost { submitted: cost.submitted, worker_before: NONE, ..Cost::default() };
-        self.push(wait, cost, false)
-    }
-
-    fn join(&mut self, stream: usize, after: &Clock) {
-        let clock = Rc::make_mut(&mut self.clocks[stream]);
-        clock.iter_mut().zip(after.iter()).for_each(|(own, other)| *own = (*own).max(*other));
-    }
-
-    /// Keeps the waits of an instruction that is kept itself.
-    fn kept_waits(&mut self, old: u32, own: u32) {
-        for k in self.waits.get(&old).cloned().unwrap_or_default() {
-            let wait = &self.old.waits[k as usize];
-            let until = self.kept(wait.until);
-            let user = NONE;
-            self.made.waits.push(Wait { waiter: own, until, user, ..wait.clone() });
-            if until == NONE {
-                continue;
-            }
-            let after = self.at[until as usize].clone();
-            let instruction = &self.made.instructions[own as usize];
-            if instruction.role == Role::Observe {
-                let host = Rc::make_mut(&mut self.host);
-                host.iter_mut().zip(after.iter()).for_each(|(own, new)| *own = (*own).max(*new));
-            } else if instruction.stream != NONE {
-                self.join(instruction.stream as usize, &after);
-            }
-        }
-    }
-
-    /// Returns the new position of an instruction; for a record that is gone, of the last kept one
-    /// before it on its stream.
-    fn kept(&self, old: u32) -> u32 {
-        let own = self.positions.get(old as usize).copied().unwrap_or(NONE);
-        let before = || self.kept_before.get(&old).copied().unwrap_or(NONE);
-        if own == NONE { before() } else { own }
-    }
-
-    fn note_uses(&mut self, k: usize, own: u32) {
-        let old = self.old;
-        for operand in old.operands_of(&old.instructions[k]) {
-            let storage = old.tensors[operand.tensor as usize].storage;
-            let uses = self.uses.entry(storage).or_default();
-            match operand.writes {
-                true => *uses = Uses { write: Some(own), reads: Vec::new() },
-                false => uses.reads.push(own),
-            }
+            let is_known = clock[source as usize] > until;
+            join(clock, &self.clocks[until as usize]);
+            self.all.push(Need { before, user, until, tensors, is_known });
         }
     }
 }

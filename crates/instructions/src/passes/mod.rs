@@ -94,7 +94,7 @@
 //! | `placement` | offsets for all storages and workspaces together |
 //! | [`offsets`] | offsets for buffers in an order: orders, bound, search |
 //! | `cost` | the times of calls |
-//! | [`mod@timeline`] | the time of a list |
+//! | `timeline` | the time of a list |
 
 mod assign;
 pub mod cost;
@@ -108,7 +108,7 @@ mod placement;
 mod rebuild;
 mod remat;
 mod reuse;
-pub mod timeline;
+mod timeline;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,6 @@
 //! 2. A wait begins when its point has completed.
 //! 3. The host submits in no time. After a host wait it continues when the wait has ended.
 
-use std::convert::Infallible;
-
 use smallvec::SmallVec;
 
 use millstream_types::{Point, TensorSpec};
@@ -20,20 +18,14 @@ use crate::table::Body;
 
 /// An instruction on a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interval {
-    /// The index of the instruction in the list.
-    pub index: usize,
-    /// The number of its stream in the list.
-    pub stream: usize,
+pub(super) struct Interval {
     /// The time at which it begins.
-    pub start: u64,
+    pub(super) start: u64,
     /// The time at which it has completed.
-    pub end: u64,
-    /// The interval that ends last before this one may begin, as an index into the timeline.
-    pub after: Option<usize>,
+    pub(super) end: u64,
     /// All intervals that must end before this one begins, except those that others of these come
     /// after.
-    pub before: SmallVec<[usize; 3]>,
+    pub(super) before: SmallVec<[usize; 3]>,
 }
 
 /// The intervals of one stream.
@@ -79,21 +71,13 @@ impl Intervals {
     }
 }
 
-/// Returns the timeline of a list: every instruction with a point, in the order of the list.
-/// `takes` returns the time of each of them, and is asked in that order.
-///
-/// # Errors
-/// The first error of `takes`.
-///
-/// # Panics
-/// An instruction runs on a stream that the list does not declare.
-pub fn timeline<E>(
-    list: &InstructionList,
-    mut takes: impl FnMut(usize, &Body) -> Result<u64, E>,
-) -> Result<Vec<Interval>, E> {
+/// Returns the timeline of a list by a cost model, in nanoseconds: every instruction with a point,
+/// in the order of the list. Its streams are declared: the facts of a list check that.
+pub(super) fn by_costs(facts: &Facts<'_>, costs: &dyn CostModel) -> Vec<Interval> {
+    let list = facts.list;
     let tracks = vec![Track::default(); list.streams.len()];
     let mut made = Intervals { all: Vec::new(), tracks, host: None };
-    for (index, instruction) in list.instructions.iter().enumerate() {
+    for instruction in &list.instructions {
         let body = &instruction.body;
         if body.class() == Class::Observes {
             for &point in body.awaited() {
@@ -102,7 +86,7 @@ pub fn timeline<E>(
         }
         let Some(at) = body.at() else { continue };
         let stream = at.stream.index();
-        let takes = takes(index, body)?;
+        let takes = time(facts, costs, body);
         let gate = made.tracks[stream].gate.take();
         let until = body.until().and_then(|until| made.at(until));
         let mut before: SmallVec<[usize; 3]> = SmallVec::new();
@@ -111,11 +95,10 @@ pub fn timeline<E>(
         if fences {
             before.extend((0..made.tracks.len()).filter_map(|other| made.last(other)));
         }
-        let after = before.iter().fold(None, |after, k| made.later(after, Some(*k)));
-        let start = made.end(after);
+        let start = before.iter().map(|k| made.all[*k].end).max().unwrap_or(0);
         let interval = made.all.len();
         let end = start + takes;
-        made.all.push(Interval { index, stream, start, end, after, before });
+        made.all.push(Interval { start, end, before });
         made.tracks[stream].intervals.push((at.seq, interval));
         if fences {
             for track in &mut made.tracks {
@@ -123,14 +106,7 @@ pub fn timeline<E>(
             }
         }
     }
-    Ok(made.all)
-}
-
-/// Returns the timeline of a list by a cost model, in nanoseconds.
-pub(super) fn by_costs(facts: &Facts<'_>, costs: &dyn CostModel) -> Vec<Interval> {
-    let made = timeline(facts.list, |_, body| Ok::<u64, Infallible>(time(facts, costs, body)));
-    let Ok(made) = made;
-    made
+    made.all
 }
 
 /// Returns the time at which a timeline ends.
