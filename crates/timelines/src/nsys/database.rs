@@ -91,8 +91,8 @@ impl Database<'_> {
                 continue;
             }
             let query = format!("SELECT CAST(count(*) AS TEXT) FROM {}", quoted(&table, '"'));
-            let count = self.texts(&table, &query)?.iter().filter_map(|n| n.parse::<u64>().ok()).sum();
-            if count > 0 {
+            let count = self.texts(&table, &query)?.first().and_then(|n| n.parse().ok());
+            if let Some(count) = count.filter(|count| *count > 0) {
                 unread.push((table, count));
             }
         }
@@ -137,7 +137,8 @@ impl Database<'_> {
         };
         let count = columns.len();
         let rows = query.query_map([], |row| (0..count).map(|k| value(row, k)).collect());
-        rows.and_then(Iterator::collect).map_err(fails)
+        let rows = rows.and_then(Iterator::collect::<rusqlite::Result<Vec<Vec<Value>>>>);
+        rows.map_err(fails)
     }
 }
 
