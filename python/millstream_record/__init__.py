@@ -8,10 +8,11 @@
     def layer(x, w):
         return (x @ w).relu()
 
-`trace` and `record_call` are for programs that name their inputs and outputs themselves.
+`trace` and `record_call` are for programs that name their inputs and outputs themselves. `streams`
+records nothing but the program's use of CUDA streams, for `millstream verify`.
 """
 
 from .automatic import record
-from .recorder import RecordError, record_call, trace
+from .recorder import RecordError, record_call, streams, trace
 
-__all__ = ["RecordError", "record", "record_call", "trace"]
+__all__ = ["RecordError", "record", "record_call", "streams", "trace"]

@@ -11,19 +11,16 @@ other tensor has its address there.
 
 import contextlib
 import functools
+import gc
 import inspect
 import sys
 import weakref
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from . import recorder
 from .recorder import Elements, Log, RecordError, UNMARKED, storage_of
-
-
-def tensors_in(values):
-    return [v for v in tree_leaves(values) if isinstance(v, torch.Tensor)]
+from .devices import tensors_in
 
 
 class Found:
@@ -70,6 +67,17 @@ class FindingLog(Log):
 def place(tensor):
     """Returns what two tensors of the same elements have in common."""
     return storage_of(tensor)._cdata, tensor.storage_offset(), tensor.shape, tensor.stride()
+
+
+def held_by_program(tensors, frame):
+    """Returns the identities of the tensors that Python's objects refer to, or the variables of a
+    frame and of its callers. Autograd keeps others for the backward pass."""
+    holders = (holder for holder in gc.get_referrers(*tensors) if holder is not tensors)
+    held = {id(one) for holder in holders for one in gc.get_referents(holder)}
+    while frame is not None:
+        held.update(map(id, frame.f_locals.values()))
+        frame = frame.f_back
+    return held
 
 
 class Names:
@@ -122,17 +130,18 @@ class record:
     """Records the program inside a `with` block, or the first call of a function.
 
     `modules` are those whose parameters and buffers give names to tensors. `tolerance`, `note`,
-    `seed`, `compress` and `opaque` are those of `trace`. With `timeline`, the first run of the block
+    `seed`, `compress`, `opaque` and `streams` are those of `trace`. With `timeline`, the first run of the block
     or the function is recorded, and the second one runs under PyTorch's profiler, without the
     recorder: its timeline is written beside the trace, as timeline.json.gz."""
 
     def __init__(self, folder, *modules, tolerance=None, note="", seed=None,
-                 compress=False, opaque=(), timeline=False):
+                 compress=False, opaque=(), timeline=False, streams=None):
         self.folder, self.opaque = folder, opaque
         self.modules = [(f"module{k}." if len(modules) > 1 else "", m)
                         for k, m in enumerate(modules)]
         self.options = {
             "tolerance": tolerance, "note": note, "seed": seed, "compress": compress,
+            "streams": streams,
         }
         # The runs so far that ended without an error: with a timeline, the first is recorded.
         self.timeline, self.runs = timeline, 0
@@ -191,8 +200,10 @@ class record:
         kept, seen = [], set()
         gradients = [t.grad for t in (ref() for ref in log.made + [f.tensor for f in log.found])
                      if t is not None and t.is_leaf and t.grad is not None]
-        for tensor in [ref() for ref in log.made] + gradients:
-            if tensor is None or place(tensor) in seen:
+        made = [tensor for tensor in (ref() for ref in log.made) if tensor is not None]
+        held = held_by_program(made, self.frame) | set(map(id, gradients))
+        for tensor in made + gradients:
+            if id(tensor) not in held or place(tensor) in seen:
                 continue
             storage = storage_of(tensor)._cdata
             if storage not in log.known or (storage in before and storage not in log.written):

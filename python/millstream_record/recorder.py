@@ -71,16 +71,12 @@ from torch.profiler import ExecutionTraceObserver
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from .devices import DTYPES, FILE as STREAMS, Ops, Streams
+
 # The label around each intercepted call, and that of PyTorch's later releases.
 MARK = "millstream_record::call"
 PYTORCH_MARK = "PythonDispatchMode"
-TIMELINE = "timeline.json.gz"
-# The dtypes of tensors that Millstream computes with.
-DTYPES = {
-    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
-    torch.uint32, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
-    torch.complex64, torch.complex128,
-}
+TIMELINE, TIMELINE_TRACE = "timeline.json.gz", "timeline-et.json.gz"
 # Files of these folders are no lines of the program.
 LIBRARY = tuple(str(pathlib.Path(file).parent) + os.sep for file in (torch.__file__, __file__))
 STANDARD = (sysconfig.get_path("stdlib") + os.sep, sysconfig.get_path("purelib") + os.sep)
@@ -106,17 +102,22 @@ def name_of(func):
     return func._schema.name + ("." + func._schema.overload_name).rstrip(".")
 
 
-def line_of_program():
-    """Returns the file and the line of the innermost frame outside PyTorch, the standard library and
-    this package."""
+def frames_of_program():
+    """Yields the frames outside PyTorch, the standard library and this package, the innermost
+    first."""
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         standard = file.startswith(STANDARD[0]) and not file.startswith(STANDARD[1])
         if not file.startswith((*LIBRARY, "<")) and not standard:
-            return f"{file}:{frame.f_lineno}"
+            yield frame
         frame = frame.f_back
-    return "an unknown line"
+
+
+def line_of_program():
+    """Returns the file and the line of the program's innermost frame."""
+    lines = (f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in frames_of_program())
+    return next(lines, "an unknown line")
 
 
 def unsupported(value):
@@ -157,14 +158,16 @@ def bytes_of(storage):
         return bytearray()
     if is_on_host(storage):
         return bytearray(ctypes.string_at(storage.data_ptr(), size))
-    # The driver's copy waits for the default stream alone, and the program may have others.
-    torch.cuda.synchronize(storage.device)
     copy = bytearray(size)
     target = (ctypes.c_char * size).from_buffer(copy)
     with torch.cuda.device(storage.device):
         driver = ctypes.CDLL("libcuda.so.1")
         source = ctypes.c_uint64(storage.data_ptr())
-        status = driver.cuMemcpyDtoH_v2(target, source, ctypes.c_size_t(size))
+        # The driver's copy waits for the default stream alone, and the program may have others.
+        # PyTorch would report its own call as a synchronization of the program.
+        status = driver.cuCtxSynchronize()
+        if status == 0:
+            status = driver.cuMemcpyDtoH_v2(target, source, ctypes.c_size_t(size))
     if status != 0:
         raise RecordError(
             f"the CUDA driver did not copy {size} bytes from {storage.device}: its error {status}"
@@ -306,6 +309,8 @@ class Log(TorchDispatchMode):
         self.unused = set(self.opaque)
         # Weak references keep addresses of freed storages from being reused for other storages.
         self.known = {}
+        # What the program does with its devices' streams, if that is recorded.
+        self.streams = None
 
     def know(self, value):
         for tensor in tree_leaves(value):
@@ -365,7 +370,10 @@ class Log(TorchDispatchMode):
                 self.check(name, at, value)
         self.calls.append(call)
         with marked(), evaluated_views():
-            results = func(*args, **kwargs)
+            if self.streams is None:
+                results = func(*args, **kwargs)
+            else:
+                results = self.streams.call(func, args, kwargs, call)
         self.refuse(name, line, results)
         call.is_meta = self.is_meta(name, line, results, (args, kwargs))
         named = self.opaque.intersection((name, name.split(".")[0]))
@@ -874,10 +882,13 @@ def write(folder, text, done, tolerance, note, seed, compress):
         meta["collectives"] = collectives
     tensors = {key: in_file(tensor) for key, tensor in tensors.items()}
     form, other = ("et.json.gz", "et.json") if compress else ("et.json", "et.json.gz")
+    noted, ids = done.log.streams, {id(call): node["id"] for node, call in pairs}
     files = {
         form: gzip.compress(trace, mtime=0) if compress else trace,
         other: None,
         TIMELINE: None,
+        TIMELINE_TRACE: None,
+        STREAMS: noted and noted.content(lambda call: ids.get(id(call))),
         "consts.json": dump(consts),
         "bindings.json": dump(names),
         "meta.json": dump(meta),
@@ -964,13 +975,17 @@ def ordinary_attention():
 
 
 @contextlib.contextmanager
-def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(), log=None):
+def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(), log=None,
+          streams=None):
     """Records the program inside the `with` block. `tolerance` holds the relative and the absolute
     tolerance of a run; without it, a run has that of each output's dtype. With `compress` the trace
     is written as et.json.gz. `opaque` names ops whose results are saved, as `torchvision::nms`. `log`
-    is for recordings of other kinds."""
+    is for recordings of other kinds. `streams` tells whether to record what the program does with
+    the streams of its devices: if there are any, without it."""
     folder = writable(folder)
     done = Trace(log or Log(opaque))
+    if torch.cuda.is_available() if streams is None else streams:
+        done.log.streams = Streams(frames_of_program)
     with InProgress.only(folder), tempfile.TemporaryDirectory() as scratch:
         if seed is not None:
             torch.manual_seed(seed)
@@ -983,7 +998,8 @@ def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(),
         backward = torch.autograd.set_multithreading_enabled(False)
         observer.start()
         try:
-            with ordinary_attention(), done.log, backward:
+            noted = done.log.streams and done.log.streams.registered()
+            with ordinary_attention(), noted or contextlib.nullcontext(), done.log, backward:
                 yield done
         finally:
             observer.stop()
@@ -993,17 +1009,36 @@ def trace(folder, tolerance=None, note="", seed=None, compress=False, opaque=(),
 
 
 @contextlib.contextmanager
+def streams(folder):
+    """Records what the program inside the `with` block does with the streams, the events and the
+    memory of its devices, and nothing else: folder/streams.json, which `millstream verify` reads."""
+    folder, noted = writable(folder), Streams(frames_of_program)
+    with InProgress.only(folder):
+        with torch.autograd.set_multithreading_enabled(False), noted.registered(), Ops(noted):
+            yield
+        replace(folder, {STREAMS: noted.content()})
+    show(f"verify it with: millstream verify {shlex.quote(str(folder))}")
+
+
+@contextlib.contextmanager
 def profiled(folder):
     """Saves PyTorch's timeline of the program inside the `with` block beside the trace in `folder`,
-    as timeline.json.gz. The recorder does not run: its own time would be in the timeline."""
+    as timeline.json.gz, and the Execution Trace of this run as timeline-et.json.gz. The recorder does
+    not run: its own time would be in the timeline."""
     folder = writable(folder)
     with InProgress.only(folder), tempfile.TemporaryDirectory() as scratch:
-        with torch.profiler.profile() as profiler:
+        raw, exported = (pathlib.Path(scratch) / name for name in ("et.json", TIMELINE))
+        # The profiler numbers ops as the trace does while an observer runs, and names the events of
+        # waits if it is told to.
+        with torch.profiler.profile(
+            execution_trace_observer=ExecutionTraceObserver().register_callback(str(raw)),
+            experimental_config=torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True),
+        ) as profiler:
             yield
-        exported = pathlib.Path(scratch) / TIMELINE
         profiler.export_chrome_trace(str(exported))
-        replace(folder, {exported.name: exported.read_bytes()})
-    show(f"the timeline is {folder / exported.name}")
+        trace = gzip.compress(raw.read_bytes(), mtime=0)
+        replace(folder, {TIMELINE: exported.read_bytes(), TIMELINE_TRACE: trace})
+    show(f"the timeline is {folder / TIMELINE}")
 
 
 def named(results):
@@ -1017,13 +1052,13 @@ def named(results):
 
 def record_call(
     folder, fn, inputs, rtol=None, atol=None, seed=None, note="", compress=False, opaque=(),
-    timeline=False,
+    timeline=False, streams=None,
 ):
     """Records `fn()`, which computes with the tensors of `inputs` and returns its results: a dict,
     a tensor, or a sequence of tensors. With `timeline`, `fn` is called once more, without the
     recorder, for PyTorch's timeline."""
     given = None if rtol is None and atol is None else (rtol, atol)
-    with trace(folder, given, note, seed, compress, opaque) as t:
+    with trace(folder, given, note, seed, compress, opaque, streams=streams) as t:
         t.inputs(inputs)
         t.outputs(named(fn()))
     if timeline:
@@ -1054,6 +1089,10 @@ def main():
         help="ops whose results are saved, and taken as they are by a run: torchvision::nms",
     )
     parser.add_argument(
+        "--streams", action="store_true", default=None,
+        help="record what the program does with its streams; default: where there is a CUDA device",
+    )
+    parser.add_argument(
         "--timeline", action="store_true",
         help="run the program once more, for the profiler's timeline",
     )
@@ -1069,7 +1108,7 @@ def main():
     try:
         fn, inputs = getattr(module, function)()
         record_call(given.folder, fn, inputs, given.rtol, given.atol, given.seed,
-                    opaque=given.opaque, timeline=given.timeline)
+                    opaque=given.opaque, timeline=given.timeline, streams=given.streams)
     except RecordError as e:
         sys.exit(f"error: {e}")
 

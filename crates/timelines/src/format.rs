@@ -19,6 +19,8 @@ pub enum Format {
     Nsys,
     /// PyTorch's execution trace, which has no times.
     ExecutionTrace,
+    /// The streams of a program, as `millstream_record` writes them, which have no times.
+    Streams,
 }
 
 /// Returns the format of an input, if it is one of them.
@@ -54,6 +56,7 @@ fn of_object(input: Input, is_chakra: bool) -> Result<Option<Format>> {
         while let Some(key) = json.key()? {
             match key.as_str() {
                 "traceEvents" => return Ok(Some(Format::Kineto)),
+                "millstream_streams" => return Ok(Some(Format::Streams)),
                 "deviceProperties" => is_kineto = true,
                 "schema" => has_schema = true,
                 "nodes" => has_nodes = true,

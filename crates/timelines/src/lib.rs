@@ -16,6 +16,7 @@
 //! | `recording` | what a file of Kineto's or Nsight Systems' states |
 //! | `restore` | from a recording to a profile |
 //! | `link` | nodes of an execution trace of the same run: operands of kernels |
+//! | `streams` | the reader of `millstream_record`'s streams, which have tensors and no times |
 //! | [`list`](mod@list) | a timeline as a list of instructions, for the verifier |
 //! | [`verdict`](mod@verdict) | whether a timeline is proven, races, or is undecided |
 
@@ -34,6 +35,7 @@ pub mod list;
 mod nsys;
 mod recording;
 mod restore;
+mod streams;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -123,8 +125,24 @@ pub fn read(path: &Path, options: &Options) -> Result<Timeline> {
             let help = "run it, or give it with --trace beside the profiler's file of the same run";
             return Err(input.error(message).help(help));
         }
+        Format::Streams => {
+            refuse_options(path, options, "a recording of streams")?;
+            let (recording, links) = streams::read(input)?;
+            return Ok(of_streams(path, &recording, links));
+        }
     };
     of_recording(path, recording, options)
+}
+
+/// Returns the timeline of a recording that has an order and no times, and all allocations.
+fn of_streams(path: &Path, recording: &Recording, links: Links) -> Timeline {
+    let title = path.display().to_string();
+    let (mut profile, stacks, mut facts) = restore::restore(&title, recording, Some(&links));
+    for instruction in &mut profile.instructions {
+        (instruction.times, instruction.issued) = (None, None);
+    }
+    (profile.total, facts.unknown.reuse) = (0, false);
+    Timeline { profile, specs: links.specs, stacks, facts }
 }
 
 fn refuse_options(path: &Path, options: &Options, what: &str) -> Result<()> {
@@ -169,6 +187,10 @@ pub fn read_bytes(name: &str, bytes: Vec<u8>) -> Result<Timeline> {
         Some(found @ (Format::Chakra | Format::ChakraJson)) => {
             let profile = chakra::read(input, found == Format::ChakraJson)?;
             Ok(Timeline { profile, ..Timeline::default() })
+        }
+        Some(Format::Streams) => {
+            let (recording, links) = streams::read(input)?;
+            Ok(of_streams(path, &recording, links))
         }
         Some(Format::Nsys | Format::ExecutionTrace) | None => {
             Err(input.error("it is no timeline that can be read from memory"))

@@ -46,7 +46,7 @@ pub(crate) struct Uses {
 /// A node of the execution trace that is an event of the timeline.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkedNode {
-    pub(crate) id: u64,
+    pub(crate) id: Option<u64>,
     /// What it uses; none for a label.
     pub(crate) uses: Option<Uses>,
 }
@@ -109,6 +109,12 @@ impl Links {
         Ok(links)
     }
 
+    /// Adds a node, and returns its position.
+    pub(crate) fn add(&mut self, node: LinkedNode) -> u32 {
+        self.nodes.push(node);
+        self.nodes.len() as u32 - 1
+    }
+
     /// Returns a node by its position in the trace.
     pub(crate) fn node(&self, position: u32) -> Option<&LinkedNode> {
         self.nodes.get(position as usize)
@@ -132,7 +138,7 @@ impl Links {
             tracking.returns(last, self, &mut uses);
         }
         let linked = nodes.iter().zip(uses);
-        self.nodes = linked.map(|(n, uses)| LinkedNode { id: n.id, uses }).collect();
+        self.nodes = linked.map(|(n, uses)| LinkedNode { id: Some(n.id), uses }).collect();
     }
 
     fn storage(&mut self, bytes: u64) -> u32 {
@@ -246,7 +252,7 @@ impl<'a> Tracking<'a> {
 }
 
 impl Uses {
-    fn add(&mut self, on_host: bool, operand: Operand) {
+    pub(crate) fn add(&mut self, on_host: bool, operand: Operand) {
         let own = if on_host { &mut self.host } else { &mut self.device };
         own.push(operand);
     }

@@ -20,7 +20,8 @@ use millstream_instructions::{
 use millstream_profile::Profile;
 use millstream_profile::model::{NONE, Operand as Used};
 use millstream_types::{
-    Access, DType, DeviceId, Origin, Point, StreamId, StreamKey, StreamMode, TensorId, TensorSpec,
+    Access, DType, DeviceId, Layout, Origin, Point, StreamId, StreamKey, StreamMode, TensorId,
+    TensorSpec,
 };
 
 use crate::Timeline;
@@ -158,27 +159,45 @@ impl Listing<'_> {
         self.list.arenas.push(DeviceId::cuda(0));
     }
 
-    /// Declares the storages, and begins the tensors as views of them.
+    /// Declares the storages, and begins the tensors as views of them. Storages with addresses are
+    /// parts of one, the memory of their device: they conflict if they share bytes.
     fn tensors(&mut self, timeline: &Timeline) -> Result<(), String> {
         let profile = self.profile;
         let count = profile.storages.len() + profile.tensors.len();
         u32::try_from(count).map_err(|_| format!("it has {count} tensors: a list has fewer"))?;
+        let mut memories: HashMap<u32, (usize, u64)> = HashMap::new();
+        for (k, storage) in profile.storages.iter().enumerate().filter(|(_, s)| s.is_placed()) {
+            let (_, size) = memories.entry(storage.arena).or_insert((k, 0));
+            *size = (*size).max(storage.offset.saturating_add(storage.size));
+        }
         for (k, storage) in profile.storages.iter().enumerate() {
-            let spec = TensorSpec::contiguous(DType::U8, &[storage.size as usize]);
+            let memory = memories.get(&storage.arena).filter(|_| storage.is_placed());
+            let &(first, size) = memory.unwrap_or(&(k, storage.size));
+            if first != k {
+                continue;
+            }
+            let spec = TensorSpec::contiguous(DType::U8, &[size as usize]);
             self.list.externals.push(External {
                 tensor: TensorId(k as u32),
                 name: format!("storage {k}"),
                 spec: spec.map_err(|e| e.to_string())?,
-                bytes: storage.size,
+                bytes: size,
                 arena: ArenaId(0),
             });
         }
         for (k, (tensor, spec)) in profile.tensors.iter().zip(&timeline.specs).enumerate() {
-            let body = Body::ViewTensor {
-                tensor: self.tensor(k as u32),
-                of: TensorId(tensor.storage),
-                spec: Box::new(spec.clone()),
-            };
+            let storage = &profile.storages[tensor.storage as usize];
+            let (mut of, mut spec) = (tensor.storage, spec.clone());
+            if let Some((first, _)) = memories.get(&storage.arena).filter(|_| storage.is_placed()) {
+                let before = storage.offset as usize / spec.dtype.size();
+                let offset = spec.layout.offset() + before;
+                let layout = Layout::strided(spec.layout.shape(), spec.layout.strides(), offset);
+                let layout = layout.map_err(|e| e.to_string())?;
+                spec = TensorSpec::new(spec.dtype, layout).map_err(|e| e.to_string())?;
+                of = *first as u32;
+            }
+            let (of, spec) = (TensorId(of), Box::new(spec));
+            let body = Body::ViewTensor { tensor: self.tensor(k as u32), of, spec };
             self.list.instructions.push(Instruction { body, origin: Origin::Unknown });
             self.positions.push(None);
         }

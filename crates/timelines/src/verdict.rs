@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use millstream_profile::model::NONE;
 use millstream_profile::summary::plural;
-use millstream_types::{Access, Point};
+use millstream_types::{Access, Point, TensorId};
 use millstream_verify::{Verdict as Verified, Violation, verify_beside_threads};
 
 use crate::list::{Knowledge, TimelineList, list};
@@ -48,6 +48,8 @@ pub struct Conflict {
     pub earlier: Side,
     /// The tensor of the later use, by its position in the profile.
     pub tensor: u32,
+    /// The tensor of the earlier use, if its memory was freed and given out again.
+    pub freed: Option<u32>,
     /// The bytes of the storage that both use.
     pub bytes: Range<u64>,
     /// The last instruction of the earlier use's stream that the later use comes after.
@@ -250,7 +252,13 @@ impl Deciding<'_> {
         let point = Point::new(missing.point.stream, missing.known);
         let upto = of.list.instructions.iter().position(|i| i.body.at() == Some(point));
         let (later_side, earlier_side) = (side(later)?, side(earlier)?);
-        let storages = self.timeline.profile.storages.len();
+        let profile = &self.timeline.profile;
+        let tensor = |tensor: TensorId| tensor.0.checked_sub(profile.storages.len() as u32);
+        let (tensor, before) = (tensor(later.tensor)?, tensor(earlier.tensor)?);
+        let [storage, former] = [tensor, before].map(|k| profile.tensors[k as usize].storage);
+        let placed = profile.storages[storage as usize];
+        let base = if placed.is_placed() { placed.offset } else { 0 };
+        let bytes = bytes.clone().unwrap_or_default();
         let depends = match depends {
             true => self.between(earlier_side.instruction, later_side.instruction),
             false => Vec::new(),
@@ -258,8 +266,9 @@ impl Deciding<'_> {
         Some(Conflict {
             later: later_side,
             earlier: earlier_side,
-            tensor: later.tensor.0.checked_sub(storages as u32)?,
-            bytes: bytes.clone().unwrap_or_default(),
+            tensor,
+            freed: Some(before).filter(|_| storage != former),
+            bytes: bytes.start.saturating_sub(base)..bytes.end.saturating_sub(base),
             known: upto.and_then(|index| of.positions[index]),
             depends,
         })

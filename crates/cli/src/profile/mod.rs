@@ -19,7 +19,7 @@ use millstream_trace::{LoadOptions, input_files, load, single_trace};
 use millstream_types::{ListId, Point};
 
 pub(crate) use outputs::{Forms, some_rows};
-pub(crate) use timeline::{Timeline, single_profile};
+pub(crate) use timeline::{Timeline, recorded_order, single_profile};
 
 use crate::BAD_INPUT;
 

@@ -48,8 +48,27 @@ pub(crate) fn single_profile(path: &Path) -> Result<PathBuf, String> {
 fn is_profile(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let format = || recognise(path).ok().flatten();
-    ["pftrace", "html"].contains(&ending)
-        || format().is_some_and(|format| format != Format::ExecutionTrace)
+    ["pftrace", "html"].contains(&ending) || format().is_some_and(has_times)
+}
+
+fn has_times(format: Format) -> bool {
+    !matches!(format, Format::ExecutionTrace | Format::Streams)
+}
+
+/// Returns the execution trace that the recorder wrote with a timeline: `timeline-et.json.gz` of
+/// `timeline.json.gz`.
+pub(crate) fn trace_beside(path: &Path) -> Option<PathBuf> {
+    let own = path.file_name()?.to_str()?.strip_suffix(".json.gz")?;
+    let trace = path.with_file_name(format!("{own}-et.json.gz"));
+    trace.is_file().then_some(trace)
+}
+
+/// Returns the file that states the order of the run that a folder is the recording of: its streams,
+/// or its timeline with the execution trace.
+pub(crate) fn recorded_order(folder: &Path) -> Option<PathBuf> {
+    let [streams, timeline] = ["streams.json", "timeline.json.gz"].map(|name| folder.join(name));
+    let has_tensors = |timeline: &PathBuf| timeline.is_file() && trace_beside(timeline).is_some();
+    Some(streams).filter(|streams| streams.is_file()).or(Some(timeline).filter(has_tensors))
 }
 
 impl Timeline {
@@ -64,7 +83,7 @@ impl Timeline {
         path: &Path,
     ) -> Result<Option<millstream_timelines::Timeline>, String> {
         let format = recognise(path).map_err(|e| e.to_string())?;
-        let is_timeline = format.is_some_and(|format| format != Format::ExecutionTrace);
+        let is_timeline = format.is_some_and(has_times);
         let option = match self {
             Timeline { trace: Some(_), .. } => Some("--trace"),
             Timeline { within: Some(_), .. } => Some("--within"),
@@ -79,10 +98,15 @@ impl Timeline {
         if !is_timeline {
             return Ok(None);
         }
+        self.read_order(path).map(Some)
+    }
+
+    /// Reads a timeline, or a recording of streams, which has an order and no times.
+    pub(crate) fn read_order(&self, path: &Path) -> Result<millstream_timelines::Timeline, String> {
         let trace = self.trace.as_deref().map(single_trace).transpose();
-        let trace = trace.map_err(|e| format!("--trace: {e}"))?;
+        let trace = trace.map_err(|e| format!("--trace: {e}"))?.or_else(|| trace_beside(path));
         let options = Options { trace, within: self.within(), partial: self.partial };
-        read(path, &options).map(Some).map_err(|e| e.to_string())
+        read(path, &options).map_err(|e| e.to_string())
     }
 
     /// Returns the range's name, and its number among those of the name.

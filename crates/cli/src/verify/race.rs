@@ -31,9 +31,14 @@ impl Race {
         let [last, first] =
             [conflict.later, conflict.earlier].map(|side| Kernel::of(timeline, side));
         let profile = &timeline.profile;
-        let tensor = profile.tensors.get(conflict.tensor as usize);
-        let tensor =
-            tensor.map_or_else(String::new, |tensor| format!("{} {}", tensor.name, tensor.spec));
+        let shown = |tensor: u32| {
+            let tensor = profile.tensors.get(tensor as usize);
+            tensor.map_or_else(String::new, |tensor| format!("{} {}", tensor.name, tensor.spec))
+        };
+        let mut tensor = shown(conflict.tensor);
+        if let Some(freed) = conflict.freed {
+            tensor = format!("the memory of {tensor}, which {} had before", shown(freed));
+        }
         let is_race = conflict.depends.is_empty();
         let what = if is_race { "race" } else { "undecided" };
         let title = format!(
@@ -71,7 +76,13 @@ impl Race {
                 "write `{wait}` before `{before}`{at}\n\
                  {source} and {waiter} are the torch.cuda.Stream objects of {from} and {to}",
             );
-            (wait, help)
+            let named = match conflict.freed {
+                Some(_) => {
+                    format!(",\nor `tensor.record_stream({source})` before the tensor is freed")
+                }
+                None => String::new(),
+            };
+            (wait, format!("{help}{named}"))
         };
         if !is_race {
             let waits = conflict.depends.iter().take(WAITS).map(|&wait| {

@@ -14,7 +14,7 @@ use millstream_runner::{
 use millstream_timelines::{Format, recognise};
 use millstream_trace::{Entry, ListRank, TraceError};
 
-use crate::profile::{Timeline, single_profile};
+use crate::profile::{Timeline, recorded_order, single_profile};
 
 /// The most levels of directories that are searched.
 const MAX_DEPTH: usize = 64;
@@ -98,6 +98,10 @@ pub(super) fn expand(
         };
         if timeline.trace().is_some() || (path.is_file() && is_timeline(path)) {
             let file = single_profile(path).map_err(|e| TraceError::of_file("verify", e))?;
+            files.push(File { is_timeline: true, ..one(file) });
+            continue;
+        }
+        if let Some(file) = recorded_order(path) {
             files.push(File { is_timeline: true, ..one(file) });
             continue;
         }

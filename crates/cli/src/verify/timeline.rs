@@ -27,9 +27,7 @@ pub(super) struct Checked {
 impl Checked {
     /// Reads and decides a timeline. Prints what the reader remarks.
     pub(super) fn of(path: &Path, options: &Timeline) -> Result<Checked, String> {
-        let timeline = options.read(path)?;
-        let timeline =
-            timeline.ok_or("it is no timeline of another program's, which --trace is for")?;
+        let timeline = options.read_order(path)?;
         let name = path.display().to_string();
         timeline.profile.remarks.iter().for_each(|remark| eprintln!("{name}: {remark}"));
         let verdict = verdict(&timeline)?;

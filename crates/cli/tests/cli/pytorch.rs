@@ -110,7 +110,54 @@ fn programs_are_recorded_by_the_package() {
             assert!(shown.contains(&format!("{name} ")), "{case}: {name}\n{shown}");
         }
     }
-    assert!(folder.path().join("step/timeline.json.gz").is_file());
+    // Every file of a recording opens, and its timeline with the trace of the same run.
+    for (arguments, shown) in [
+        (&["verify", "step"][..], "proven: "),
+        (&["verify", "step/streams.json"], "proven: "),
+        (&["verify", "step/timeline.json.gz"], "proven: "),
+        (
+            &["profile", "step/timeline.json.gz", "--summary"],
+            " ops are nodes of the execution trace",
+        ),
+        (&["run", "step/et.json"], "step/et.json: ok, "),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let output = command.args(arguments).current_dir(folder.path()).output().unwrap();
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && found.contains(shown), "{arguments:?}: {output:?}");
+    }
+}
+
+/// What programs do with the streams of a device that is made up has the right verdict, and races
+/// have the lines of both sides.
+#[test]
+fn streams_are_recorded_by_the_package() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = root().join("crates/cli/tests/cli/streams.py");
+    let mut command = Command::new(python);
+    command.arg(script).env("PYTHONPATH", root().join("python")).current_dir(folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut count = 0;
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let meta = fs::read_to_string(path.join("meta.json")).unwrap();
+        let right = serde_json::from_str::<Value>(&meta).unwrap()["verdict"].clone();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+        let output = command.args(["verify", "--waits"]).arg(&path).output().unwrap();
+        let [shown, error] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(shown.starts_with(right.as_str().unwrap()), "{}: {shown}{error}", path.display());
+        if right == "race" {
+            assert!(error.matches("streams.py(").count() >= 2, "{error}");
+        }
+        if path.ends_with("needless") {
+            assert!(shown.contains("no ") && shown.contains("streams.py("), "{shown}");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 12);
 }
 
 /// Programs of many kinds are recorded and give PyTorch's results, or are refused with their line:

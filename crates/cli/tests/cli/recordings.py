@@ -3,6 +3,7 @@ current one, and checks the errors of programs that cannot be recorded."""
 
 import contextlib
 import io
+import json
 import pathlib
 import re
 
@@ -172,9 +173,26 @@ def ops():
     assert solid.isfinite().all() and len(kept) == 12 and halves.sum() > 0
 
 
+def recurrent():
+    """Networks whose states autograd keeps beside the results that the program has."""
+    x = torch.randn(3, 5, 8)
+    for kind in (nn.LSTM, nn.GRU):
+        model = kind(8, 6, batch_first=True)
+        with record(kind.__name__, model):
+            y, _ = model(x)
+        names = json.loads(pathlib.Path(kind.__name__, "bindings.json").read_text())
+        outputs = {name for name in names if name.startswith("out/")}
+        states = {"out/_.0", "out/_.1"} if kind is nn.LSTM else {"out/_"}
+        assert outputs == {"out/y", *states}, outputs
+    with record("kept_by_autograd"):
+        z = (x.requires_grad_() * 2).sigmoid().sin()
+    names = json.loads(pathlib.Path("kept_by_autograd/bindings.json").read_text())
+    assert list(names) == ["in/x", "out/z"] and z.isfinite().all(), names
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     assert millstream_record.RecordError is RecordError
     for program in (inference, checkpoints, nested, attention, transforms, precisions, dtypes, opaque,
-                    ops):
+                    ops, recurrent):
         program()

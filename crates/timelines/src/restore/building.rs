@@ -195,7 +195,7 @@ impl Building<'_> {
         let segment = self.host.segments[k as usize];
         let event = &self.recording.host[segment.event as usize];
         let node = self.links.and_then(|links| links.node(event.link));
-        let place = self.place(segment.path, node.map(|node| node.id));
+        let place = self.place(segment.path, node.and_then(|node| node.id));
         let times = self.times(segment.start, segment.start, segment.end);
         let role = if segment.waits { Role::Wait } else { Role::Work };
         let first_wait = self.profile.waits.len();
@@ -231,7 +231,7 @@ impl Building<'_> {
         let thread = event.map(|event| self.recording.host[event as usize].thread);
         let node = event.and_then(|event| self.op_node(event));
         let path = event.map_or(OUTERMOST, |event| self.host.around[event as usize]);
-        let place = self.place(path, node.map(|node| node.0));
+        let place = self.place(path, node.and_then(|node| node.0));
         let operands = node.map_or([0; 2], |node| self.operands(node.1));
         let Some(track) = self.tracks.get_mut(&work.on) else { return };
         let (stream, before) = (track.stream, track.ended);
@@ -267,7 +267,7 @@ impl Building<'_> {
 
     /// Returns the innermost op with known operands around a call, by its node: the node's id and
     /// its position.
-    fn op_node(&self, mut event: u32) -> Option<(u64, u32)> {
+    fn op_node(&self, mut event: u32) -> Option<(Option<u64>, u32)> {
         let links = self.links?;
         while let Some(&around) = self.host.inside.get(event as usize) {
             let link = self.recording.host.get(around as usize)?.link;

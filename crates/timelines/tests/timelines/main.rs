@@ -12,6 +12,7 @@ mod linked;
 mod nsys;
 mod public;
 mod random;
+mod streams;
 mod verdicts;
 
 use std::path::{Path, PathBuf};

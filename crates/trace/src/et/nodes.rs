@@ -72,6 +72,15 @@ pub fn nodes(path: &Path, options: &LoadOptions) -> Result<Vec<Node>> {
     Ok(nodes)
 }
 
+/// Returns whether an op writes each of its arguments, by its schema, and whether that is known.
+/// `flags` are the arguments that are true.
+pub fn written(schema: &str, flags: &[usize]) -> (Vec<bool>, bool) {
+    let args = 0..=schema.matches(',').count();
+    let args: Vec<Arg> = args.map(|k| Arg::Bool(flags.contains(&k))).collect();
+    let effects = effects(schema, &args);
+    (effects.written, effects.is_known)
+}
+
 fn node(form: &NodeForm<'_>) -> Option<Node> {
     let schema = form.schema();
     let args = inputs(form).ok().zip(outputs(form).ok());

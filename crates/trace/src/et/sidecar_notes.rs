@@ -30,10 +30,14 @@ const CONSTS: &str = "consts.json";
 const META: &str = "meta.json";
 
 /// The names of all files that belong to a trace.
-pub(crate) const FILES: &[&str] = &[TENSORS, BINDINGS, CONSTS, META, TIMELINE];
+pub(crate) const FILES: &[&str] =
+    &[TENSORS, BINDINGS, CONSTS, META, TIMELINE, TIMELINE_TRACE, STREAMS];
 
-/// The timeline of the same run, as the recorder writes it.
+/// The timeline of a later run, the execution trace of that run, and what the program does with the
+/// streams of its devices, as the recorder writes them.
 const TIMELINE: &str = "timeline.json.gz";
+const TIMELINE_TRACE: &str = "timeline-et.json.gz";
+const STREAMS: &str = "streams.json";
 
 /// The maximum size of a file in bytes.
 const MAX_BYTES: u64 = 64 << 20;

@@ -1,0 +1,233 @@
+"""Records programs of several streams, each in a folder of its own below the current one, on a device
+that is made up: PyTorch's callbacks are called as its CUDA builds call them, and the memory is the
+host's."""
+
+import contextlib
+import itertools
+import json
+import pathlib
+import weakref
+from unittest import mock
+
+import millstream_record
+import torch
+from millstream_record import devices
+from torch.cuda import _gpu_trace as told
+
+
+class Device:
+    """A device with an allocator that gives the last block of a size and a stream out again."""
+
+    def __init__(self):
+        self.stream, self.new, self.free = 0, itertools.count(1 << 20, 1 << 12), {}
+        self.host, self.pinned, self.addresses, self.total, self.events = set(), set(), {}, 0, 0
+        self.call, self.noted = devices.Streams.call, None
+
+    def device_of(self, tensor):
+        return "cpu" if tensor.untyped_storage()._cdata in self.host else "cuda:0"
+
+    def address_of(self, storage):
+        return self.addresses.get(storage._cdata, storage.data_ptr())
+
+    def tensor(self, *shape):
+        """Returns a tensor that exists before the recording."""
+        made = torch.randn(*shape)
+        self.addresses[made.untyped_storage()._cdata] = next(self.new)
+        return made
+
+    def on_host(self, *shape, pinned=True):
+        made = torch.randn(*shape)
+        self.host.add(made.untyped_storage()._cdata)
+        if pinned:
+            self.pinned.add(made.untyped_storage()._cdata)
+        return made
+
+    def run(self, streams, func, args, kwargs, of=None):
+        def called(*args, **kwargs):
+            results = func(*args, **kwargs)
+            given = devices.tensors_in((args, kwargs))
+            for tensor in devices.tensors_in(results):
+                if given and all(self.device_of(t) == "cpu" for t in given):
+                    self.host.add(tensor.untyped_storage()._cdata)
+                elif self.device_of(tensor) != "cpu":
+                    self.allocate(tensor)
+            return results
+
+        self.noted, called._schema = streams, func._schema
+        return self.call(streams, called, args, kwargs, of)
+
+    def allocate(self, tensor):
+        storage = tensor.untyped_storage()
+        if storage._cdata in self.addresses:
+            return
+        size, stream = storage.nbytes(), self.stream
+        blocks = self.free.setdefault((size, stream), [])
+        address = blocks.pop() if blocks else next(self.new)
+        self.addresses[storage._cdata] = address
+        self.total += size
+        told.MemoryAllocationCallbacks.fire_callbacks(address)
+
+        def free():
+            told.MemoryDeallocationCallbacks.fire_callbacks(address)
+            self.total -= size
+            self.addresses.pop(storage._cdata)
+            blocks.append(address)
+
+        weakref.finalize(tensor, free)
+
+    @contextlib.contextmanager
+    def on(self, stream):
+        before, self.stream = self.stream, stream
+        yield
+        self.stream = before
+
+    def record(self, stream):
+        self.events += 1
+        told.EventRecordCallbacks.fire_callbacks(self.events, stream)
+        return self.events
+
+    def wait(self, stream, other):
+        told.EventWaitCallbacks.fire_callbacks(self.record(other), stream)
+
+    def use(self, tensor, stream):
+        # `Tensor.record_stream` needs a device.
+        noted = self.noted
+        noted.note("use", storage=noted.storage(tensor), stream=noted.stream(stream))
+
+
+def missing_wait(d):
+    a = d.tensor(8, 8)
+    yield
+    b = a @ a
+    with d.on(7):
+        yield b.sum()
+
+
+def with_wait(d):
+    a = d.tensor(8, 8)
+    yield
+    b = a @ a
+    d.wait(7, 0)
+    with d.on(7):
+        c = b.sum()
+    d.wait(0, 7)
+    yield c + 1
+
+
+def event_recorded_twice(d):
+    a = d.tensor(8, 8)
+    yield
+    d.events = 100
+    told.EventRecordCallbacks.fire_callbacks(1, 0)
+    told.EventWaitCallbacks.fire_callbacks(1, 7)
+    b = a @ a
+    told.EventRecordCallbacks.fire_callbacks(1, 0)
+    with d.on(7):
+        yield b.sum()
+
+
+def reused(d, named):
+    x, mess = d.tensor(8, 8), d.tensor(8, 8)
+    yield
+    t = x + 1
+    d.wait(7, 0)
+    with d.on(7):
+        u = t * 2
+        if named:
+            d.use(t, 7)
+    del t
+    m = mess + 1
+    d.wait(0, 7)
+    yield u.sum() + m.sum()
+
+
+def no_record_stream(d):
+    return reused(d, False)
+
+
+def record_stream(d):
+    return reused(d, True)
+
+
+def host(d, after):
+    x, pinned = d.tensor(64), d.on_host(64)
+    yield
+    pinned.copy_(x * 2, non_blocking=True)
+    after(d)
+    yield pinned.sum()
+
+
+def early_read(d):
+    return host(d, lambda d: None)
+
+
+def read_after_event(d):
+    synchronize = told.EventSynchronizationCallbacks.fire_callbacks
+    return host(d, lambda d: synchronize(d.record(0)))
+
+
+def read_after_device(d):
+    return host(d, lambda d: told.DeviceSynchronizationCallbacks.fire_callbacks())
+
+
+def read_after_other_stream(d):
+    return host(d, lambda d: told.StreamSynchronizationCallbacks.fire_callbacks(7))
+
+
+def overwritten_early(d):
+    x, pinned = d.tensor(64), d.on_host(64)
+    yield
+    x.copy_(pinned, non_blocking=True)
+    yield pinned.zero_()
+
+
+def pageable(d):
+    x, source = d.tensor(64), d.on_host(64, pinned=False)
+    yield
+    x.copy_(source, non_blocking=True)
+    source.zero_()
+    source.copy_(x * 2, non_blocking=True)
+    yield source.sum()
+
+
+def needless(d):
+    a = d.tensor(8, 8)
+    yield
+    with d.on(7):
+        b = a @ a
+    d.wait(0, 7)
+    yield b, a + 1
+
+
+PROGRAMS = {
+    missing_wait: "race", with_wait: "proven", event_recorded_twice: "race", needless: "proven",
+    no_record_stream: "race", record_stream: "proven", early_read: "race", pageable: "proven",
+    read_after_event: "proven", read_after_device: "proven", read_after_other_stream: "race",
+    overwritten_early: "race",
+}
+
+
+def recorded(program, verdict):
+    device = Device()
+    with contextlib.ExitStack() as stack:
+        for name, value in [
+            ("device_of", device.device_of), ("current_stream", lambda device_: device.stream),
+            ("current_device", lambda: "cuda:0"), ("address_of", device.address_of),
+            ("is_pinned", lambda t: t.untyped_storage()._cdata in device.pinned),
+            ("allocated_bytes", lambda device_: device.total),
+        ]:
+            stack.enter_context(mock.patch.object(devices, name, value))
+        stack.enter_context(mock.patch.object(devices.Streams, "call", lambda *a: device.run(*a)))
+        running = program(device)
+        next(running)
+        with torch.no_grad(), millstream_record.streams(program.__name__):
+            kept = next(running)
+    assert kept is not None
+    folder = pathlib.Path(program.__name__)
+    (folder / "meta.json").write_text(json.dumps({"verdict": verdict}))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    for program, verdict in PROGRAMS.items():
+        recorded(program, verdict)
