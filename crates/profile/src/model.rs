@@ -293,13 +293,6 @@ pub struct Storage {
     pub last_use: u32,
 }
 
-impl Storage {
-    /// Returns whether its place in memory is known.
-    pub const fn is_placed(&self) -> bool {
-        self.offset != u64::MAX
-    }
-}
-
 /// A part of the program with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {

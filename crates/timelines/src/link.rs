@@ -10,6 +10,7 @@
 //! which neither its inputs nor the nodes below it have is taken to allocate it: the storage that
 //! had the address has ended.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -62,6 +63,8 @@ pub(crate) struct Links {
     pub(crate) remark: String,
     /// How many nodes of ops are no event of the timeline.
     pub(crate) absent: usize,
+    /// How many ops of the timeline neither are nodes nor run within one.
+    pub(crate) uncovered: usize,
     /// Whether nodes and events may belong together in another way, too.
     pub(crate) is_ambiguous: bool,
 }
@@ -71,7 +74,7 @@ impl Links {
     ///
     /// # Errors
     /// The trace cannot be read, no op of the recording is a node of it, or more than one in
-    /// [`ONE_OF`] is not and `partial` does not allow that.
+    /// [`ONE_OF`] neither is one nor runs within one, and `partial` does not allow that.
     pub(crate) fn of(trace: &Path, recording: &mut Recording, partial: bool) -> Result<Links> {
         let nodes = nodes(trace, &LoadOptions::default()).map_err(|e| {
             TimelineError::of_file(trace, e.to_string())
@@ -84,11 +87,13 @@ impl Links {
             true => by_id(&nodes, recording),
             false => by_name(&nodes, recording),
         };
-        let is_op = |event: &&crate::recording::HostEvent| event.kind == HostKind::Op;
-        let ops = recording.host.iter().filter(is_op).count();
+        let ops = recording.host.iter().filter(|event| event.kind == HostKind::Op).count();
         let matched = format!("{} of {ops} ops are nodes of the execution trace", pairs.len());
-        let missing = ops - pairs.len();
-        let is_other = missing > FEW && missing * ONE_OF > ops;
+        for &(event, node) in &pairs {
+            recording.host[event].link = node as u32;
+        }
+        let uncovered = uncovered(&nodes, recording);
+        let is_other = uncovered > FEW && uncovered * ONE_OF > ops;
         if pairs.is_empty() || (is_other && !partial) {
             let message = match pairs.len() {
                 0 => format!("none of its {} nodes is an op of the timeline", nodes.len()),
@@ -97,15 +102,12 @@ impl Links {
             let help = "expected the execution trace of the same run; --partial accepts a part";
             return Err(TimelineError::of_file(trace, message).help(help));
         }
-        let mut links = Links { remark: matched, ..Links::default() };
+        let mut links = Links { remark: matched, uncovered, ..Links::default() };
         links.tensors(&nodes);
         let linked: HashSet<usize> = pairs.iter().map(|(_, node)| *node).collect();
         let left = |(k, node): &(usize, &Node)| node.is_op && !linked.contains(k);
         links.absent = nodes.iter().enumerate().filter(left).count();
-        links.is_ambiguous = !has_ids && (links.absent > 0 || pairs.len() < ops);
-        for (event, node) in pairs {
-            recording.host[event].link = node as u32;
-        }
+        links.is_ambiguous = !has_ids && (links.absent > 0 || uncovered > 0);
         Ok(links)
     }
 
@@ -256,6 +258,25 @@ impl Uses {
         let own = if on_host { &mut self.host } else { &mut self.device };
         own.push(operand);
     }
+}
+
+/// Returns how many ops of a timeline neither are nodes nor run within an op that is one. Recorders
+/// leave out what an op calls; its kernels use the memory that the op is given or makes.
+fn uncovered(nodes: &[Node], recording: &Recording) -> usize {
+    let mut ops: Vec<_> = recording.host.iter().filter(|e| e.kind == HostKind::Op).collect();
+    ops.sort_by_key(|event| (event.thread, event.start, Reverse(event.end)));
+    let (mut count, mut thread, mut covered) = (0, NONE, i64::MIN);
+    for op in ops {
+        if op.thread != thread {
+            (thread, covered) = (op.thread, i64::MIN);
+        }
+        if nodes.get(op.link as usize).is_some_and(|node| node.is_op) {
+            covered = covered.max(op.end);
+        } else if op.link == NONE && op.end > covered {
+            count += 1;
+        }
+    }
+    count
 }
 
 /// Returns the pairs of events and nodes with one id and name. An id that several nodes have, such

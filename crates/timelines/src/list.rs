@@ -18,7 +18,7 @@ use millstream_instructions::{
     Via,
 };
 use millstream_profile::Profile;
-use millstream_profile::model::{NONE, Operand as Used};
+use millstream_profile::model::{NONE, Operand as Used, Storage};
 use millstream_types::{
     Access, DType, DeviceId, Layout, Origin, Point, StreamId, StreamKey, StreamMode, TensorId,
     TensorSpec,
@@ -34,7 +34,14 @@ pub enum Knowledge {
     Certain,
     /// All that the run may have had.
     Possible,
+    /// The certain order, with memory that is used again: whatever works on a stream may have been
+    /// given memory whose last use was before, so a write of that memory, named [`REUSE`], precedes
+    /// it.
+    Reuse,
 }
+
+/// The name of the writes of memory that is used again.
+pub(crate) const REUSE: &str = "reuse";
 
 /// The list of a timeline.
 #[derive(Clone, Debug)]
@@ -66,6 +73,10 @@ struct Listing<'a> {
     recorded: Vec<u64>,
     /// For each pair of streams, the point of the second that the first comes after.
     known: HashMap<(u32, u32), u64>,
+    /// The storages whose last use was in an instruction so far.
+    dead: Vec<u32>,
+    /// How many of them each stream may have got.
+    reused: Vec<usize>,
 }
 
 /// Returns the list of a timeline whose tensors are known.
@@ -95,14 +106,32 @@ pub fn list(timeline: &Timeline, knowledge: Knowledge) -> Result<TimelineList, S
         records: HashMap::new(),
         recorded: vec![0; streams],
         known: HashMap::new(),
+        dead: Vec::new(),
+        reused: vec![0; streams],
     };
     listing.streams();
     listing.tensors(timeline)?;
-    for k in listing.order() {
+    let order = listing.order();
+    let storages = |fact: &Fact| -> Vec<u32> {
+        let on_device = fact.operands().iter().filter(|used| !facts.on_host.contains(&used.tensor));
+        on_device.map(|used| profile.tensors[used.tensor as usize].storage).collect()
+    };
+    let mut last: HashMap<u32, usize> = HashMap::new();
+    for (at, &k) in order.iter().enumerate().filter(|_| knowledge == Knowledge::Reuse) {
+        last.extend(storages(&facts.all[k]).into_iter().map(|storage| (storage, at)));
+    }
+    for (at, &k) in order.iter().enumerate() {
         listing.fact(&facts.all[k]);
+        let used = storages(&facts.all[k]).into_iter();
+        listing.dead.extend(used.filter(|storage| last.get(storage) == Some(&at)));
     }
     let Listing { list, positions, threads, .. } = listing;
     Ok(TimelineList { list, positions, threads })
+}
+
+/// Returns whether a storage has a known place in the memory of its device.
+pub(crate) fn is_placed(storage: &Storage) -> bool {
+    storage.offset != u64::MAX
 }
 
 impl Listing<'_> {
@@ -116,11 +145,10 @@ impl Listing<'_> {
     fn order(&self) -> Vec<usize> {
         let all = &self.facts.all;
         let at = |fact: &Fact| match (&fact.kind, self.knowledge) {
-            (FactKind::HostWait { until: Until::Work(_), .. }, _)
-            | (FactKind::Work { .. }, Knowledge::Certain) => fact.end,
+            (FactKind::HostWait { until: Until::Work(_), .. }, _) => fact.end,
             (FactKind::Work { .. }, Knowledge::Possible) => fact.start,
-            (_, Knowledge::Certain) => fact.start,
-            (_, Knowledge::Possible) => fact.end,
+            (FactKind::Work { .. }, _) | (_, Knowledge::Possible) => fact.end,
+            (_, _) => fact.start,
         };
         let key = |(k, fact): (usize, &Fact)| (at(fact), fact.start, fact.thread, k);
         let mut keys: Vec<_> = all.iter().enumerate().map(key).collect();
@@ -166,12 +194,12 @@ impl Listing<'_> {
         let count = profile.storages.len() + profile.tensors.len();
         u32::try_from(count).map_err(|_| format!("it has {count} tensors: a list has fewer"))?;
         let mut memories: HashMap<u32, (usize, u64)> = HashMap::new();
-        for (k, storage) in profile.storages.iter().enumerate().filter(|(_, s)| s.is_placed()) {
+        for (k, storage) in profile.storages.iter().enumerate().filter(|(_, s)| is_placed(s)) {
             let (_, size) = memories.entry(storage.arena).or_insert((k, 0));
             *size = (*size).max(storage.offset.saturating_add(storage.size));
         }
         for (k, storage) in profile.storages.iter().enumerate() {
-            let memory = memories.get(&storage.arena).filter(|_| storage.is_placed());
+            let memory = memories.get(&storage.arena).filter(|_| is_placed(storage));
             let &(first, size) = memory.unwrap_or(&(k, storage.size));
             if first != k {
                 continue;
@@ -188,7 +216,7 @@ impl Listing<'_> {
         for (k, (tensor, spec)) in profile.tensors.iter().zip(&timeline.specs).enumerate() {
             let storage = &profile.storages[tensor.storage as usize];
             let (mut of, mut spec) = (tensor.storage, spec.clone());
-            if let Some((first, _)) = memories.get(&storage.arena).filter(|_| storage.is_placed()) {
+            if let Some((first, _)) = memories.get(&storage.arena).filter(|_| is_placed(storage)) {
                 let before = storage.offset as usize / spec.dtype.size();
                 let offset = spec.layout.offset() + before;
                 let layout = Layout::strided(spec.layout.shape(), spec.layout.strides(), offset);
@@ -240,6 +268,7 @@ impl Listing<'_> {
             }
             FactKind::Work { stream, operands } => {
                 self.submitted(*stream, thread);
+                self.reuse(*stream);
                 self.call(k, *stream, operands);
             }
             FactKind::Record { call, stream: Some(stream) } => {
@@ -259,7 +288,7 @@ impl Listing<'_> {
                 let waiter = match (stream, self.knowledge) {
                     (Some(stream), _) => Some(*stream),
                     (None, Knowledge::Possible) => thread,
-                    (None, Knowledge::Certain) => None,
+                    (None, Knowledge::Certain | Knowledge::Reuse) => None,
                 };
                 if let Some(waiter) = waiter {
                     self.wait(k, waiter, *until, fact);
@@ -270,6 +299,16 @@ impl Listing<'_> {
                     self.wait(k, thread, *until, fact);
                 }
             }
+        }
+    }
+
+    /// Adds a write of the memory that may have been given to the next work of a stream.
+    fn reuse(&mut self, stream: u32) {
+        let from = std::mem::replace(&mut self.reused[stream as usize], self.dead.len());
+        if from < self.dead.len() {
+            let written = |&storage: &u32| (TensorId(storage), Access::Write);
+            let operands = self.dead[from..].iter().map(written).collect();
+            self.operands(None, stream, REUSE, operands);
         }
     }
 
@@ -340,25 +379,40 @@ impl Listing<'_> {
     }
 
     fn call(&mut self, k: u32, stream: u32, uses: &[Used]) {
-        let mut operands = Operands::new();
-        for used in uses {
+        let used = |used: &Used| {
             let access = match (used.reads, used.writes) {
                 (_, false) => Access::Read,
                 (false, true) => Access::Write,
                 (true, true) => Access::ReadWrite,
             };
-            let tensor = self.tensor(used.tensor);
+            (self.tensor(used.tensor), access)
+        };
+        let operands = uses.iter().map(used).collect();
+        let instruction = self.profile.instructions.get(k as usize);
+        let name = instruction.map_or("unknown", |instruction| self.profile.name_of(instruction));
+        let at = self.operands(Some(k), stream, name, operands);
+        self.points.insert(k, at);
+    }
+
+    /// Adds a call that uses these tensors, each once.
+    fn operands(
+        &mut self,
+        k: Option<u32>,
+        stream: u32,
+        name: &str,
+        uses: Vec<(TensorId, Access)>,
+    ) -> Point {
+        let mut operands = Operands::new();
+        for (tensor, access) in uses {
             match operands.iter_mut().find(|operand| operand.tensor == tensor) {
                 Some(operand) => operand.access = operand.access.join(access),
                 None => operands.push(Operand { tensor, access }),
             }
         }
-        let instruction = self.profile.instructions.get(k as usize);
-        let name = instruction.map_or("unknown", |instruction| self.profile.name_of(instruction));
         let op = self.list.ops.id(name);
         let at = self.point(stream);
-        self.points.insert(k, at);
         let (attrs, workspace, priority) = (None, None, Priority::default());
-        self.push(Some(k), Body::OpCall { at, op, operands, attrs, workspace, priority });
+        self.push(k, Body::OpCall { at, op, operands, attrs, workspace, priority });
+        at
     }
 }

@@ -11,9 +11,9 @@ use std::ops::Range;
 use millstream_profile::model::NONE;
 use millstream_profile::summary::plural;
 use millstream_types::{Access, Point, TensorId};
-use millstream_verify::{Verdict as Verified, Violation, verify_beside_threads};
+use millstream_verify::{MOST_VIOLATIONS, Verdict as Verified, Violation, verify_beside_threads};
 
-use crate::list::{Knowledge, TimelineList, list};
+use crate::list::{Knowledge, REUSE, TimelineList, is_placed, list};
 use crate::restore::facts::{Fact, FactKind, Until};
 use crate::{Timeline, Unknown};
 
@@ -86,7 +86,8 @@ pub fn verdict(timeline: &Timeline) -> Result<Verdict, String> {
     let verified = verify_beside_threads(&certain.list, certain.threads);
     let open = deciding.conflicts(&certain, &verified, true);
     let (mut races, mut undecided) = (Vec::new(), open);
-    let unknown = timeline.facts.unknown.clone();
+    let mut unknown = timeline.facts.unknown.clone();
+    unknown.reuse = unknown.reuse && may_be_reused(timeline)?;
     if !undecided.is_empty() {
         let possible = list(timeline, Knowledge::Possible)?;
         let verified = verify_beside_threads(&possible.list, possible.threads);
@@ -107,6 +108,19 @@ pub fn verdict(timeline: &Timeline) -> Result<Verdict, String> {
         (true, false) => Status::Undecided,
     };
     Ok(Verdict { status, races, undecided, unknown, certain, verified })
+}
+
+/// Returns whether work may have been given memory that earlier work still used: memory of another
+/// stream that is not used any more, and whose last use is not known to be over.
+fn may_be_reused(timeline: &Timeline) -> Result<bool, String> {
+    let TimelineList { list, threads, .. } = list(timeline, Knowledge::Reuse)?;
+    let found = verify_beside_threads(&list, threads).violations;
+    let is_reuse = |violation: &Violation| {
+        let Violation::Race { later, .. } = violation else { return false };
+        let op = list.instructions[later.site.index].body.op();
+        op.is_some_and(|op| list.ops.name(op) == REUSE)
+    };
+    Ok(found.len() >= MOST_VIOLATIONS || found.iter().any(is_reuse))
 }
 
 /// Returns the counts of a timeline of which everything is known.
@@ -256,8 +270,8 @@ impl Deciding<'_> {
         let tensor = |tensor: TensorId| tensor.0.checked_sub(profile.storages.len() as u32);
         let (tensor, before) = (tensor(later.tensor)?, tensor(earlier.tensor)?);
         let [storage, former] = [tensor, before].map(|k| profile.tensors[k as usize].storage);
-        let placed = profile.storages[storage as usize];
-        let base = if placed.is_placed() { placed.offset } else { 0 };
+        let placed = &profile.storages[storage as usize];
+        let base = if is_placed(placed) { placed.offset } else { 0 };
         let bytes = bytes.clone().unwrap_or_default();
         let depends = match depends {
             true => self.between(earlier_side.instruction, later_side.instruction),

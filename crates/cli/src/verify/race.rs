@@ -130,7 +130,7 @@ impl<'a> Kernel<'a> {
         let function = stack.first().and_then(|innermost| place.strip_prefix(innermost));
         let ops = function.map_or(place, |rest| rest.trim_start_matches(" > ")).to_owned();
         let outermost = ops.split(" > ").next().unwrap_or_default();
-        let outermost = outermost.split(" [node ").next().unwrap_or_default();
+        let outermost = outermost.split("[node ").next().unwrap_or_default().trim_end();
         let before = if outermost.is_empty() { name.clone() } else { outermost.to_owned() };
         let stream = profile.stream_name(instruction.stream);
         Kernel { name, stream, instruction, ops, before, stack }

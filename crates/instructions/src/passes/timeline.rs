@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use millstream_types::{Point, TensorSpec};
 
 use crate::instruction::{Class, Operand};
-use crate::list::InstructionList;
+
 use crate::passes::cost::CostModel;
 use crate::passes::facts::Facts;
 use crate::table::Body;

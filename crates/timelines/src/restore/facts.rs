@@ -58,6 +58,18 @@ pub(crate) struct Fact {
     pub(crate) kind: FactKind,
 }
 
+impl Fact {
+    /// Returns what it uses.
+    pub(crate) fn operands(&self) -> &[Operand] {
+        match &self.kind {
+            FactKind::Use(operands) | FactKind::Work { operands, .. } => operands,
+            FactKind::Record { .. } | FactKind::StreamWait { .. } | FactKind::HostWait { .. } => {
+                &[]
+            }
+        }
+    }
+}
+
 /// The facts of a file, and how many are missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
@@ -65,6 +77,8 @@ pub(crate) struct Facts {
     pub(crate) all: Vec<Fact>,
     /// The process of each of the profile's streams.
     pub(crate) processes: Vec<u32>,
+    /// The tensors in the host's memory, of those that are used.
+    pub(crate) on_host: HashSet<u32>,
     pub(crate) unknown: Unknown,
 }
 
@@ -191,9 +205,8 @@ impl Collecting<'_> {
     fn unknown(&mut self) {
         let unknown = &mut self.facts.unknown;
         unknown.skipped = self.recording.lost_work;
-        let ops = self.recording.host.iter().filter(|event| event.kind == HostKind::Op);
         if let Some(links) = self.links {
-            unknown.no_node = ops.filter(|event| event.link == NONE).count();
+            unknown.no_node = links.uncovered;
             unknown.no_op = links.absent;
             unknown.is_ambiguous = links.is_ambiguous;
         }
@@ -221,6 +234,7 @@ impl Collecting<'_> {
             return;
         }
         let (host, is_known) = (uses.host.clone(), uses.is_known);
+        self.facts.on_host.extend(host.iter().map(|operand| operand.tensor));
         self.facts.unknown.effects += usize::from(!is_known);
         let (recording, segments) = (self.recording, &self.host.segments);
         // The second halves of copies are at the end, out of order.
@@ -237,14 +251,14 @@ impl Collecting<'_> {
         self.links?.node(link)?.uses.as_ref()
     }
 
-    /// Returns what the innermost op around a call uses. Labels are passed over; an op that is no
-    /// node has unknown tensors.
+    /// Returns what the innermost op around a call that is a node uses. An op within it that is none
+    /// uses that, too, and memory of its own.
     fn uses_around(&self, call: u32) -> Option<&Uses> {
         let links = self.links?;
         let mut op = self.host.inside[call as usize];
         while op != OUTERMOST {
-            let node = links.node(self.recording.host[op as usize].link)?;
-            if let Some(uses) = &node.uses {
+            let node = links.node(self.recording.host[op as usize].link);
+            if let Some(uses) = node.and_then(|node| node.uses.as_ref()) {
                 return Some(uses);
             }
             op = self.host.inside[op as usize];
@@ -341,6 +355,7 @@ impl Collecting<'_> {
         let uses = uses.unwrap_or_default();
         let stream = self.drawn.streams[&work.on];
         let instruction = self.drawn.works[k as usize];
+        self.facts.on_host.extend(uses.host.iter().map(|operand| operand.tensor));
         let mut operands = uses.device;
         if kind == 2 {
             // A fill reads nothing.
@@ -351,6 +366,10 @@ impl Collecting<'_> {
             // The call returns once the source was copied to where the device reads it.
             Some(Copy { from_host: true, is_pageable: true, .. }) | None => by_thread = uses.host,
             Some(_) => operands.extend(uses.host),
+        }
+        if copy.is_some() {
+            // What a copy writes, it does not read.
+            operands.iter_mut().for_each(|operand| operand.reads &= !operand.writes);
         }
         let unknown = &mut self.facts.unknown.work[kind];
         unknown.0 += usize::from(!uses.is_known || (operands.is_empty() && by_thread.is_empty()));

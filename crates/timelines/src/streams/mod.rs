@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
     fn new(file: &'a FileForm) -> std::result::Result<Reader<'a>, String> {
         let mut reader = Reader {
             file,
-            recording: Recording { processes: vec![String::new()], ..Recording::default() },
+            recording: Recording::default(),
             links: Links::default(),
             now: 0,
             calls: 0,
@@ -98,6 +98,7 @@ impl<'a> Reader<'a> {
             used: HashMap::new(),
             busy: HashSet::new(),
         };
+        reader.recording.processes.push(String::new());
         let mut bases: HashMap<&str, u64> = HashMap::new();
         for StorageForm { device, address, .. } in &file.storages {
             let base = bases.entry(device).or_insert(*address);
@@ -334,6 +335,7 @@ impl<'a> Reader<'a> {
         self.on(stream)?;
         self.allocated.insert(storage, stream);
         let end = address.saturating_add((*bytes).max(1));
+        let device = device.as_str();
         let below = self.freed.range((device, 0)..(device, end)).rev();
         let reused = below.take_while(|(_, block)| block.end > *address);
         let reused: Vec<(&str, u64)> = reused.map(|(key, _)| *key).collect();

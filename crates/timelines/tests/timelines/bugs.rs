@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use millstream_profile::model::{Profile, Role};
-use millstream_timelines::{Options, list, read, read_bytes};
-use millstream_verify::verify;
+use millstream_timelines::{Options, read, read_bytes};
 
 use crate::{check, described, open, waits};
 
@@ -128,13 +127,8 @@ fn one_odd_event_does_not_cost_the_file() {
 }
 
 #[test]
-fn orders_are_those_of_the_files() {
-    let race = "neg_kernel";
-    for (name, expected) in [
-        ("category_xpu_driver", Some(race)),
-        ("xpu_queue_text", Some(race)),
-        ("correlation_wraps", None),
-    ] {
+fn streams_are_those_of_the_files() {
+    for name in ["category_xpu_driver", "xpu_queue_text", "correlation_wraps"] {
         let path = file(name);
         let trace = Some(path.with_file_name("et.json"));
         let timeline = read(&path, &Options { trace, ..Options::default() }).unwrap();
@@ -145,10 +139,6 @@ fn orders_are_those_of_the_files() {
             "correlation_wraps" => assert_eq!(streams, ["cuda:0 stream 7", "cuda:0 stream 8"]),
             _ => assert_eq!(streams, ["cuda:0 stream 64", "cuda:0 stream 65"]),
         }
-        let violations = verify(&list::list(&timeline).unwrap().list).violations;
-        let found: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        assert_eq!(found.len(), usize::from(expected.is_some()), "{name}: {found:?}");
-        assert!(found.iter().all(|text| text.contains(race)), "{name}: {found:?}");
     }
 }
 

@@ -35,6 +35,8 @@ fn race(name: &str) -> [String; 2] {
 fn races_are_found_whatever_is_not_known() {
     for (name, later, earlier) in [
         ("link_rf_zero", "neg_kernel", "relu_kernel"),
+        ("category_xpu_driver", "neg_kernel", "relu_kernel"),
+        ("xpu_queue_text", "neg_kernel", "relu_kernel"),
         ("proof_collective_in_place", "sgd_kernel", "ncclDevKernel_AllReduce"),
         ("proof_sibling_overlap", "neg_kernel", "relu_kernel"),
         ("proof_host_read", "aten::neg", "Memcpy DtoH (Device -> Pinned)"),
@@ -63,6 +65,24 @@ fn what_is_not_known_is_counted_and_proves_nothing() {
             assert!(verdict.line().contains(part), "{name}: {}", verdict.line());
         }
     }
+}
+
+/// Numbers of calls wrap, and memory that no later work can have got proves nothing amiss.
+#[test]
+fn a_wait_whose_record_the_file_names_is_a_proof() {
+    let (_, verdict) = bug("correlation_wraps");
+    assert_eq!(verdict.line(), "proven: 3 instructions, 2 streams, 1 pair");
+}
+
+/// The recorder leaves out what ops call: their kernels belong to the op around them.
+#[test]
+fn ops_within_a_node_are_covered_by_it() {
+    let folder = folder("bugs/link_own_recorder");
+    let trace = Some(folder.join("et.json"));
+    let options = Options { trace, ..Options::default() };
+    let found = read(&folder.join("timeline.json.gz"), &options).unwrap();
+    let remark = "36 of 81 ops are nodes of the execution trace";
+    assert!(found.profile.remarks.iter().any(|r| r == remark), "{:?}", found.profile.remarks);
 }
 
 /// The pairs of an undecided verdict name the waits that they depend on.
