@@ -1,8 +1,9 @@
 //! Runs one program: a trace, or the traces of several ranks.
 
 use std::path::Path;
-use std::sync::{Arc, Once};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use millstream_files::Outputs;
@@ -169,14 +170,18 @@ fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions
     if let Ok(style) = style {
         bar.set_style(style);
     }
-    let moving = bar.clone();
-    let (begun, shows) = (Instant::now(), Once::new());
-    let progress = move || {
-        if begun.elapsed() > UNSHOWN {
-            shows.call_once(|| moving.set_draw_target(ProgressDrawTarget::stderr()));
+    let (moving, shown) = (bar.clone(), bar.downgrade());
+    // On a thread of its own: all calls of a program may wait for one, whose kernel is compiled.
+    let show = move || {
+        thread::sleep(UNSHOWN);
+        if let Some(bar) = shown.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(UNSHOWN);
         }
-        moving.inc(1);
     };
+    // Without the thread there is no bar.
+    drop(thread::Builder::new().name("ms-progress".to_owned()).spawn(show));
+    let progress = move || moving.inc(1);
     (options.clone().progress(Progress::new(progress)), bar)
 }
 

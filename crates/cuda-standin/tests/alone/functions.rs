@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use millstream::ep::cuda::{CudaBackend, CudaConfig, NativeStream};
-use millstream::ep::{Backend, Work, WorkResult};
+use millstream::ep::{Backend, Progress, Work, WorkResult};
 use millstream::{DType, DeviceId, DriverKind, Prop, RunContext, TensorSpec};
 use millstream_cuda_standin::HOST_KERNELS;
 
@@ -99,7 +99,9 @@ fn rehearsals_compile_ahead() {
     assert!(none && thread != std::thread::current().id());
     assert_eq!(stand_in().calls().len(), calls);
     let mut stream = device.create_stream(Arc::new(|| ())).unwrap();
-    stream.submit(&mut Load).unwrap();
+    if let Progress::Done(result) = stream.submit(&mut Load).unwrap() {
+        result.unwrap();
+    }
     drop((stream, device));
     no_violations();
     nothing_is_open();
