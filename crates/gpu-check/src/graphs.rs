@@ -80,7 +80,7 @@ fn program_in_both_ways(
         let fastest =
             |report: &RunReport| report.walls.iter().min().map_or(0.0, Duration::as_secs_f64);
         let share = fastest(&by_calls) / fastest(&as_graph).max(1e-9);
-        let how = "fastest launch as a graph, against call by call; reads of outputs included";
+        let how = "fastest launch as a graph, against call by call";
         section.measure(setting.real, what, (share, ""), Some(1.0), how);
     }
 }

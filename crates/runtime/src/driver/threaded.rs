@@ -9,7 +9,7 @@ use millstream_types::{Error, Result};
 
 use crate::pool::Pool;
 use crate::scope::reentrancy;
-use crate::sync::backoff::{Backoff, POLLS};
+use crate::sync::backoff::{Backoff, POLLS, PROGRAM_POLLS};
 use crate::sync::inbox::{Inbox, Message};
 use crate::sync::spsc_queue::{Consumer, Producer, queue};
 use crate::sync::{Builder, JoinHandle, current, spins};
@@ -146,6 +146,10 @@ fn start(
 /// How many tasks are taken at once, and how many rounds of the loop may pass before a flush.
 const BATCH: u32 = 16;
 
+/// How many full batches a worker takes between two polls of its devices. A poll asks the driver,
+/// which takes about as long as a launch, and the device has enough to do.
+const BATCHES_PER_POLL: u32 = 4;
+
 /// How often a worker finds nothing before it flushes: far less than a microsecond, and long enough
 /// for a submitter that is about to give the next task.
 const IDLE_BEFORE_FLUSH: u32 = spins(4);
@@ -155,7 +159,9 @@ const IDLE_BEFORE_FLUSH: u32 = spins(4);
 const SHORT: Duration = Duration::from_micros(50);
 
 fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
-    let (mut unflushed, mut limit) = (0, POLLS);
+    let (mut unflushed, mut unpolled, mut limit) = (0, 0, POLLS);
+    // Whether it has polled longer for a thread of the program that waits.
+    let mut has_stayed = false;
     let mut backoff = Backoff::new(limit);
     loop {
         let mut busy = worker.poll_inbox();
@@ -170,10 +176,15 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         }
         unflushed += taken;
         busy |= taken > 0;
-        busy |= worker.poll_devices();
+        unpolled += 1;
+        if taken < BATCH || unpolled == BATCHES_PER_POLL {
+            busy |= worker.poll_devices();
+            unpolled = 0;
+        }
         if busy {
             unflushed += 1;
             backoff.restart(limit);
+            has_stayed = false;
             // Points are published as they are reached; a flush finds the parked waiters, and costs
             // a fence.
             if unflushed > BATCH {
@@ -200,6 +211,12 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
         }
         let has_work = || !tasks.is_empty() || inbox.has_messages() || worker.is_behind();
         if worker.must_poll() {
+            // A thread of the program waits, and a sleep takes longer than most launches.
+            if worker.tables().is_awaited() && !has_stayed {
+                has_stayed = true;
+                backoff.restart(PROGRAM_POLLS);
+                continue;
+            }
             inbox.park_at_most(POLL, has_work);
             worker.catch_up();
             continue;

@@ -86,6 +86,12 @@ impl Tables {
         self.collectives.get(op.index()).is_some_and(|is| *is)
     }
 
+    /// Returns whether a thread of the program waits for a result.
+    pub(crate) fn is_awaited(&self) -> bool {
+        // Relaxed: it only hints.
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Returns the kernels of a kind of device, which all its streams share.
     pub(crate) fn kernels_of(&self, kind: &str) -> KernelsByOp {
         if let Some(known) = self.kernels_by_op.get(kind) {
@@ -154,7 +160,8 @@ impl fmt::Debug for Tables {
 pub struct Backlog {
     emission: Emitted,
     workers: Finished,
-    lock: Mutex<()>,
+    /// How many threads wait.
+    waiting: Mutex<usize>,
     less: Condvar,
 }
 
@@ -170,8 +177,8 @@ struct Emitted {
 #[repr(align(128))]
 struct Finished {
     finished: AtomicU64,
-    /// How many threads wait.
-    waiting: AtomicUsize,
+    /// The greatest number that a thread waits for to be pending, and one more; 0 if none waits.
+    awaited: AtomicU64,
 }
 
 impl Backlog {
@@ -204,12 +211,14 @@ impl Backlog {
 
     /// Counts `count` finished instructions. Called by a worker.
     pub(crate) fn finish(&self, count: u64) {
-        let Finished { finished, waiting } = &self.workers;
-        // SeqCst with the addition in `wait`: either the waiter sees the count, or this sees the
+        let Finished { finished, awaited } = &self.workers;
+        // SeqCst with the store in `wait`: either the waiter sees the count, or this sees the
         // waiter.
         finished.fetch_add(count, Ordering::SeqCst);
-        if waiting.load(Ordering::SeqCst) > 0 {
-            let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let awaited = awaited.load(Ordering::SeqCst);
+        // A signal is a system call, so there is none before it helps.
+        if awaited > 0 && self.pending() < awaited {
+            let _guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             self.less.notify_all();
         }
     }
@@ -217,16 +226,24 @@ impl Backlog {
     /// Waits until at most `most` are pending. Returns false if that takes longer than `timeout`.
     pub fn wait(&self, most: u64, timeout: Duration) -> bool {
         let start = Instant::now();
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.workers.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting += 1;
+        let awaited = &self.workers.awaited;
+        // Relaxed: the lock orders the writers.
+        let most_awaited = awaited.load(Ordering::Relaxed).max(most.saturating_add(1));
+        awaited.store(most_awaited, Ordering::SeqCst);
         let enough = loop {
             if self.pending() <= most {
                 break true;
             }
             let Some(left) = timeout.checked_sub(start.elapsed()) else { break false };
-            guard = self.less.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+            let woken = self.less.wait_timeout(waiting, left);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
-        self.workers.waiting.fetch_sub(1, Ordering::SeqCst);
+        *waiting -= 1;
+        if *waiting == 0 {
+            awaited.store(0, Ordering::SeqCst);
+        }
         enough
     }
 }

@@ -9,10 +9,12 @@
 //! 3. All tapes of a graph take part in its launch: each is idle when the graph is launched, and
 //!    none goes on before the graph has completed. So the graph is never in flight when it is
 //!    captured or launched again, and nothing else uses the scratch memory of its streams.
-//! 4. A graph holds the addresses and the floating-point numbers of one launch. If a launch has
-//!    others, the calls are captured again, and the graph is updated in place, or replaced. The
-//!    whole numbers of a launch are words that the graph's kernels read, so they need no other
-//!    capture.
+//! 4. A graph holds the addresses and the floating-point numbers of one launch. An instance keeps
+//!    [`MAX_GRAPHS`] graphs, since a program's launches repeat a few sets of addresses: memory that
+//!    is freed and allocated anew, gradients that two tensors hold by turns. If a launch has none of
+//!    them, its calls are captured: a new graph while there are fewer, else the one launched longest
+//!    ago is updated in place, or replaced. The whole numbers of a launch are words that the graph's
+//!    kernels read, so they need no other capture.
 //! 5. After a refused capture the launch makes its calls one by one, and the next launch tries
 //!    again: other addresses may need a kernel that no launch has used before. After
 //!    [`MAX_REFUSALS`] refusals the instance makes all its calls one by one, as does a program
@@ -33,6 +35,9 @@ use super::tape::{Program, StepCall};
 
 /// The number of refused captures after which an instance tries no more.
 const MAX_REFUSALS: u32 = 3;
+
+/// How many graphs an instance keeps for a plan.
+pub(crate) const MAX_GRAPHS: usize = 4;
 
 /// The tapes of one device, which are launched as a graph if they can be.
 pub struct GraphPlan {
@@ -101,14 +106,12 @@ pub(crate) struct Given {
     pub(crate) floats: SmallVec<[i64; 4]>,
 }
 
-/// The graph of an instance for one plan.
+/// The graphs of an instance for one plan.
 #[derive(Default)]
 pub(crate) struct InstanceGraph {
     pub(crate) stage: Stage,
-    /// Kept for the next capture, too.
-    pub(crate) graph: Option<Box<dyn Graph>>,
-    /// What the graph was captured with.
-    pub(crate) given: Given,
+    /// Each with what it was captured with, the one launched last at the end.
+    pub(crate) graphs: SmallVec<[(Given, Box<dyn Graph>); 1]>,
     /// Why the newest capture was refused, and how many were.
     refused: (String, u32),
     instantiated: u64,
@@ -141,13 +144,24 @@ impl InstanceGraph {
         self.refused = (why, count);
     }
 
-    /// Notes a capture.
-    pub(crate) fn note_capture(&mut self, captured: Captured, given: Given) {
+    /// Moves the graph of these addresses and numbers to the end. Returns false if there is none.
+    pub(crate) fn select(&mut self, given: &Given) -> bool {
+        let found = self.graphs.iter().position(|(own, _)| own == given);
+        found.map(|k| self.graphs[k..].rotate_left(1)).is_some()
+    }
+
+    /// Takes a graph for a new capture, if there are as many as may be.
+    pub(crate) fn take_oldest(&mut self) -> Option<Box<dyn Graph>> {
+        (self.graphs.len() >= MAX_GRAPHS).then(|| self.graphs.remove(0).1)
+    }
+
+    /// Adds a captured graph.
+    pub(crate) fn add(&mut self, captured: Captured, given: Given, graph: Box<dyn Graph>) {
         match captured {
             Captured::Instantiated => self.instantiated += 1,
             Captured::Updated => self.updated += 1,
         }
-        (self.stage, self.given) = (Stage::Ready, given);
+        self.graphs.push((given, graph));
     }
 }
 
@@ -212,10 +226,11 @@ pub struct GraphStatus {
     pub nodes: usize,
     /// Why there is no graph, or not yet; none if there is one.
     pub reason: Option<String>,
-    /// How many graphs were made, over all instances.
+    /// How many graphs were made, over all instances: up to four each, for launches with other
+    /// addresses or floating-point numbers.
     pub instantiated: u64,
-    /// How often a graph was updated in place, because a launch had other addresses or
-    /// floating-point numbers.
+    /// How often a graph was updated in place, because a launch had others than its instance's
+    /// graphs.
     pub updated: u64,
     /// How many launches ran a graph.
     pub launches: u64,
@@ -245,7 +260,7 @@ impl GraphStatus {
             status.launches += graph.launches;
             match &graph.stage {
                 Stage::Ready => {
-                    status.nodes = graph.graph.as_ref().map_or(0, |graph| graph.nodes());
+                    status.nodes = graph.graphs.last().map_or(0, |(_, graph)| graph.nodes());
                 }
                 Stage::Refused(why) => status.reason = Some(why.clone()),
                 Stage::Cold | Stage::Warm if graph.refused.1 > 0 => {

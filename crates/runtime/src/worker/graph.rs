@@ -10,7 +10,7 @@ use millstream_types::{Cause, FailedOperand, Failure, Point, Result};
 use crate::scope::cancel::{self, Cancelled};
 use crate::sync::inbox::Message;
 use crate::sync::points::Milestone;
-use crate::tapes::graph::{CapturePlan, CaptureStep, Decision, InstanceGraph, Stage};
+use crate::tapes::graph::{CapturePlan, CaptureStep, Decision, Stage};
 use crate::tapes::run::Run;
 use crate::tapes::tape::Formal;
 use crate::worker::Worker;
@@ -172,13 +172,14 @@ impl Worker {
         let run = &graph.run;
         let mut own = run.instance_graph(graph.plan);
         let given = capture.given(run);
-        if own.stage != Stage::Ready || own.given != given {
-            // A capture that fails leaves nothing to launch.
-            own.stage = Stage::Warm;
-            let captured = self.capture(graph, capture, &mut own)?;
-            own.note_capture(captured, given);
+        if !own.select(&given) {
+            // A graph whose capture fails is gone.
+            let oldest = own.take_oldest();
+            let (captured, made) = self.capture(graph, capture, oldest)?;
+            own.add(captured, given, made);
         }
-        let Some(made) = &mut own.graph else { anyhow::bail!("the graph is missing") };
+        own.stage = Stage::Ready;
+        let Some((_, made)) = own.graphs.last_mut() else { anyhow::bail!("the graph is missing") };
         let launched = self.graphs_of(at)?.launch(&mut **made, &run.words);
         own.launches += u64::from(launched.is_ok());
         Ok(launched)
@@ -198,13 +199,13 @@ impl Worker {
         Ok(*at as usize)
     }
 
-    /// Captures the calls of a launch.
+    /// Captures the calls of a launch into `made`, or into a new graph.
     fn capture(
         &mut self,
         graph: &GraphRef,
         capture: &CapturePlan,
-        own: &mut InstanceGraph,
-    ) -> anyhow::Result<Captured> {
+        made: Option<Box<dyn Graph>>,
+    ) -> anyhow::Result<(Captured, Box<dyn Graph>)> {
         let GraphRef { run, plan } = graph;
         let tapes = &run.program.graphs[*plan].tapes;
         let mut streams: SmallVec<[(u16, usize); 4]> = SmallVec::new();
@@ -215,20 +216,18 @@ impl Worker {
             self.graphs_of(at)?.prepare_capture(works)?;
         }
         let Some(&(_, first)) = streams.first() else { anyhow::bail!("it has no tapes") };
-        let made = match &mut own.graph {
+        let mut made = match made {
             Some(graph) => graph,
-            none => {
+            None => {
                 let device = self.native_stream(first)?.device.clone();
-                none.insert(device.create_graph(capture.positions, run.words.len())?)
+                device.create_graph(capture.positions, run.words.len())?
             }
         };
-        let made = &mut **made;
-        self.graphs_of(first)?.begin_capture(made)?;
-        let captured = self.capture_steps(run, capture, &streams, made);
-        match captured {
-            Ok(()) => Ok(self.graphs_of(first)?.end_capture(made)?),
+        self.graphs_of(first)?.begin_capture(&mut *made)?;
+        match self.capture_steps(run, capture, &streams, &mut *made) {
+            Ok(()) => Ok((self.graphs_of(first)?.end_capture(&mut *made)?, made)),
             Err(error) => {
-                self.graphs_of(first)?.abort_capture(made);
+                self.graphs_of(first)?.abort_capture(&mut *made);
                 Err(error)
             }
         }

@@ -1,7 +1,7 @@
 //! Pauses of workers between tasks.
 
 use crate::sync::inbox::Inbox;
-use crate::sync::{Ordering, spin_loop, spins};
+use crate::sync::{spin_loop, spins};
 use crate::tables::Tables;
 
 /// How many pauses a worker makes once it has taken all tasks of its queue, before it polls the
@@ -14,8 +14,7 @@ pub(crate) const PAUSES: u32 = spins(200);
 /// a thread of the program waits.
 pub(crate) fn pause(pauses: u32, inbox: &Inbox, tables: &Tables) {
     for _ in 0..pauses {
-        // Relaxed: it only hints.
-        if inbox.has_messages() || tables.waiting.load(Ordering::Relaxed) > 0 {
+        if inbox.has_messages() || tables.is_awaited() {
             return;
         }
         spin_loop();

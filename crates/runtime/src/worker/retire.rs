@@ -72,6 +72,11 @@ impl Worker {
                     self.fail(at, &instruction, cause, message);
                 }
                 (Effect::Call(instruction), None) => self.finish_call(at, &instruction, result),
+                (Effect::Stored(call), lost) => {
+                    if lost.is_some() || result.is_err() || self.tables.poison.any() {
+                        self.finish_stored(at, &call, result, lost);
+                    }
+                }
                 (Effect::Collective(instruction), None) => {
                     let failed = self.tables.communicator.error().map(anyhow::Error::from);
                     let result = result.and(failed.map_or(Ok(()), Err));

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_ep::Progress;
+use millstream_ep::{Progress, WorkResult};
 use millstream_kernels::Kernel;
+use millstream_types::Cause;
 
 use crate::tables::slots::{BoundForm, CallSlot};
 use crate::tapes::run::Base;
 use crate::worker::Worker;
-use crate::worker::stream::{NativeStream, WorkerStream};
+use crate::worker::stream::{Effect, NativeStream, WorkerStream};
 use crate::worker::subject::Subject;
 use crate::worker::task::{StoredCall, Task};
 use crate::worker::unit::{Arguments, Callee, Unit};
@@ -70,12 +71,34 @@ impl Worker {
             Ok(Progress::Done(Ok(()))) if !taken && !tables.poison.any() => {
                 self.completed(at, call.seq);
             }
+            Ok(Progress::Pending(ticket)) => {
+                self.launched(at, call.seq, Some(ticket), None, Effect::Stored(call));
+            }
             submitted => {
                 let instruction = call.instruction(slot);
                 self.submitted(at, call.seq, Subject::Instruction(instruction), submitted, taken);
             }
         }
         None
+    }
+
+    /// Finishes a stored call that was launched, and whose outcome poisons or heals its outputs.
+    #[cold]
+    pub(super) fn finish_stored(
+        &mut self,
+        at: usize,
+        call: &StoredCall,
+        result: WorkResult,
+        lost: Option<String>,
+    ) {
+        // SAFETY: the call has not completed, and names the slot.
+        let slot = unsafe { self.tables.calls.get(call.number as usize) };
+        let Some(instruction) = slot.map(|slot| call.instruction(slot)) else { return };
+        let subject = Subject::Instruction(instruction);
+        match lost {
+            Some(message) => self.fail(at, &subject, Cause::Device, message),
+            None => self.finish_call(at, &subject, result),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::sync::points::Milestone;
 use crate::tables::KernelsByOp;
 use crate::worker::graph::GraphRef;
 use crate::worker::subject::{StepRef, Subject};
-use crate::worker::task::Task;
+use crate::worker::task::{StoredCall, Task};
 
 /// The device objects of a stream, created for its first instruction that needs them.
 pub(super) struct NativeStream {
@@ -33,6 +33,8 @@ pub(super) enum Effect {
     None,
     /// Poisons or heals the outputs of a call.
     Call(Subject),
+    /// The same of a stored call, which stays in its slot until it has completed.
+    Stored(StoredCall),
     /// Poisons the outputs of a refused call, in its turn.
     Failed(Subject, Cause, String),
     /// As for a call, unless the communicator has failed meanwhile.
