@@ -43,9 +43,9 @@ impl Race {
         let what = if is_race { "race" } else { "undecided" };
         let title = format!(
             "{file}: {what} on {tensor}: {} {} it while {} may still {} it",
-            last.name,
+            last.op(),
             third_person(conflict.later.access),
-            first.name,
+            first.op(),
             infinitive(conflict.earlier.access),
         );
         let (from, to) = (first.stream, last.stream);
@@ -134,6 +134,13 @@ impl<'a> Kernel<'a> {
         let before = if outermost.is_empty() { name.clone() } else { outermost.to_owned() };
         let stream = profile.stream_name(instruction.stream);
         Kernel { name, stream, instruction, ops, before, stack }
+    }
+
+    /// Returns the innermost op around the call, or the name if there is none.
+    fn op(&self) -> &str {
+        let op = self.ops.rsplit(" > ").next().unwrap_or_default();
+        let op = op.split("[node ").next().unwrap_or_default().trim_end();
+        if op.is_empty() { &self.name } else { op }
     }
 
     /// Returns the name with its stream, time and the program's own line.
