@@ -230,9 +230,10 @@ impl Recording {
         let mut ends = vec![(u64::MAX, 0); self.processes.len()];
         let process = |thread: u32| self.threads[thread as usize].process;
         for event in self.host.iter().filter(|event| event.correlation != 0) {
-            let (least, most) = &mut ends[process(event.thread) as usize];
-            *least = event.correlation.min(*least);
-            *most = event.correlation.max(*most);
+            if let Some((least, most)) = ends.get_mut(process(event.thread) as usize) {
+                *least = event.correlation.min(*least);
+                *most = event.correlation.max(*most);
+            }
         }
         let quarter = 1 << 30;
         let wraps = |process: u32| {
@@ -244,7 +245,7 @@ impl Recording {
             if *number != 0 {
                 let is_later = wraps(process) && *number < 2 * quarter;
                 *number += u64::from(is_later) << 32;
-                *number = u64::from(process) << 40 | (*number & ((1 << 40) - 1));
+                *number = (u64::from(process) << 40) | (*number & ((1 << 40) - 1));
             }
         };
         self.host.iter_mut().for_each(|e| number(process(e.thread), &mut e.correlation));

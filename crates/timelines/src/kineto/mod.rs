@@ -177,9 +177,11 @@ impl Reading {
     }
 
     fn text(&mut self, text: &str) {
+        if !text.starts_with('{') {
+            return self.odd("left out, as it is no JSON object", Value::Absent);
+        }
         let form = match EventForm::of(text) {
-            Ok(form) if text.starts_with('{') => form,
-            Ok(_) => return self.odd("left out, as it is no JSON object", Value::Absent),
+            Ok(form) => form,
             Err(key) => {
                 self.recording.lost_work += 1;
                 return self.odd("left out, as it is no JSON behind a key", Value::Text(key));

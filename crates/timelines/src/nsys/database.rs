@@ -137,7 +137,8 @@ impl Database<'_> {
         };
         let count = columns.len();
         let rows = query.query_map([], |row| (0..count).map(|k| value(row, k)).collect());
-        rows.and_then(Iterator::collect).map_err(fails)
+        let rows = rows.and_then(Iterator::collect::<rusqlite::Result<Vec<Vec<Value>>>>);
+        rows.map_err(fails)
     }
 }
 

@@ -86,7 +86,7 @@ fn call(correlation: &Value) -> u64 {
 
 /// Returns the number that a record shares with its waits, of which each process has its own.
 fn shared_number(process: u32, number: &Value) -> Option<i64> {
-    number.known().filter(|number| *number > 0).map(|number| i64::from(process) << 40 | number)
+    number.known().filter(|number| *number > 0).map(|number| (i64::from(process) << 40) | number)
 }
 
 impl Reading<'_> {
@@ -113,7 +113,7 @@ impl Reading<'_> {
         let Some(thread) = thread.whole() else { return 0 };
         let next = self.processes.len() as u32;
         *self.processes.entry(thread >> 24).or_insert_with(|| {
-            self.recording.processes.push((thread >> 24 & 0xff_ffff).to_string());
+            self.recording.processes.push(((thread >> 24) & 0xff_ffff).to_string());
             next
         })
     }
@@ -141,9 +141,12 @@ impl Reading<'_> {
     /// Adds to the remarks what is left out, and the tables of events that are not read.
     fn remarks(&mut self) -> Result<()> {
         for (table, count) in &self.untimed {
-            let are = if *count == 1 { "1 row is" } else { &format!("{count} rows are") };
-            let lacks = format!("{are} left out, without a 'start' or 'end', of the table {table}");
-            self.recording.remarks.push(lacks);
+            let are = match count {
+                1 => "1 row is".to_owned(),
+                count => format!("{count} rows are"),
+            };
+            let lacks = "left out, without a 'start' or 'end'";
+            self.recording.remarks.push(format!("{are} {lacks}, of the table {table}"));
             self.recording.lost_work += usize::from(DEVICES.contains(table)) * count;
         }
         let unread = self.database.unread()?;

@@ -62,8 +62,7 @@ fn errors_say_what_and_where() {
     );
     refused(
         b"SQLite format 3\0 and no database",
-        "the table StringIds: it cannot be read as an SQLite database: file is not a database; export \
-         the report again",
+        "it cannot be read as an SQLite database: file is not a database; export the report again",
     );
 }
 

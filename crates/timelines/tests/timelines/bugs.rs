@@ -199,7 +199,7 @@ fn what_is_left_out_is_counted_by_reason() {
         event(r#","ts":null"#),
         event(r#","dur":-Infinity"#),
         event(r#","pid":[1]"#),
-        event(r#","cat":"kernel""#),
+        event(r#","cat":"kernel","pid":"#),
         event(r#","cat":"mtia_ccp_events""#),
         event(r#","cat" "kernel""#),
         event(r#","args": {"a": [1, 2}, "tid": 2"#),
