@@ -202,26 +202,21 @@ impl Recording {
                 *end = start;
             }
         }
-        let mut say = |count: usize, one: &str, more: &str| match count {
-            0 => {}
-            1 => self.remarks.push(format!("1 event {one}")),
-            count => self.remarks.push(format!("{count} events {more}")),
-        };
-        say(
+        self.remarks.extend(counted(
             all - kept,
-            "is left out, as it begins long before or after the others",
-            "are left out, as they begin long before or after the others",
-        );
-        say(
+            "event is left out, as it begins long before or after the others",
+            "events are left out, as they begin long before or after the others",
+        ));
+        self.remarks.extend(counted(
             negative,
-            "ends before it begins: it counts as an instant",
-            "end before they begin: they count as instants",
-        );
-        say(
+            "event ends before it begins: it counts as an instant",
+            "events end before they begin: they count as instants",
+        ));
+        self.remarks.extend(counted(
             long,
-            "takes more than a year: it counts as an instant",
-            "take more than a year: they count as instants",
-        );
+            "event takes more than a year: it counts as an instant",
+            "events take more than a year: they count as instants",
+        ));
     }
 
     /// Makes the numbers of calls, of which each process has its own, unique, and lets later calls
@@ -300,6 +295,15 @@ impl Recording {
             ),
             _ => format!("it has no range '{name}' of that number; it has {}", some.join(", ")),
         }
+    }
+}
+
+/// Returns a remark that begins with a count, if it is not 0.
+pub(crate) fn counted(count: usize, one: &str, more: &str) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {more}")),
     }
 }
 

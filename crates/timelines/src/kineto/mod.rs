@@ -19,22 +19,22 @@ use crate::input::Input;
 use crate::json::{Json, Value};
 use crate::recording::{
     Arrow, DeviceEvent, HostEvent, HostKind, Name, Named, Record, Recording, StreamId, Sync,
-    SyncKind, Thread,
+    SyncKind, Thread, counted,
 };
 use crate::{Result, TimelineError};
 
 use event::{Category, EventForm, id, known, last_number};
 pub(crate) use names::short;
-use processes::Positions;
+use processes::{Device, Devices};
 
 /// The events that have something odd in common.
 struct Odd {
-    count: u64,
+    count: usize,
     /// The first one.
     first: String,
 }
 
-/// A recording while its file is read. Until the end, it has the file's names of processes.
+/// A recording while its file is read. Until the end, threads have positions in `ids` as processes.
 #[derive(Default)]
 struct Reading {
     recording: Recording,
@@ -43,7 +43,7 @@ struct Reading {
     interned: Interned<String>,
     threads: HashMap<(u32, u32), u32>,
     labels: HashMap<(u32, u32), String>,
-    positions: Positions,
+    devices: Devices,
     /// Where arrows begin and end, by their numbers.
     tails: HashMap<i64, (u32, i64)>,
     heads: Vec<(i64, Name, (u32, i64))>,
@@ -95,7 +95,7 @@ pub(crate) fn read(input: Input) -> Result<Recording> {
         let help = "export the trace with the activities CPU and CUDA".to_owned();
         return Err(TimelineError { message, help, ..file });
     }
-    processes::assign(&mut recording, &reading.ids, &reading.positions);
+    processes::assign(&mut recording, &reading.ids, &reading.devices);
     Ok(recording)
 }
 
@@ -166,9 +166,9 @@ impl Reading {
 
     /// Adds to the remarks what is odd, and what is not read.
     fn remarks(&mut self) {
-        let odd = self.odd.iter().map(|(what, Odd { count, first })| match count {
-            1 => format!("1 event is {what}: {first}"),
-            count => format!("{count} events are {what}; the first is {first}"),
+        let odd = self.odd.iter().filter_map(|(what, Odd { count, first })| {
+            let more = format!("events are {what}; the first is {first}");
+            counted(*count, &format!("event is {what}: {first}"), &more)
         });
         self.recording.remarks.extend(odd);
         let mut unread: Vec<(&String, &u64)> = self.unread.iter().collect();
@@ -198,9 +198,11 @@ impl Reading {
         Some(self.interned.number_of(&id.text()?, &mut self.ids))
     }
 
-    /// Returns the file's name of the process of an event, which may have none.
-    fn pid(&mut self, event: &EventForm<'_>) -> u32 {
-        self.id(event.pid).unwrap_or_else(|| self.interned.number_of("", &mut self.ids))
+    /// Returns what tells the process of an event of a device, which need not have a `pid`.
+    fn device(&mut self, event: &EventForm<'_>, call: u64, start: i64) -> Device {
+        let pid = event.pid.text().unwrap_or_default();
+        let pid = self.interned.number_of(&pid, &mut self.ids);
+        Device { pid, call, start, at: self.recording.host.len() as u32 }
     }
 
     /// Returns the file's names of an event's process and thread.
@@ -274,10 +276,11 @@ impl Reading {
             }
             Category::Device => {
                 let lacks = "left out, as 'stream' and 'device' are not in its 'args'";
-                let on = self.stream(event).ok_or(lacks)?;
+                let on = Self::stream(event).ok_or(lacks)?;
                 let name = self.recording.name(&short(&name));
                 self.recording.work.push(DeviceEvent { name, on, start, end, correlation });
-                self.positions.work.push(self.recording.host.len() as u32);
+                let device = self.device(event, correlation, start);
+                self.devices.work.push(device);
             }
             Category::Range => {
                 let (name, thread) = (self.recording.name(&name), self.thread(event)?);
@@ -290,12 +293,12 @@ impl Reading {
     }
 
     /// Returns the stream of an event: of its arguments, or of the row that it is drawn in.
-    fn stream(&mut self, event: &EventForm<'_>) -> Option<StreamId> {
+    fn stream(event: &EventForm<'_>) -> Option<StreamId> {
         let args = &event.args;
         let device = known(args.device).or_else(|| last_number(event.pid))?;
         let stream = known(args.stream).or_else(|| known(args.queue));
         let stream = stream.or_else(|| last_number(event.tid))?;
-        Some(StreamId { process: self.pid(event), device, stream })
+        Some(StreamId { process: 0, device, stream })
     }
 
     fn arrow(
@@ -321,11 +324,12 @@ impl Reading {
         let args = &event.args;
         let of = known(args.event).or_else(|| known(args.wait_event)).zip(id(args.correlation));
         let lacks = "left out, as its 'event_id', 'stream' or 'correlation' is not known";
-        let ((event_id, correlation), on) = of.zip(self.stream(event)).ok_or(lacks)?;
+        let ((event_id, correlation), on) = of.zip(Self::stream(event)).ok_or(lacks)?;
         let context = known(args.context).unwrap_or(0);
         let shared = None;
         self.recording.records.push(Record { on, context, event: event_id, correlation, shared });
-        self.positions.records.push(self.recording.host.len() as u32);
+        let device = self.device(event, correlation, i64::MAX);
+        self.devices.records.push(device);
         Ok(())
     }
 
@@ -339,12 +343,13 @@ impl Reading {
         };
         let args = &event.args;
         let device = known(args.device).or_else(|| last_number(event.pid)).unwrap_or(0);
-        let process = self.pid(event);
+        let correlation = id(args.correlation).unwrap_or(0);
+        let process = 0;
         let stream =
             |number: Option<i64>| number.map(|stream| StreamId { process, device, stream });
         self.recording.syncs.push(Sync {
             kind,
-            correlation: id(args.correlation).unwrap_or(0),
+            correlation,
             on: stream(known(args.stream)),
             process,
             device,
@@ -354,7 +359,8 @@ impl Reading {
             record: id(args.wait_record),
             shared: None,
         });
-        self.positions.syncs.push(self.recording.host.len() as u32);
+        let device = self.device(event, correlation, i64::MAX);
+        self.devices.syncs.push(device);
         Ok(())
     }
 }

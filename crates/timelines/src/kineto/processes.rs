@@ -8,26 +8,26 @@
 
 use std::collections::HashMap;
 
-use crate::recording::{HostKind, Recording};
+use crate::recording::{HostKind, Recording, counted};
 
-/// What a file states about an event of a device that tells its process.
+/// What a file states about the process of an event of a device.
 #[derive(Clone, Copy)]
-struct Device {
+pub(super) struct Device {
     /// The file's name of the process, which is the device for most writers.
-    pid: u32,
+    pub(super) pid: u32,
     /// The number of its call; 0 if there is none.
-    call: u64,
-    start: i64,
+    pub(super) call: u64,
+    pub(super) start: i64,
     /// How many events of threads come before it in the file.
-    at: u32,
+    pub(super) at: u32,
 }
 
-/// Where the events of devices are in a file: for each, how many events of threads come before.
+/// The events of devices, in the order of the recording's lists.
 #[derive(Default)]
-pub(super) struct Positions {
-    pub(super) work: Vec<u32>,
-    pub(super) records: Vec<u32>,
-    pub(super) syncs: Vec<u32>,
+pub(super) struct Devices {
+    pub(super) work: Vec<Device>,
+    pub(super) records: Vec<Device>,
+    pub(super) syncs: Vec<Device>,
 }
 
 struct Processes<'a> {
@@ -41,60 +41,46 @@ struct Processes<'a> {
     pids: &'a [String],
     /// For each name, the process of all its events that can be of one process only.
     sure: HashMap<u32, Option<u32>>,
+    guessed: usize,
 }
 
-/// Numbers the processes of a recording, which has positions in `pids` instead of them.
-pub(super) fn assign(recording: &mut Recording, pids: &[String], positions: &Positions) {
+/// Numbers the processes of a recording, whose threads have positions in `pids` instead of them.
+pub(super) fn assign(recording: &mut Recording, pids: &[String], devices: &Devices) {
     let mut by_pid = HashMap::new();
     for thread in &mut recording.threads {
         let next = by_pid.len() as u32;
-        let pid = std::mem::replace(&mut thread.process, next);
-        thread.process = *by_pid.entry(pid).or_insert_with(|| {
-            recording.processes.push(pids[pid as usize].clone());
+        thread.process = *by_pid.entry(thread.process).or_insert_with_key(|pid| {
+            recording.processes.push(pids[*pid as usize].clone());
             next
         });
     }
-    let mut guessed = 0;
-    let mut owners = [Vec::new(), Vec::new(), Vec::new()];
-    if by_pid.len() > 1 {
-        let work = recording.work.iter().zip(&positions.work);
-        let work = work.map(|(work, at)| (work.on.process, work.correlation, work.start, *at));
-        let records = recording.records.iter().zip(&positions.records);
-        let records = records.map(|(r, at)| (r.on.process, r.correlation, i64::MAX, *at));
-        let syncs = recording.syncs.iter().zip(&positions.syncs);
-        let syncs = syncs.map(|(s, at)| (s.process, s.correlation, i64::MAX, *at));
-        let device = |(pid, call, start, at)| Device { pid, call, start, at };
-        let all: [Vec<Device>; 3] = [
-            work.map(device).collect(),
-            records.map(device).collect(),
-            syncs.map(device).collect(),
-        ];
-        let mut processes = Processes::of(recording, pids, by_pid);
-        all.iter().flatten().for_each(|device| processes.note(device));
-        owners = all.map(|devices| {
-            devices.iter().map(|device| processes.owner(device, &mut guessed)).collect()
-        });
+    if by_pid.len() < 2 {
+        return;
     }
-    let owner = |kind: usize, k: usize| owners[kind].get(k).copied().unwrap_or(0);
-    for (k, work) in recording.work.iter_mut().enumerate() {
-        work.on.process = owner(0, k);
+    let mut processes = Processes::of(recording, pids, by_pid);
+    let all = [&devices.work, &devices.records, &devices.syncs];
+    all.into_iter().flatten().for_each(|device| processes.note(device));
+    let mut owner = |device| processes.owner(device);
+    let [work, records, syncs]: [Vec<u32>; 3] = all.map(|all| all.iter().map(&mut owner).collect());
+    let guessed = processes.guessed;
+    for (work, process) in recording.work.iter_mut().zip(work) {
+        work.on.process = process;
     }
-    for (k, record) in recording.records.iter_mut().enumerate() {
-        record.on.process = owner(1, k);
+    for (record, process) in recording.records.iter_mut().zip(records) {
+        record.on.process = process;
     }
-    for (k, sync) in recording.syncs.iter_mut().enumerate() {
-        sync.process = owner(2, k);
+    for (sync, process) in recording.syncs.iter_mut().zip(syncs) {
+        sync.process = process;
         for stream in [&mut sync.on, &mut sync.source].into_iter().flatten() {
-            stream.process = sync.process;
+            stream.process = process;
         }
     }
-    if guessed > 0 {
-        recording.remarks.push(format!(
-            "{guessed} events of devices could be of several of the {} processes: each goes with \
-             the nearest call in the file",
-            recording.processes.len()
-        ));
-    }
+    recording.remarks.extend(counted(
+        guessed,
+        "event of a device could be of several processes: it goes with the nearest call in the file",
+        "events of devices could be of several processes: each goes with the nearest call in the \
+         file",
+    ));
 }
 
 impl<'a> Processes<'a> {
@@ -109,45 +95,37 @@ impl<'a> Processes<'a> {
                 calls.entry(event.correlation).or_default().push(k as u32);
             }
         }
-        let labels =
-            by_pid.iter().filter_map(|(pid, own)| Some((label(&pids[*pid as usize])?, *own)));
-        let by_label = labels.collect();
-        Processes { recording, calls, by_pid, by_label, pids, sure: HashMap::new() }
+        let of_label = |(pid, own): (&u32, &u32)| Some((label(&pids[*pid as usize])?, *own));
+        let by_label = by_pid.iter().filter_map(of_label).collect();
+        Processes { recording, calls, by_pid, by_label, pids, sure: HashMap::new(), guessed: 0 }
     }
 
-    fn process(&self, call: u32) -> u32 {
-        let thread = self.recording.host[call as usize].thread;
-        self.recording.threads[thread as usize].process
-    }
-
-    /// Returns the calls that may have submitted an event.
-    fn candidates(&self, device: &Device) -> Vec<u32> {
+    /// Returns the calls that may have submitted an event, each with its process.
+    fn candidates(&self, device: &Device) -> Vec<(u32, u32)> {
         let all = self.calls.get(&device.call).map_or(&[][..], Vec::as_slice);
-        let start = |call: u32| self.recording.host[call as usize].start;
-        let earlier: Vec<u32> =
-            all.iter().copied().filter(|call| start(*call) <= device.start).collect();
-        if earlier.is_empty() { all.to_vec() } else { earlier }
+        let event = |call: &u32| &self.recording.host[*call as usize];
+        let process = |call| self.recording.threads[event(call).thread as usize].process;
+        let earlier = all.iter().filter(|call| event(call).start <= device.start);
+        let earlier: Vec<(u32, u32)> = earlier.map(|call| (*call, process(call))).collect();
+        match earlier.is_empty() {
+            true => all.iter().map(|call| (*call, process(call))).collect(),
+            false => earlier,
+        }
     }
 
     /// Notes what an event that can be of one process only says about others of its name.
     fn note(&mut self, device: &Device) {
-        let calls = self.candidates(device);
-        let Some(first) = calls.first().map(|call| self.process(*call)) else { return };
-        if calls.iter().all(|call| self.process(*call) == first) {
-            let sure = self.sure.entry(device.pid).or_insert(Some(first));
-            *sure = sure.filter(|sure| *sure == first);
+        if let Some(own) = only(&self.candidates(device)) {
+            let sure = self.sure.entry(device.pid).or_insert(Some(own));
+            *sure = sure.filter(|sure| *sure == own);
         }
     }
 
     /// Returns the process of an event, and counts it if it is a guess.
-    fn owner(&self, device: &Device, guessed: &mut usize) -> u32 {
+    fn owner(&mut self, device: &Device) -> u32 {
         let calls = self.candidates(device);
-        let may_be =
-            |own: &u32| calls.is_empty() || calls.iter().any(|call| self.process(*call) == *own);
-        let nearest = calls.iter().min_by_key(|call| call.abs_diff(device.at));
-        let nearest = nearest.map_or(0, |call| self.process(*call));
-        if !calls.is_empty() && calls.iter().all(|call| self.process(*call) == nearest) {
-            return nearest;
+        if let Some(own) = only(&calls) {
+            return own;
         }
         let label = label(&self.pids[device.pid as usize]);
         let fitting = [
@@ -155,11 +133,19 @@ impl<'a> Processes<'a> {
             label.and_then(|label| self.by_label.get(label).copied()),
             self.sure.get(&device.pid).copied().flatten(),
         ];
+        let may_be = |own: &u32| calls.is_empty() || calls.iter().any(|(_, of)| of == own);
         fitting.into_iter().flatten().find(may_be).unwrap_or_else(|| {
-            *guessed += 1;
-            nearest
+            self.guessed += 1;
+            let nearest = calls.iter().min_by_key(|(call, _)| call.abs_diff(device.at));
+            nearest.map_or(0, |(_, own)| *own)
         })
     }
+}
+
+/// Returns the process of all calls, if it is one.
+fn only(calls: &[(u32, u32)]) -> Option<u32> {
+    let (_, own) = calls.first()?;
+    calls.iter().all(|(_, of)| of == own).then_some(*own)
 }
 
 fn label(pid: &str) -> Option<&str> {

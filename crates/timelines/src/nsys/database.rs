@@ -91,8 +91,8 @@ impl Database<'_> {
                 continue;
             }
             let query = format!("SELECT CAST(count(*) AS TEXT) FROM {}", quoted(&table, '"'));
-            let count = self.texts(&table, &query)?.iter().filter_map(|n| n.parse().ok()).sum();
-            if count > 0 {
+            let count = self.texts(&table, &query)?.first().and_then(|n| n.parse().ok());
+            if let Some(count) = count.filter(|count| *count > 0) {
                 unread.push((table, count));
             }
         }

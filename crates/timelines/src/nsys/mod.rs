@@ -16,6 +16,7 @@ use millstream_profile::model::NONE;
 use crate::kineto::short;
 use crate::recording::{
     DeviceEvent, HostEvent, HostKind, Named, Record, Recording, StreamId, Sync, SyncKind, Thread,
+    counted,
 };
 use crate::{Result, TimelineError};
 
@@ -141,12 +142,9 @@ impl Reading<'_> {
     /// Adds to the remarks what is left out, and the tables of events that are not read.
     fn remarks(&mut self) -> Result<()> {
         for (table, count) in &self.untimed {
-            let are = match count {
-                1 => "1 row is".to_owned(),
-                count => format!("{count} rows are"),
-            };
-            let lacks = "left out, without a 'start' or 'end'";
-            self.recording.remarks.push(format!("{are} {lacks}, of the table {table}"));
+            let lacks = format!("left out, without a 'start' or 'end', of the table {table}");
+            let more = format!("rows are {lacks}");
+            self.recording.remarks.extend(counted(*count, &format!("row is {lacks}"), &more));
             self.recording.lost_work += usize::from(DEVICES.contains(table)) * count;
         }
         let unread = self.database.unread()?;

@@ -6,7 +6,7 @@ use millstream_profile::Interned;
 use millstream_profile::model::{Instruction, NONE, Profile, Role, Source, Stream, Times};
 
 use crate::link::Links;
-use crate::recording::{Recording, StreamId, range};
+use crate::recording::{Recording, StreamId, counted, range};
 
 use super::facts::{Drawn, Facts, facts};
 use super::host::{Host, OUTERMOST};
@@ -328,11 +328,7 @@ impl Building<'_> {
     fn remarks(&self) -> Vec<String> {
         let mut remarks = self.recording.remarks.clone();
         remarks.extend(self.links.map(|links| links.remark.clone()));
-        let mut say = |count: usize, one: &str, more: &str| match count {
-            0 => {}
-            1 => remarks.push(format!("1 {one}")),
-            n => remarks.push(format!("{n} {more}")),
-        };
+        let mut say = |count, one, more| remarks.extend(counted(count, one, more));
         say(
             self.items.not_submitted,
             "kernel or copy has no call that submits it: the file begins after it",
