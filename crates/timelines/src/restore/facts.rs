@@ -190,6 +190,7 @@ impl Collecting<'_> {
     /// Counts what is not known, but for work.
     fn unknown(&mut self) {
         let unknown = &mut self.facts.unknown;
+        unknown.skipped = self.recording.skipped;
         let ops = self.recording.host.iter().filter(|event| event.kind == HostKind::Op);
         if let Some(links) = self.links {
             unknown.no_node = ops.filter(|event| event.link == NONE).count();
