@@ -135,8 +135,8 @@ pub(crate) struct Recording {
     pub(crate) remarks: Vec<String>,
     /// What the file calls its processes.
     pub(crate) processes: Vec<String>,
-    /// How many events are left out that are, or may be, work of a device.
-    pub(crate) lost_work: usize,
+    /// How many events are left out: work, and what orders it, may be among them.
+    pub(crate) skipped: usize,
 }
 
 /// A part of the program with a name.
@@ -185,12 +185,11 @@ impl Recording {
         let can_be =
             |start: i64| start.abs_diff(usual) < YEAR.unsigned_abs() && (start > 0 || usual < DAY);
         let all = self.host.len() + self.work.len() + self.ranges.len();
-        let work = self.work.len();
         self.host.retain(|event| can_be(event.start));
         self.work.retain(|event| can_be(event.start));
         self.ranges.retain(|range| can_be(range.start));
-        self.lost_work += work - self.work.len();
         let kept = self.host.len() + self.work.len() + self.ranges.len();
+        self.skipped += all - kept;
         let times = self.host.iter_mut().map(|e| (e.start, &mut e.end));
         let times = times.chain(self.work.iter_mut().map(|e| (e.start, &mut e.end)));
         let times = times.chain(self.ranges.iter_mut().map(|e| (e.start, &mut e.end)));

@@ -18,8 +18,8 @@ use millstream_profile::model::NONE;
 use crate::input::Input;
 use crate::json::{Json, Value};
 use crate::recording::{
-    Arrow, DeviceEvent, HostEvent, Name, Named, Record, Recording, StreamId, Sync, SyncKind,
-    Thread, counted,
+    Arrow, DeviceEvent, HostEvent, Name, Named, Record, Recording, StreamId, Sync,
+    SyncKind, Thread, counted,
 };
 use crate::{Result, TimelineError};
 
@@ -177,21 +177,16 @@ impl Reading {
     }
 
     fn text(&mut self, text: &str) {
-        if !text.starts_with('{') {
-            return self.odd("left out, as it is no JSON object", Value::Absent);
-        }
-        let form = match EventForm::of(text) {
-            Ok(form) => form,
-            Err(key) => {
-                self.recording.lost_work += 1;
-                return self.odd("left out, as it is no JSON behind a key", Value::Text(key));
-            }
+        let (what, name) = match EventForm::of(text) {
+            _ if !text.starts_with('{') => ("left out, as it is no JSON object", Value::Absent),
+            Err(key) => ("left out, as it is no JSON behind a key", Value::Text(key)),
+            Ok(form) => match self.event(&form) {
+                Ok(()) => return,
+                Err(what) => (what, form.name),
+            },
         };
-        if let Err(what) = self.event(&form) {
-            let category = form.cat.text().unwrap_or_default();
-            self.recording.lost_work += usize::from(Category::of(&category) == Category::Device);
-            self.odd(what, form.name);
-        }
+        self.recording.skipped += 1;
+        self.odd(what, name);
     }
 
     fn id(&mut self, id: Value<'_>) -> Option<u32> {
@@ -245,6 +240,7 @@ impl Reading {
             Category::Arrow => return self.arrow(event, &phase),
             Category::Repeated => return Ok(()),
             _ if phase != "X" || category == Category::Other => {
+                self.recording.skipped += usize::from(phase == "X");
                 *self.unread.entry(text.into_owned()).or_default() += 1;
                 return Ok(());
             }

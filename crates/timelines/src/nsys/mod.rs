@@ -26,13 +26,6 @@ use database::{Database, MAY, MUST, Value};
 const COPY_KINDS: [&str; 11] =
     ["", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"];
 
-const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
-const COPIES: &str = "CUPTI_ACTIVITY_KIND_MEMCPY";
-const FILLS: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
-
-/// The tables with work of devices.
-const DEVICES: [&str; 3] = [KERNELS, COPIES, FILLS];
-
 /// The kinds of events of NVTX that are ranges: pushed and popped, started and ended.
 const RANGES: [i64; 2] = [59, 60];
 
@@ -145,7 +138,7 @@ impl Reading<'_> {
             let lacks = format!("left out, without a 'start' or 'end', of the table {table}");
             let more = format!("rows are {lacks}");
             self.recording.remarks.extend(counted(*count, &format!("row is {lacks}"), &more));
-            self.recording.lost_work += usize::from(DEVICES.contains(table)) * count;
+            self.recording.skipped += count;
         }
         let unread = self.database.unread()?;
         let unread: Vec<(&String, &u64)> = unread.iter().map(|(name, rows)| (name, rows)).collect();
@@ -187,7 +180,7 @@ impl Reading<'_> {
     }
 
     fn kernels(&mut self) -> Result<()> {
-        let table = KERNELS;
+        let table = "CUPTI_ACTIVITY_KIND_KERNEL";
         let columns = [
             ("start", MUST),
             ("end", MUST),
@@ -225,7 +218,7 @@ impl Reading<'_> {
     }
 
     fn copies(&mut self) -> Result<()> {
-        for table in [COPIES, FILLS] {
+        for table in ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"] {
             let columns = [
                 ("start", MUST),
                 ("end", MUST),
@@ -243,7 +236,7 @@ impl Reading<'_> {
                 let kind = kind.known().and_then(|kind| COPY_KINDS.get(kind as usize));
                 let name = match kind {
                     Some(kind) => format!("Memcpy {kind}"),
-                    None if table == FILLS => "Memset".to_owned(),
+                    None if table.ends_with("MEMSET") => "Memset".to_owned(),
                     None => "Memcpy".to_owned(),
                 };
                 self.work(&name, [process, device, stream, correlation], times);

@@ -204,7 +204,7 @@ impl Collecting<'_> {
     /// Counts what is not known, but for work.
     fn unknown(&mut self) {
         let unknown = &mut self.facts.unknown;
-        unknown.skipped = self.recording.lost_work;
+        unknown.skipped = self.recording.skipped;
         if let Some(links) = self.links {
             unknown.no_node = links.uncovered;
             unknown.no_op = links.absent;

@@ -51,8 +51,9 @@ impl Paths {
         all.map(|(_, name)| names[*name as usize].as_str())
     }
 
-    /// Returns the names from the outermost to the innermost: `aten::linear > aten::addmm`. Of many,
-    /// the outer ones are left out, since each event below them has a text of its own.
+    /// Returns the names from the outermost to the innermost: `aten::linear > aten::addmm`. The
+    /// outer ones of many are left out: each event below them has a text, so that all names would
+    /// take the square.
     pub(super) fn text(&self, path: u32, names: &[String]) -> String {
         let mut parts: Vec<&str> = self.names(path, names).take(DEEPEST + 1).collect();
         if parts.len() > DEEPEST {
