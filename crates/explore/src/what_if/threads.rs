@@ -216,9 +216,9 @@ pub(super) fn observed(profile: &Profile) -> HashMap<u32, Vec<u32>> {
 fn submit_at_once(profile: &mut Profile, observed: &HashMap<u32, Vec<u32>>) {
     let mut at = 0;
     for k in 0..profile.instructions.len() {
+        profile.instructions[k].issued = Some(at);
         let awaited = observed.get(&(k as u32)).into_iter().flatten();
         let ends = awaited.filter_map(|&k| Some(profile.instructions[k as usize].times?.end));
         at = ends.fold(at, u64::max);
-        profile.instructions[k].issued = Some(at);
     }
 }
