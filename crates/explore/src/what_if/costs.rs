@@ -294,6 +294,8 @@ impl Cost {
             None => {
                 self.takes = end - free;
                 self.delays[Cause::Wait as usize] = room(free);
+                let last = at.max(awaited.unwrap_or(0));
+                self.delays[Cause::Parked as usize] = free as i64 - last as i64;
             }
         }
     }
