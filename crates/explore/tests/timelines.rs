@@ -38,8 +38,8 @@ fn submissions_move_with_the_waits_of_their_threads() {
     assert_eq!(total(&recorded, &Changes::default()), 211_000);
     assert_eq!(total(&recorded, &without(1)), 112_000);
     assert_eq!(total(&recorded, &op("long_kernel", "0.1")), 121_000);
-    // What the thread did between its submissions and its waits stays.
-    assert_eq!(total(&recorded, &op("long_kernel", "0")), 111_000);
+    // What the thread does between its submissions and its waits stays.
+    assert_eq!(total(&recorded, &op("long_kernel", "0")), 112_000);
     let made = what_if(&recorded, &op("long_kernel", "0.1")).unwrap();
     let submitted = |p: &Profile| -> Vec<Option<u64>> {
         let kernels = p.instructions.iter().filter(|i| p.name_of(i).ends_with("_kernel"));
@@ -169,7 +169,7 @@ fn times(profile: &Profile) -> Vec<Option<Times>> {
 
 #[test]
 fn random_timelines_are_predicted_as_they_were_and_change_in_one_direction() {
-    for seed in 0..200 {
+    for seed in 0..50 {
         let recorded = random(seed);
         let again = what_if(&recorded, &Changes::default()).unwrap();
         assert_eq!((again.total, times(&again)), (recorded.total, times(&recorded)), "{seed}");
@@ -206,6 +206,6 @@ fn real_timelines_are_predicted_as_they_were_and_react() {
     for op in ops(&recorded).iter().take(8) {
         // Each takes its time on the threads, which have no time to spare.
         let gain = recorded.total - total(&recorded, &self::op(&op.name, "0.5"));
-        assert!(gain * 3 > op.total, "{}: {gain} of {}", op.name, op.total);
+        assert!(gain * 20 > op.total * 9, "{}: {gain} of {}", op.name, op.total);
     }
 }

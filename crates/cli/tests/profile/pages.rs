@@ -81,7 +81,7 @@ fn the_page_on_profiles_quotes_what_its_commands_print() {
 
 #[test]
 fn the_page_on_predictions_quotes_what_its_commands_print() {
-    assert_eq!(quotes("what-if.md", folder_with_examples().path()), 6);
+    assert_eq!(quotes("what-if.md", folder_with_examples().path()), 7);
 }
 
 #[test]

@@ -263,8 +263,10 @@ impl Cost {
             }
         }
         let (at, mut cause) = held;
-        // A wait blocks its stream from the moment at which the stream gets to it.
-        let start = if ends && !is_thread { at.min(end) } else { start };
+        // A wait blocks its stream from the moment at which the stream gets to it. A thread may do
+        // something before, but not where an arrow ends while it has no calls.
+        let is_arrow = start == end && awaited.is_some_and(|of| at < of && of <= start);
+        let start = if ends && (!is_thread || is_arrow) { at.min(end) } else { start };
         for (delay, at) in self.delays.iter_mut().zip(last) {
             *delay = at.map_or(i64::MAX, |at| start as i64 - at as i64);
         }
@@ -292,6 +294,8 @@ impl Cost {
             None => {
                 self.takes = end - free;
                 self.delays[Cause::Wait as usize] = room(free);
+                let last = at.max(awaited.unwrap_or(0));
+                self.delays[Cause::Parked as usize] = free as i64 - last as i64;
             }
         }
     }

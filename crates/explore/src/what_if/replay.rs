@@ -75,7 +75,7 @@ pub(crate) fn replay(profile: &mut Profile, costs: &Costs) {
         };
     }
     let end = times.iter().flatten().map(|times| times.end).max().unwrap_or(0);
-    profile.total = end + costs.tail;
+    profile.total = end.saturating_add(costs.tail);
     move_ranges(profile, &measured);
 }
 
@@ -221,10 +221,10 @@ impl<'a> Replay<'a> {
         };
         if self.graph.ends_with(k) {
             // A wait blocks its stream, and not its worker, which notices its end, too.
-            end = end.max(begin).max(free.unwrap_or(0)).max(parked) + cost.takes;
+            end = end.max(begin).max(free.unwrap_or(0)).max(parked).saturating_add(cost.takes);
         } else {
             begin = begin.max(free.map_or(0, |free| later(free, delay(Cause::Before)))).max(parked);
-            end = begin + cost.takes;
+            end = begin.saturating_add(cost.takes);
             if let Some(server) = server
                 && let Some(free) = self.servers[server].iter_mut().min()
             {

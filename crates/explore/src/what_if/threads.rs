@@ -165,13 +165,15 @@ fn wait(waiter: u32, until: u32) -> Wait {
     Wait { waiter, until, user: waiter, resolution, covered_by, tensors: Vec::new() }
 }
 
-/// Returns the waits of threads for those that run their backward ops. A timeline has arrows to the
-/// backward ops, and none back: a thread goes on when they have ended.
+/// Returns the waits of threads for those that run their backward ops, and the other way. A timeline
+/// has arrows to backward ops, and no more: of two such threads one has calls at a time, and the
+/// other one goes on when these have ended.
 fn joins(profile: &Profile) -> Vec<Wait> {
     let stream = |k: u32| profile.instructions[k as usize].stream;
     let thread = |k: u32| is_of_thread(profile, k).then(|| stream(k));
     let pairs = profile.waits.iter().filter_map(|w| thread(w.until).zip(thread(w.waiter)));
-    let pairs: BTreeSet<(u32, u32)> = pairs.filter(|(of, by)| of != by).collect();
+    let pairs = pairs.filter(|(of, by)| of != by).flat_map(|(of, by)| [(of, by), (by, of)]);
+    let pairs: BTreeSet<(u32, u32)> = pairs.collect();
     let mut last: HashMap<u32, (u64, u32)> = HashMap::new();
     let mut joins = Vec::new();
     for (k, _, Times { start, end, .. }) in profile.shown() {
@@ -214,9 +216,9 @@ pub(super) fn observed(profile: &Profile) -> HashMap<u32, Vec<u32>> {
 fn submit_at_once(profile: &mut Profile, observed: &HashMap<u32, Vec<u32>>) {
     let mut at = 0;
     for k in 0..profile.instructions.len() {
+        profile.instructions[k].issued = Some(at);
         let awaited = observed.get(&(k as u32)).into_iter().flatten();
         let ends = awaited.filter_map(|&k| Some(profile.instructions[k as usize].times?.end));
         at = ends.fold(at, u64::max);
-        profile.instructions[k].issued = Some(at);
     }
 }
