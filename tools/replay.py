@@ -234,8 +234,8 @@ class Plan:
     @staticmethod
     def steps(nodes, executed):
         """Yields the nodes to replay with their schemas, and the nodes below: labels, whose schema
-        is empty, and ops at the level at which they compute. An op that only calls others is replaced by its children;
-        the children of every other op are part of it."""
+        is empty, and ops at the level at which they compute. An op that only calls others is
+        replaced by its children; the children of every other op are part of it."""
         def schema_of(node):
             attrs = {a["name"]: a["value"] for a in node.get("attrs", [])}
             return attrs.get("op_schema", "")
