@@ -85,6 +85,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("tests/machine/pool_order.rs", "kernels that read their operands"),
     ("tests/machine/unprotected.rs", "gives up waits, to show the wrong results"),
     ("crates/gpu-check/src/launches.rs", "launches an empty kernel"),
+    ("crates/gpu-check/src/ops/rig.rs", "copies operands of kernels to the device and back"),
     ("tests/programs/needless_waits.rs", "runs lists without a needed wait, on one thread"),
     ("crates/cli/src/simulate/planted.rs", "gives up protection, to test the simulator"),
     ("tests/programs/simulation.rs", "leaves protection out, to see the simulator find it"),

@@ -57,7 +57,8 @@ if step timelines && record timelines 90 streams_programs.py; then
   for timeline in "$out"/timelines/*/timeline*.json.gz; do
     name=$(basename "$timeline")
     printf '%s: ' "${timeline#"$out"/timelines/}"
-    timeout 30 $millstream verify "$timeline" --trace "${timeline%"$name"}${name/timeline/et}" 2>&1 |
+    trace=${timeline%"$name"}${name/timeline/et}
+    timeout 30 $millstream verify "$timeline" --trace "$trace" 2>&1 |
       grep -E '^(proven|undecided|not proven|race|error)' | head -1 | cut -c1-160
   done
 fi

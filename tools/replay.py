@@ -50,7 +50,8 @@ DTYPES = {
 # PyTorch's codes of dtypes and memory formats in traces.
 SCALAR_TYPES = {
     0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32",
-    7: "float64", 9: "complex64", 10: "complex128", 11: "bool", 15: "bfloat16", 27: "uint16", 28: "uint32", 29: "uint64",
+    7: "float64", 9: "complex64", 10: "complex128", 11: "bool",
+    15: "bfloat16", 27: "uint16", 28: "uint32", 29: "uint64",
 }
 FORMATS = ["contiguous_format", "preserve_format", "channels_last", "channels_last_3d"]
 # The names of dtypes in safetensors files.
@@ -130,8 +131,8 @@ def parts(types):
 
 
 def tensors(form):
-    """Returns the tensors of a node's inputs or outputs, also those in lists: each with its address,
-    dtype, shape and strides."""
+    """Returns the tensors of a node's inputs or outputs, also those in lists: each with its
+    address, dtype, shape and strides."""
     found = []
 
     def walk(value, ty, shape, strides):
@@ -233,8 +234,8 @@ class Plan:
     @staticmethod
     def steps(nodes, executed):
         """Yields the nodes to replay with their schemas, and the nodes below: labels, whose schema
-        is empty, and ops at the level at which they compute. An op that only calls others is replaced by its children;
-        the children of every other op are part of it."""
+        is empty, and ops at the level at which they compute. An op that only calls others is
+        replaced by its children; the children of every other op are part of it."""
         def schema_of(node):
             attrs = {a["name"]: a["value"] for a in node.get("attrs", [])}
             return attrs.get("op_schema", "")
@@ -480,7 +481,7 @@ class Plan:
         return self.literal(value), value
 
     def as_read(self, slot, note):
-        """Returns a tensor as an op reads it: PyTorch conjugates or negates some views only then."""
+        """Returns a tensor as an op reads it. PyTorch conjugates or negates some views then."""
         tensor = self.values[slot]
         for function, wanted, has in (
                 (torch.conj, note.get("conjugate", False), tensor.is_conj()),

@@ -12,8 +12,8 @@ use millstream::ep::{Device, Memory, Progress, Stream, Work, WorkResult};
 use millstream::kernels::{Kernel, KernelCtx, KernelRegistry, KernelSpec, Operands, RawTensor};
 use millstream::types::{Layout, TensorSpec};
 
-/// Runs an op's kernel for the device, by its plan if it has one, and in its context. Both leave the
-/// same bytes.
+/// Runs an op's kernel for the device, by its plan if it has one, and in its context. Both leave
+/// the same bytes.
 ///
 /// # Errors
 /// There is no such kernel, it does not support the call, or it fails.

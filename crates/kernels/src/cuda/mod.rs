@@ -1,9 +1,9 @@
 //! Kernels for NVIDIA devices, of kind `cuda`.
 //!
 //! Our own kernels are written in CUDA C ([`sources`]) and compiled at their first use. A call that
-//! a kernel cannot execute fails with [`Unsupported`]. Tests compile them for several architectures,
-//! and compare their results with PyTorch's values on the stand-in, which compiles them for the host;
-//! `gpu-check` makes the same comparison on a device.
+//! a kernel cannot execute fails with [`Unsupported`]. Tests compile them for several
+//! architectures, and compare their results with PyTorch's values on the stand-in, which compiles
+//! them for the host; `gpu-check` makes the same comparison on a device.
 //!
 //! # Map
 //! | module | holds |
