@@ -59,6 +59,8 @@ pub(crate) struct Links {
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) storages: Vec<Storage>,
     pub(crate) specs: Vec<TensorSpec>,
+    /// The devices whose memory storages have a known place in.
+    pub(crate) arenas: Vec<String>,
     /// What the profile says about the links.
     pub(crate) remark: String,
     /// How many nodes of ops are no event of the timeline.

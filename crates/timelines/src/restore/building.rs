@@ -320,6 +320,7 @@ impl Building<'_> {
         if let Some(links) = self.links {
             self.profile.tensors.clone_from(&links.tensors);
             self.profile.storages.clone_from(&links.storages);
+            self.profile.arenas.clone_from(&links.arenas);
         }
         self.profile
     }

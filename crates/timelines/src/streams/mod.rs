@@ -99,14 +99,18 @@ impl<'a> Reader<'a> {
             busy: HashSet::new(),
         };
         reader.recording.processes.push(String::new());
-        let mut bases: HashMap<&str, u64> = HashMap::new();
+        // The first address of each device.
+        let mut bases: BTreeMap<&str, u64> = BTreeMap::new();
         for StorageForm { device, address, .. } in &file.storages {
-            let base = bases.entry(device).or_insert(*address);
-            *base = (*base).min(*address);
+            if device != "cpu" {
+                let base = bases.entry(device).or_insert(*address);
+                *base = (*base).min(*address);
+            }
         }
+        reader.links.arenas = bases.keys().map(|device| (*device).to_owned()).collect();
         for StorageForm { device, address, bytes } in &file.storages {
-            let base = bases.get(&**device).filter(|_| device != "cpu");
-            let known = base.map(|base| (device_number(device) as u32, address - base));
+            let arena = bases.keys().position(|known| known == device);
+            let known = arena.map(|arena| (arena as u32, address - bases[&**device]));
             let (arena, offset) = known.unwrap_or((NONE, u64::MAX));
             reader.links.storages.push(Storage {
                 arena,
