@@ -4,7 +4,7 @@
 
 Needs a CUDA device. For each case there are two folders:
     OUT/streams/CASE    what the program does with its streams
-    OUT/record/CASE     a whole recording, with the profiler's timeline of a second run
+    OUT/record/CASE     the profiler's timeline with its execution trace
 The field `verdict` of their meta.json is the right one.
 """
 
@@ -303,10 +303,14 @@ def recorded(folder, name, kind):
             with millstream_record.streams(folder):
                 kept = step()
         else:
-            recording = millstream_record.record(folder, note=note, streams=True, timeline=True)
+            recording = millstream_record.record(folder, note=note, timeline=True)
             for _ in range(2):
                 with recording:
                     kept = step()
+            # The elements of all tensors take the most room, and no verdict needs them.
+            for path in folder.iterdir():
+                if not path.name.startswith(("timeline", "meta")):
+                    path.unlink()
         torch.cuda.synchronize()
         outcome = "recorded" if kept is None or kept.numel() else "empty"
     except Exception:
