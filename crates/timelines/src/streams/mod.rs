@@ -72,6 +72,10 @@ pub(crate) fn read(input: Input) -> Result<(Recording, Links)> {
     for (k, entry) in entries.iter().enumerate() {
         reader.entry(entry).map_err(|message| wrong(message).at(format!("entry {}", k + 1)))?;
     }
+    let is_op = |entry: &EntryForm| matches!(&entry.what, What::Op(op) if !op.unknown);
+    if !entries.iter().any(is_op) {
+        return Err(wrong("none of its ops has known tensors".to_owned()));
+    }
     Ok((reader.recording, reader.links))
 }
 

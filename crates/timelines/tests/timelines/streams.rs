@@ -1,7 +1,9 @@
 //! Recordings of streams, as `millstream_record` writes them.
 
+use std::path::Path;
+
 use millstream_timelines::verdict::{Status, Verdict, verdict};
-use millstream_timelines::{Timeline, read_bytes};
+use millstream_timelines::{Options, Timeline, read, read_bytes};
 
 /// Returns a recording: two streams, two blocks of a device, of which the first is given out twice,
 /// and pinned memory. The tensor of each storage has its number.
@@ -108,6 +110,39 @@ fn the_host_reads_what_copies_write() {
     assert_eq!(decided(&[COPY, r#""sync_stream", "stream": 0"#, HOST]).status, Status::Proven);
 }
 
+/// What PyTorch reported of programs on an H200, right ones and wrong ones.
+#[test]
+fn programs_of_a_device_have_their_verdicts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/timelines/data/streams");
+    for (name, race) in [
+        ("branches", None),
+        ("branches_missing_join", Some(["aten::tanh", "aten::add"])),
+        ("early_read", Some(["aten::copy_", "aten::sum"])),
+        ("event_recorded_twice", Some(["aten::mm", "aten::sum"])),
+        ("hooks", None),
+        ("missing_wait", Some(["aten::mm", "aten::sum"])),
+        ("no_record_stream", Some(["aten::add", "aten::add"])),
+        ("prefetch", None),
+        ("prefetch_missing_done", Some(["aten::mm", "aten::copy_"])),
+        ("read_after_event", None),
+        ("record_stream", None),
+        ("with_wait", None),
+    ] {
+        let path = folder.join(format!("{name}.json"));
+        let timeline = read(&path, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+        let found = verdict(&timeline).unwrap();
+        let status = if race.is_some() { Status::Race } else { Status::Proven };
+        assert_eq!(found.status, status, "{name}: {}", found.line());
+        let profile = &timeline.profile;
+        let op = |k: u32| profile.name_of(&profile.instructions[k as usize]);
+        let races = found.races.iter();
+        let ops = races.map(|race| [race.earlier, race.later].map(|side| op(side.instruction)));
+        assert_eq!(ops.collect::<Vec<_>>(), race.into_iter().collect::<Vec<_>>(), "{name}");
+        let is_reuse = found.races.first().is_some_and(|race| race.freed.is_some());
+        assert_eq!(is_reuse, name == "no_record_stream", "{name}");
+    }
+}
+
 #[test]
 fn functions_are_those_of_the_program() {
     let timeline = open(&[WRITE, READ]);
@@ -128,6 +163,7 @@ fn damaged_recordings_are_refused() {
         (&[r#""op", "op": 0, "inputs": [[0, 4]]"#], "entry 1: tensor 4 of 4"),
         (&[r#""record", "event": 0"#], "missing field `stream`"),
         (&[r#""sync_event", "thread": 5"#], "entry 1: thread 5 of 0"),
+        (&[RECORD], "none of its ops has known tensors"),
     ] {
         let error = read_bytes("streams.json", file(entries).into_bytes()).unwrap_err();
         let text = error.to_string();
