@@ -144,8 +144,7 @@ fn root() -> &'static Path {
 fn sources() -> Vec<Source> {
     const KINDS: &[&str] = &["rs", "md", "toml", "json", "txt", "sh"];
     // The last three hold files as other programs write them, some of them damaged.
-    const NOT_OURS: &[&str] =
-        &["target", "corpus", "artifacts", "bugs", "cuda-recorded", "seeds"];
+    const NOT_OURS: &[&str] = &["target", "corpus", "artifacts", "bugs", "cuda-recorded", "seeds"];
     let mut sources = Vec::new();
     let mut folders = vec![root().to_owned()];
     while let Some(folder) = folders.pop() {

@@ -18,8 +18,8 @@ use millstream_profile::model::NONE;
 use crate::input::Input;
 use crate::json::{Json, Value};
 use crate::recording::{
-    Arrow, DeviceEvent, HostEvent, Name, Named, Record, Recording, StreamId, Sync,
-    SyncKind, Thread, counted,
+    Arrow, DeviceEvent, HostEvent, Name, Named, Record, Recording, StreamId, Sync, SyncKind,
+    Thread, counted,
 };
 use crate::{Result, TimelineError};
 
