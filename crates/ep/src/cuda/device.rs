@@ -6,7 +6,6 @@ use std::ffi::CStr;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use anyhow::Context as _;
 use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use once_cell::sync::OnceCell;
 
@@ -178,23 +177,24 @@ impl DeviceState {
         self.modules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compiles the module `key` by `compile`, unless it was compiled before or another thread
-    /// compiles it. Returns the place of its code, for one that is not loaded.
-    pub(super) fn compile(
+    /// Compiles the module `key` by `compile`, unless it is loaded, or another thread has begun to
+    /// compile it: a rehearsal needs no code, and waits for none.
+    pub(super) fn compile_ahead(
         &self,
         key: &str,
         compile: impl FnOnce() -> anyhow::Result<Vec<u8>>,
-    ) -> anyhow::Result<Option<Arc<OnceCell<Vec<u8>>>>> {
-        let cell = {
+    ) -> anyhow::Result<()> {
+        let code = {
             let mut modules = self.modules();
-            if modules.modules.get(key).is_some_and(|module| module.get().is_some()) {
-                return Ok(None);
+            let is_loaded = modules.modules.get(key).is_some_and(|module| module.get().is_some());
+            if is_loaded || modules.code.contains_key(key) {
+                return Ok(());
             }
             modules.code.entry(key.to_owned()).or_default().clone()
         };
         // Not under the lock: other kernels are compiled and launched meanwhile.
-        cell.get_or_try_init(compile)?;
-        Ok(Some(cell))
+        code.get_or_try_init(compile)?;
+        Ok(())
     }
 
     /// Returns the kernel `name` of the module `key`. Loads the module first if `may_load`, from
@@ -216,9 +216,9 @@ impl DeviceState {
         };
         let load = || {
             may_load()?;
-            let code = self.compile(key, compile)?;
-            let code = code.as_ref().and_then(|code| code.get());
-            let code = code.context("the module is being loaded by its own compilation")?;
+            let code = self.modules().code.entry(key.to_owned()).or_default().clone();
+            // Not under the lock: other kernels are compiled and launched meanwhile.
+            let code = code.get_or_try_init(compile)?;
             anyhow::Ok(Arc::new(Module::load(self.context.clone(), code)?))
         };
         let function = Arc::new(module.get_or_try_init(load)?.function(name)?);

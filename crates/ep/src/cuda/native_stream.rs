@@ -392,7 +392,7 @@ impl NativeStream {
         compile: impl FnOnce() -> anyhow::Result<Vec<u8>>,
     ) -> anyhow::Result<Option<Kernel>> {
         if self.rehearses {
-            self.device.compile(key, compile)?;
+            self.device.compile_ahead(key, compile)?;
             return Ok(None);
         }
         let may_load = || self.refuse_in_capture("load a kernel");

@@ -6,13 +6,15 @@
 use std::ffi::CString;
 
 use anyhow::{Context, Result, ensure};
+
+use millstream_ep::cuda::NativeStream;
 use millstream_ops::args::{ABSENT, dimension};
 use millstream_ops::index::{indexed_dims, plan};
 use millstream_types::{DType, Dims};
 
+use super::native;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
-use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
 
 pub(super) const KERNELS: &[super::Kernel] =
@@ -70,25 +72,62 @@ fn gather_elements(
 ) -> Result<()> {
     ensure!(x.dtype == out.dtype, "{x:?} to {out:?}: schema and kernel disagree");
     if out.numel() == 0 {
-        return match indices.iter().all(|index| index.operand.numel() == 0) {
-            true => Ok(()),
-            false => Err(Unsupported::of("indices of rows without elements")),
-        };
+        return check_indices(ctx, x, indices, out.shape, allow_negative);
+    }
+    let operands = [StridedOperand::with_strides(x, strides), StridedOperand::new(out)];
+    // SAFETY: operands of the call, which `KernelCtx::new` promises to be valid; the second one is
+    // its output.
+    unsafe { launch(native(ctx)?, &x, operands, indices, out.shape, allow_negative) }
+}
+
+/// Fails the call if an index is out of range, for rows without elements: the kernel reads and
+/// writes one element of scratch memory in place of theirs.
+pub(super) fn check_indices(
+    ctx: &KernelCtx<'_>,
+    x: RawTensor<'_>,
+    indices: Vec<Index<'_>>,
+    shape: &[usize],
+    allow_negative: bool,
+) -> Result<()> {
+    if indices.iter().any(|index| index.operand.numel() == 0) {
+        return Ok(());
     }
     let native = native(ctx)?;
-    let failure = FailureFlag::new(native, out_of_range(&x, &indices, allow_negative))?;
+    let mut scratch = native.scratch();
+    let data = scratch.take(x.dtype.size())?;
+    let shape: Dims = shape.iter().map(|&length| length.max(1)).collect();
+    let operand = || {
+        let one = RawTensor { data, dtype: x.dtype, shape: &[], strides: &[] };
+        StridedOperand::fixed(one, shape.len())
+    };
+    let still = Dims::from_elem(0, x.strides.len());
+    let x = RawTensor { strides: &still, ..x };
+    // SAFETY: scratch memory of the call, and indices that are its operands.
+    unsafe { launch(native, &x, [operand(), operand()], indices, &shape, allow_negative) }
+}
+
+/// Launches the kernel on x and the result.
+///
+/// # Safety
+/// The operands are valid until the kernel has run, which is ordered against all other uses of
+/// them.
+unsafe fn launch(
+    native: &NativeStream,
+    x: &RawTensor<'_>,
+    [from, to]: [StridedOperand<'_>; 2],
+    indices: Vec<Index<'_>>,
+    shape: &[usize],
+    allow_negative: bool,
+) -> Result<()> {
+    let failure = FailureFlag::new(native, out_of_range(x, &indices, allow_negative))?;
     let integers = [indices.len() as i64, i64::from(allow_negative)].into_iter();
-    let integers: Vec<i64> = integers.chain(index_info(&x, &indices)).collect();
-    let mut operands = vec![
-        StridedOperand::with_strides(x, strides),
-        StridedOperand::new(out),
-        failure.operand(out.shape.len()),
-    ];
+    let integers: Vec<i64> = integers.chain(index_info(x, &indices)).collect();
+    let mut operands = vec![from, to, failure.operand(shape.len())];
     operands.extend(indices.into_iter().map(|index| index.operand));
-    let args = StridedArgs::new(out.shape, 0, &operands)?.integers(&integers)?;
-    // SAFETY: the kernel writes the elements of the call's output and reads elements of the other
+    let args = StridedArgs::new(shape, 0, &operands)?.integers(&integers)?;
+    // SAFETY: the kernel writes the elements of the result and reads elements of the other
     // operands, those of x only where the index is in range.
-    unsafe { GATHER.launch_sized(native, out.dtype, args) }
+    unsafe { GATHER.launch_sized(native, x.dtype, args) }
 }
 
 /// Returns the tensor with one dimension if it has none.
@@ -160,9 +199,15 @@ fn embedding(ctx: &KernelCtx<'_>) -> Result<()> {
         anyhow::bail!("{weight:?}: schema and kernel disagree");
     };
     let strides = indices.shape.iter().map(|_| 0).chain([columns]).collect();
-    let operand = StridedOperand::with_strides(indices, indices.strides.iter().copied().chain([0]));
-    let index = Index { dim: 0, dtype: indices.dtype, operand };
-    gather_elements(ctx, weight, strides, vec![index], out, false)
+    gather_elements(ctx, weight, strides, vec![index_of_rows(indices)], out, false)
+}
+
+/// Returns an index of the rows of a matrix, in an iteration space with its columns behind the
+/// dimensions of the index.
+pub(super) fn index_of_rows(indices: RawTensor<'_>) -> Index<'_> {
+    let strides = indices.strides.iter().copied().chain([0]);
+    let operand = StridedOperand::with_strides(indices, strides);
+    Index { dim: 0, dtype: indices.dtype, operand }
 }
 
 /// The iteration space of an access to x with indices of several dimensions: its shape, the strides

@@ -14,12 +14,15 @@ use millstream_types::{DType, Dims};
 
 use super::copy::convert;
 use super::create::fill;
-use super::gather::{Index, at_least_1d, dim, index_along, index_info, out_of_range, plan_indices};
+use super::gather::{
+    Index, at_least_1d, check_indices, dim, index_along, index_info, index_of_rows, out_of_range,
+    plan_indices,
+};
+use super::native;
 use super::overlap::OverlapCopies;
 use super::scatter_reduce::with_wide_sums;
 use super::strided::{FailureFlag, StridedArgs, StridedOperand};
 use super::template::KernelTemplate;
-use super::{Unsupported, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::element::{Carrier, Element, dispatch, from_scalar};
 use crate::cpu::index::{has_wide_sums, is_scatter_add};
@@ -134,10 +137,7 @@ impl<'a> Scatter<'a> {
         let split = order.len() - indexed.len();
         let lines: usize = order[..split].iter().map(|&k| shape[k]).product();
         if lines * length == 0 {
-            return match indices.iter().all(|index| index.operand.numel() == 0) {
-                true => Ok(()),
-                false => Err(Unsupported::of("indices of rows without elements")),
-            };
+            return check_indices(ctx, x, indices, &shape, allow_negative);
         }
         let native = native(ctx)?;
         let failure = FailureFlag::new(native, out_of_range(&x, &indices, allow_negative))?;
@@ -347,10 +347,9 @@ fn embedding_backward(ctx: &KernelCtx<'_>) -> Result<()> {
     ensure!(agree, "{grad:?}: schema and kernel disagree");
     fill(ctx, out, Scalar::Int(0))?;
     if lookups * columns == 0 {
-        return match lookups {
-            0 => Ok(()),
-            _ => Err(Unsupported::of("indices of rows without elements")),
-        };
+        let shape: Dims = indices.shape.iter().copied().chain([columns]).collect();
+        let index = index_of_rows(indices);
+        return check_indices(ctx, out, vec![index], &shape, false);
     }
     let native = native(ctx)?;
     let error =
