@@ -257,7 +257,7 @@ fn changed_operands_keep_their_sharding_and_few_ops_have_no_way() {
 #[test]
 fn parts_of_random_tensors_have_the_bits_of_the_whole() {
     static KERNELS: OnceLock<KernelRegistry> = OnceLock::new();
-    millstream_testing::kernels::check_random_parts(|op, ctx| {
+    millstream_testing::kernels::check_random_parts(&|op, ctx| {
         let kernels = KERNELS.get_or_init(millstream_kernels::standard);
         kernels.get("cpu", op).expect("a kernel").run(ctx)
     });
