@@ -15,8 +15,8 @@ enum Step {
     Submit(u32),
 }
 
-/// The threads that were added to a profile: a stream for each rank, whose instructions stand behind
-/// all others.
+/// The threads that were added to a profile: a stream for each rank, whose instructions stand
+/// behind all others.
 #[derive(Clone)]
 pub(crate) struct Threads {
     /// The streams of the threads; none if the profile had its own.
@@ -165,7 +165,7 @@ fn wait(waiter: u32, until: u32) -> Wait {
     Wait { waiter, until, user: waiter, resolution, covered_by, tensors: Vec::new() }
 }
 
-/// Returns the waits of threads for those that run their backward ops, and the other way. A timeline
+/// Returns the waits of threads for those that run their backward ops, and the other way. The file
 /// has arrows to backward ops, and no more: of two such threads one has calls at a time, and the
 /// other one goes on when these have ended.
 fn joins(profile: &Profile) -> Vec<Wait> {

@@ -185,7 +185,8 @@ pub fn waits(profile: &Profile) -> Vec<WaitCost> {
     let mut all: Vec<WaitCost> = all.into_values().collect();
     all.sort_by(|a, b| {
         let order = b.blocked.cmp(&a.blocked);
-        order.then_with(|| (a.stream, &a.place, &a.until).cmp(&(b.stream, &b.place, &b.until)))
+        let order = order.then_with(|| (a.stream, &a.place).cmp(&(b.stream, &b.place)));
+        order.then_with(|| (&a.until, &a.members).cmp(&(&b.until, &b.members)))
     });
     all
 }
