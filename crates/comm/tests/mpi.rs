@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use millstream_backoff::wait_until;
 use millstream_comm::{
-    Buffer, Call, Channel, Collective, Communicator, Elements, LocalGroup, MpiCommunicator,
-    ProcessGroup, ReduceOp, Slot,
+    Call, Channel, Collective, Communicator, LocalGroup, MpiCommunicator, ProcessGroup, ReduceOp,
+    Slot,
 };
 use millstream_types::{DType, Origin};
 
