@@ -19,6 +19,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/kernels/src/context.rs", "a kernel's operands are addresses, valid by contract"),
     ("crates/kernels/src/typed.rs", "reads and writes elements for kernels without unsafe code"),
     ("crates/kernels/src/prepared.rs", "a prepared kernel takes addresses, valid by contract"),
+    ("crates/kernels/src/plan_cache.rs", "a test makes contexts of calls"),
     ("crates/kernels/src/cpu/", "kernels pass their operands to the strided loops"),
     ("crates/testing/src/kernels/", "calls kernels on memory of the tests"),
     ("crates/verify/src/lib.rs", "the only place that has proven a checked list's contract"),

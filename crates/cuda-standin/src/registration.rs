@@ -1,6 +1,6 @@
-//! The kernels that tests register for the stand-in's devices: the device's own, so that a call that
-//! these do not support fails as on a device. Ops without one, and all ops where there is no C++
-//! compiler, launch the host's kernel of the same op, by name.
+//! The kernels that tests register for the stand-in's devices: the device's own, so that a call
+//! that these do not support fails as on a device. Ops without one, and all ops where there is no
+//! C++ compiler, launch the host's kernel of the same op, by name.
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;

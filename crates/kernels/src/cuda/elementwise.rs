@@ -324,10 +324,9 @@ pub(super) fn register(kernels: &mut KernelRegistry) {
     {
         kernels.register(super::KIND, function.op, Arc::new(Op(function)));
     }
-    for (name, function) in CLAMPS.into_iter().filter_map(|name| Some((name, function(name).ok()?)))
-    {
+    let bounds = ["clamp_min", "clamp_min_", "clamp_max", "clamp_max_"];
+    for (name, function) in bounds.iter().filter_map(|name| Some((name, function(name).ok()?))) {
         kernels.register(super::KIND, name, Arc::new(Op(function)));
-        kernels.register(super::KIND, &format!("{name}_"), Arc::new(Op(function)));
     }
 }
 
@@ -336,12 +335,9 @@ pub fn elementwise_ops() -> impl Iterator<Item = &'static str> {
     WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).map(|function| function.op)
 }
 
-/// The ops that are `clamp` with one bound.
-const CLAMPS: [&str; 2] = ["clamp_min", "clamp_max"];
-
-/// Returns the table entry of an op.
+/// Returns the table entry of an op: that of `clamp` for a bound alone.
 pub(super) fn function(op: &str) -> Result<&'static Function> {
-    let op = if CLAMPS.contains(&op) { "clamp" } else { op };
+    let op = if op.starts_with("clamp_") { "clamp" } else { op };
     let found = WITH_IN_PLACE.iter().chain(OUT_OF_PLACE).find(|function| function.op == op);
     found.ok_or_else(|| Unsupported::of(op))
 }
