@@ -78,8 +78,8 @@ pub struct Timeline {
 
 impl Timeline {
     /// Returns the functions of the program around an instruction of a thread, or around the call
-    /// that submits one, the innermost first, as the file names them: `model.py(12): forward`. There
-    /// are none if the file has no stacks.
+    /// that submits one, the innermost first, as the file names them: `model.py(12): forward`.
+    /// There are none if the file has no stacks.
     pub fn stack(&self, instruction: u32) -> Vec<&str> {
         self.stacks.of(instruction, &self.profile.names)
     }

@@ -13,8 +13,8 @@ pub(crate) fn is_placed(storage: &Storage) -> bool {
     storage.offset != u64::MAX
 }
 
-/// Declares the storages, and begins the tensors as views of them. Storages with places are parts of
-/// one, the memory of their device, so that they conflict if they share bytes.
+/// Declares the storages, and begins the tensors as views of them. Storages with places are parts
+/// of one, the memory of their device, so that they conflict if they share bytes.
 ///
 /// # Errors
 /// There are more than a list has, or one is larger than memory.
