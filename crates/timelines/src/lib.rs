@@ -17,7 +17,7 @@
 //! | `restore` | from a recording to a profile |
 //! | `link` | nodes of an execution trace of the same run: operands of kernels |
 //! | `streams` | the reader of `millstream_record`'s streams, which have tensors and no times |
-//! | [`list`](mod@list) | a timeline as a list of instructions, for the verifier |
+//! | [`list`](mod@list), `memory` | a timeline as a list of instructions, for the verifier |
 //! | [`verdict`](mod@verdict) | whether a timeline is proven, races, or is undecided |
 
 #![deny(missing_docs)]
@@ -31,6 +31,7 @@ mod json;
 mod kineto;
 mod link;
 pub mod list;
+mod memory;
 #[cfg(feature = "nsys")]
 mod nsys;
 mod recording;
@@ -77,8 +78,8 @@ pub struct Timeline {
 
 impl Timeline {
     /// Returns the functions of the program around an instruction of a thread, or around the call
-    /// that submits one, the innermost first, as the file names them: `model.py(12): forward`. There
-    /// are none if the file has no stacks.
+    /// that submits one, the innermost first, as the file names them: `model.py(12): forward`.
+    /// There are none if the file has no stacks.
     pub fn stack(&self, instruction: u32) -> Vec<&str> {
         self.stacks.of(instruction, &self.profile.names)
     }

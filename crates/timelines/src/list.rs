@@ -14,18 +14,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use millstream_instructions::{
-    ArenaId, Body, External, Instruction, InstructionList, Operand, Operands, Priority, StreamDecl,
-    Via,
+    Body, Instruction, InstructionList, Operand, Operands, Priority, StreamDecl, Via,
 };
 use millstream_profile::Profile;
-use millstream_profile::model::{NONE, Operand as Used, Storage};
+use millstream_profile::model::{NONE, Operand as Used};
 use millstream_types::{
-    Access, DType, DeviceId, Layout, Origin, Point, StreamId, StreamKey, StreamMode, TensorId,
-    TensorSpec,
+    Access, DeviceId, Origin, Point, StreamId, StreamKey, StreamMode, TensorId,
 };
 
-use crate::Timeline;
 use crate::restore::facts::{Fact, FactKind, Facts, Until};
+use crate::{Timeline, memory};
 
 /// How much of the order of a timeline a list has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +108,8 @@ pub fn list(timeline: &Timeline, knowledge: Knowledge) -> Result<TimelineList, S
         reused: vec![0; streams],
     };
     listing.streams();
-    listing.tensors(timeline)?;
+    memory::declare(timeline, &mut listing.list)?;
+    listing.positions.resize(listing.list.instructions.len(), None);
     let order = listing.order();
     let storages = |fact: &Fact| -> Vec<u32> {
         let on_device = fact.operands().iter().filter(|used| !facts.on_host.contains(&used.tensor));
@@ -127,11 +126,6 @@ pub fn list(timeline: &Timeline, knowledge: Knowledge) -> Result<TimelineList, S
     }
     let Listing { list, positions, threads, .. } = listing;
     Ok(TimelineList { list, positions, threads })
-}
-
-/// Returns whether a storage has a known place in the memory of its device.
-pub(crate) fn is_placed(storage: &Storage) -> bool {
-    storage.offset != u64::MAX
 }
 
 impl Listing<'_> {
@@ -185,51 +179,6 @@ impl Listing<'_> {
             self.list.streams.push(StreamDecl::new(key, StreamMode::InOrder));
         }
         self.list.arenas.push(DeviceId::cuda(0));
-    }
-
-    /// Declares the storages, and begins the tensors as views of them. Storages with addresses are
-    /// parts of one, the memory of their device: they conflict if they share bytes.
-    fn tensors(&mut self, timeline: &Timeline) -> Result<(), String> {
-        let profile = self.profile;
-        let count = profile.storages.len() + profile.tensors.len();
-        u32::try_from(count).map_err(|_| format!("it has {count} tensors: a list has fewer"))?;
-        let mut memories: HashMap<u32, (usize, u64)> = HashMap::new();
-        for (k, storage) in profile.storages.iter().enumerate().filter(|(_, s)| is_placed(s)) {
-            let (_, size) = memories.entry(storage.arena).or_insert((k, 0));
-            *size = (*size).max(storage.offset.saturating_add(storage.size));
-        }
-        for (k, storage) in profile.storages.iter().enumerate() {
-            let memory = memories.get(&storage.arena).filter(|_| is_placed(storage));
-            let &(first, size) = memory.unwrap_or(&(k, storage.size));
-            if first != k {
-                continue;
-            }
-            let spec = TensorSpec::contiguous(DType::U8, &[size as usize]);
-            self.list.externals.push(External {
-                tensor: TensorId(k as u32),
-                name: format!("storage {k}"),
-                spec: spec.map_err(|e| e.to_string())?,
-                bytes: size,
-                arena: ArenaId(0),
-            });
-        }
-        for (k, (tensor, spec)) in profile.tensors.iter().zip(&timeline.specs).enumerate() {
-            let storage = &profile.storages[tensor.storage as usize];
-            let (mut of, mut spec) = (tensor.storage, spec.clone());
-            if let Some((first, _)) = memories.get(&storage.arena).filter(|_| is_placed(storage)) {
-                let before = storage.offset as usize / spec.dtype.size();
-                let offset = spec.layout.offset() + before;
-                let layout = Layout::strided(spec.layout.shape(), spec.layout.strides(), offset);
-                let layout = layout.map_err(|e| e.to_string())?;
-                spec = TensorSpec::new(spec.dtype, layout).map_err(|e| e.to_string())?;
-                of = *first as u32;
-            }
-            let (of, spec) = (TensorId(of), Box::new(spec));
-            let body = Body::ViewTensor { tensor: self.tensor(k as u32), of, spec };
-            self.list.instructions.push(Instruction { body, origin: Origin::Unknown });
-            self.positions.push(None);
-        }
-        Ok(())
     }
 
     fn tensor(&self, tensor: u32) -> TensorId {

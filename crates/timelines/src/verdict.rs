@@ -13,7 +13,8 @@ use millstream_profile::summary::plural;
 use millstream_types::{Access, Point, TensorId};
 use millstream_verify::{MOST_VIOLATIONS, Verdict as Verified, Violation, verify_beside_threads};
 
-use crate::list::{Knowledge, REUSE, TimelineList, is_placed, list};
+use crate::list::{Knowledge, REUSE, TimelineList, list};
+use crate::memory::is_placed;
 use crate::restore::facts::{Fact, FactKind, Until};
 use crate::{Timeline, Unknown};
 

@@ -63,8 +63,8 @@ pub(crate) fn trace_beside(path: &Path) -> Option<PathBuf> {
     trace.is_file().then_some(trace)
 }
 
-/// Returns the file that states the order of the run that a folder is the recording of: its streams,
-/// or its timeline with the execution trace.
+/// Returns the file of a recording that states the order of the run: its streams, or its timeline
+/// with the execution trace.
 pub(crate) fn recorded_order(folder: &Path) -> Option<PathBuf> {
     let [streams, timeline] = ["streams.json", "timeline.json.gz"].map(|name| folder.join(name));
     let has_tensors = |timeline: &PathBuf| timeline.is_file() && trace_beside(timeline).is_some();

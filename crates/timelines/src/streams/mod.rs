@@ -29,6 +29,10 @@ use crate::recording::{
 /// The version of the format.
 const VERSION: u32 = 1;
 
+/// Ops that do not read what they write.
+const OVERWRITING: &[&str] =
+    &["aten::copy_", "aten::fill_", "aten::zero_", "aten::_foreach_copy_", "aten::_foreach_zero_"];
+
 /// The nanoseconds of an entry: the recording has an order and no times.
 const STEP: i64 = 1000;
 
@@ -247,6 +251,7 @@ impl<'a> Reader<'a> {
 
     fn op(&mut self, entry: &EntryForm, op: &OpForm) -> std::result::Result<(), String> {
         let schema = get(&self.file.ops, op.op, "op")?;
+        let name = schema.split(['(', '.']).next().unwrap_or_default();
         let (written, is_known) = written(schema, &op.flags);
         let mut uses = Uses { is_known: is_known && !op.unknown, touches: true, ..Uses::default() };
         // A device also uses memory of the host: the copies' pinned one.
@@ -254,7 +259,8 @@ impl<'a> Reader<'a> {
         for &(argument, tensor) in &op.inputs {
             get(&self.file.tensors, tensor, "tensor")?;
             let writes = written.get(argument).copied().unwrap_or(false);
-            uses.add(by_host, Operand { tensor: tensor as u32, reads: true, writes });
+            let reads = !writes || !OVERWRITING.contains(&name);
+            uses.add(by_host, Operand { tensor: tensor as u32, reads, writes });
         }
         let is_input = |tensor: u32| {
             let storage = |tensor: u32| self.file.tensors[tensor as usize].storage;
@@ -273,7 +279,6 @@ impl<'a> Reader<'a> {
             let tensor = self.tensor(storage as u32, spec.map_err(|e| e.to_string())?);
             uses.add(by_host, Operand { tensor, reads: false, writes: true });
         }
-        let name = schema.split(['(', '.']).next().unwrap_or_default();
         let link = self.links.add(LinkedNode { id: op.node, uses: Some(uses) });
         let start = self.host(entry, HostKind::Op, name, link);
         let Some(stream) = op.stream else { return Ok(()) };
