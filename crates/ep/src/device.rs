@@ -159,10 +159,10 @@ pub trait Device: Send + Sync {
         Err(Error::Device { device: self.id().clone(), message })
     }
 
-    /// Calls `work` on another thread, with a native stream on which nothing runs, so that what
-    /// it compiles is ready when a stream runs it. Default: drops it, as on all devices that compile
+    /// Calls `work` on another thread, with a native stream on which nothing runs, so that what it
+    /// compiles is ready when a stream runs it. Default: drops it, as on all devices that compile
     /// nothing.
-    fn rehearse(&self, work: Rehearsal) {
+    fn precompile(&self, work: Precompilation) {
         drop(work);
     }
 
@@ -170,8 +170,8 @@ pub trait Device: Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Work for [`Device::rehearse`], which gets the native stream.
-pub type Rehearsal = Box<dyn FnOnce(&dyn Any) + Send>;
+/// Work for [`Device::precompile`], which gets the native stream.
+pub type Precompilation = Box<dyn FnOnce(&dyn Any) + Send>;
 
 /// Device memory. Dropping the value frees it.
 pub trait Memory: Send + Sync {

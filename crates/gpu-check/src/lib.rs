@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `section`, `report` | the results of a part, and of the whole |
 //! | `fixture` | a machine on the device |
-//! | `ops`, `programs`, `ranks`, `memory`, `soak`, `sanitizer` | checks; the suite is another crate |
+//! | `ops`, `programs`, `ranks`, `memory`, `soak`, `sanitizer` | checks |
 //! | `launches`, `pipeline`, `bandwidth`, `graphs`, `pytorch` | the measurements |
 
 #![deny(missing_docs)]

@@ -18,7 +18,7 @@
 //! | `link` | nodes of an execution trace of the same run: operands of kernels |
 //! | `streams` | the reader of `millstream_record`'s streams, which have tensors and no times |
 //! | [`list`](mod@list), `memory` | a timeline as a list of instructions, for the verifier |
-//! | [`verdict`](mod@verdict) | whether a timeline is proven, races, or is undecided |
+//! | [`verdict`](mod@verdict), `unknown` | proven, race, or undecided; what is not known |
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -37,6 +37,7 @@ mod nsys;
 mod recording;
 mod restore;
 mod streams;
+mod unknown;
 pub mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ use link::Links;
 use recording::Recording;
 use restore::Stacks;
 use restore::facts::Facts;
-pub use restore::facts::Unknown;
+pub use unknown::Unknown;
 
 /// The options of a reader.
 #[derive(Clone, Debug, Default)]

@@ -103,7 +103,7 @@ pub fn verdict(timeline: &Timeline) -> Result<Verdict, String> {
         };
         undecided.retain(|pair| !races.iter().any(|race| same(race, pair)));
     }
-    let status = match (races.is_empty(), undecided.is_empty() && unknown == all_known(&unknown)) {
+    let status = match (races.is_empty(), undecided.is_empty() && unknown.is_nothing()) {
         (false, _) => Status::Race,
         (true, true) => Status::Proven,
         (true, false) => Status::Undecided,
@@ -122,43 +122,6 @@ fn may_be_reused(timeline: &Timeline) -> Result<bool, String> {
         op.is_some_and(|op| list.ops.name(op) == REUSE)
     };
     Ok(found.len() >= MOST_VIOLATIONS || found.iter().any(is_reuse))
-}
-
-/// Returns the counts of a timeline of which everything is known.
-fn all_known(unknown: &Unknown) -> Unknown {
-    Unknown { work: unknown.work.map(|(_, all)| (0, all)), ..Unknown::default() }
-}
-
-impl Unknown {
-    /// Returns what is not known, in words: `2 of 31 kernels have no known tensors`.
-    pub fn parts(&self) -> Vec<String> {
-        let mut parts = Vec::new();
-        let kinds = ["kernels", "copies", "fills", "graph launches"];
-        for ((count, all), kind) in self.work.into_iter().zip(kinds).filter(|(work, _)| work.0 > 0)
-        {
-            let have = if count == 1 { "has" } else { "have" };
-            parts.push(format!("{count} of {all} {kind} {have} no known tensors"));
-        }
-        let mut add = |count: usize, one: &str, more: &str| {
-            if count > 0 {
-                parts.push(format!("{count} {}", if count == 1 { one } else { more }));
-            }
-        };
-        add(self.not_launched, "kernel or copy has no launch", "kernels or copies have no launch");
-        add(self.no_work, "launch has no kernel or copy", "launches have no kernel or copy");
-        add(self.no_node, "op has no node", "ops have no node");
-        add(self.no_op, "node has no op in the timeline", "nodes have no op in the timeline");
-        let one = "op does not say what it writes";
-        add(self.effects, one, "ops do not say what they write");
-        add(self.skipped, "event could not be read", "events could not be read");
-        if self.is_ambiguous {
-            parts.push("ops and nodes are matched by name, which is ambiguous".to_owned());
-        }
-        if self.reuse {
-            parts.push("reuse of memory is not known".to_owned());
-        }
-        parts
-    }
 }
 
 impl Verdict {

@@ -173,7 +173,7 @@ fn with_progress(options: &RunOptions, programs: &[Arc<Program>]) -> (RunOptions
     let (moving, shown) = (bar.clone(), bar.downgrade());
     // On a thread of its own: all calls of a program may wait for one, whose kernel is compiled.
     let show = move || {
-        thread::sleep(UNSHOWN);
+        thread::park_timeout(UNSHOWN);
         if let Some(bar) = shown.upgrade().filter(|bar| !bar.is_finished()) {
             bar.set_draw_target(ProgressDrawTarget::stderr());
             bar.enable_steady_tick(UNSHOWN);

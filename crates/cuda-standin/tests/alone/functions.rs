@@ -78,15 +78,15 @@ fn modules_load_while_another_is_compiled() {
     nothing_is_open();
 }
 
-/// A rehearsal compiles kernels on another thread, launches nothing and calls the driver never; the
-/// first launch does not compile them again.
+/// A precompilation compiles kernels on another thread, launches nothing and calls the driver
+/// never; the first launch does not compile them again.
 #[test]
-fn rehearsals_compile_ahead() {
+fn precompilation_runs_nothing() {
     let _turn = stand_in().turn();
     let device = CudaBackend::new(CudaConfig::default()).open(0).unwrap();
     let calls = stand_in().calls().len();
     let (send, receive) = std::sync::mpsc::channel();
-    device.rehearse(Box::new(move |native| {
+    device.precompile(Box::new(move |native| {
         let native: &NativeStream = native.downcast_ref().unwrap();
         let code = || Ok(HOST_KERNELS.to_bytes_with_nul().to_vec());
         let none = native.kernel("ahead", c"relu", code).unwrap().is_none();

@@ -138,7 +138,8 @@ fn calls_of_the_driver() {
 }
 
 /// A launch with other addresses has a graph of its own, which a later launch with the same ones
-/// finds. The fifth updates the graph that was launched longest ago, and each gives its own results.
+/// finds. The fifth updates the graph that was launched longest ago, and each gives its own
+/// results.
 #[test]
 fn other_addresses() {
     each(|turn, m| {

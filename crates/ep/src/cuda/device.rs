@@ -19,10 +19,10 @@ use crate::cuda::event::CudaEvent;
 use crate::cuda::graph::CudaGraph;
 use crate::cuda::memory::CudaMemory;
 use crate::cuda::native_stream::NativeStream;
-use crate::cuda::rehearsal::Rehearsals;
+use crate::cuda::precompile::Precompiler;
 use crate::cuda::stream::CudaStream;
 use crate::cuda::{CudaConfig, driver_error};
-use crate::device::{Capabilities, Device, Event, Memory, Notify, Rehearsal, Stream};
+use crate::device::{Capabilities, Device, Event, Memory, Notify, Precompilation, Stream};
 use crate::graph::Graph;
 
 /// The properties of a device.
@@ -77,7 +77,7 @@ pub struct CudaDevice {
     memory_pool: Option<Arc<MemoryPool>>,
     config: CudaConfig,
     default_limit: u64,
-    rehearsals: Rehearsals,
+    precompiler: Precompiler,
 }
 
 fn properties(context: &Context) -> DriverResult<Properties> {
@@ -123,8 +123,8 @@ impl CudaDevice {
         let (modules, peers, lost) = Default::default();
         let state = DeviceState { id, properties, tf32, modules, peers, context, lost };
         let (state, config) = (Arc::new(state), config.clone());
-        let rehearsals = Rehearsals::new(state.clone(), config.compilers);
-        Ok(CudaDevice { state, memory_pool, config, default_limit, rehearsals })
+        let precompiler = Precompiler::new(state.clone(), config.compilers);
+        Ok(CudaDevice { state, memory_pool, config, default_limit, precompiler })
     }
 
     /// Returns the device's properties.
@@ -178,7 +178,7 @@ impl DeviceState {
     }
 
     /// Compiles the module `key` by `compile`, unless it is loaded, or another thread has begun to
-    /// compile it: a rehearsal needs no code, and waits for none.
+    /// compile it: a precompilation needs no code, and waits for none.
     pub(super) fn compile_ahead(
         &self,
         key: &str,
@@ -307,8 +307,8 @@ impl Device for CudaDevice {
         Ok(Box::new(graph.map_err(|e| self.error(&e))?))
     }
 
-    fn rehearse(&self, work: Rehearsal) {
-        self.rehearsals.push(work);
+    fn precompile(&self, work: Precompilation) {
+        self.precompiler.push(work);
     }
 
     fn as_any(&self) -> &dyn Any {

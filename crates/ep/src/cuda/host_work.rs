@@ -70,7 +70,7 @@ impl NativeStream {
         operands: &[HostOperand],
         function: impl FnOnce(&[*mut u8]) -> anyhow::Result<()> + Send + 'static,
     ) -> anyhow::Result<()> {
-        if self.rehearses() {
+        if self.only_compiles() {
             return Ok(());
         }
         self.refuse_in_capture("run on the host")?;

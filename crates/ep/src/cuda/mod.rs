@@ -28,7 +28,7 @@
 //! | `markers` | the progress of a stream |
 //! | `command_times` | when commands begin and end, by the device's clock |
 //! | `peer_waits` | the waits of a stream for other devices |
-//! | `rehearsal` | work that is called ahead, for the kernels that it compiles |
+//! | `precompile` | work that is called ahead, for the kernels that it compiles |
 //! | `native_stream`, `scratch` | a kernel's launches, and its scratch memory |
 //! | `host_work` | work of a kernel that the host does, on copies of device memory |
 //! | `toolkit` | the search for libraries that are not part of the driver |
@@ -56,7 +56,7 @@ pub mod nccl;
 mod peer_waits;
 mod pinned;
 mod plan;
-mod rehearsal;
+mod precompile;
 mod scratch;
 mod stream;
 mod toolkit;

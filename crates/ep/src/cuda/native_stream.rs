@@ -52,7 +52,7 @@ pub struct NativeStream {
     pub(super) is_planning: AtomicBool,
     pub(super) planned: Mutex<Vec<PlannedLaunch>>,
     /// Whether nothing runs on the stream: its work is called for the kernels that it compiles.
-    rehearses: bool,
+    only_compiles: bool,
     /// What kernels keep with the stream.
     kept: OnceLock<Box<dyn Any + Send + Sync>>,
 }
@@ -89,20 +89,20 @@ impl NativeStream {
             capture: Mutex::default(),
             is_planning: AtomicBool::new(false),
             planned: Mutex::default(),
-            rehearses: false,
+            only_compiles: false,
             kept: OnceLock::new(),
         }
     }
 
     /// Returns a stream on which nothing runs.
-    pub(super) fn rehearsing(device: Arc<DeviceState>) -> NativeStream {
+    pub(super) fn only_compiling(device: Arc<DeviceState>) -> NativeStream {
         let raw = RawStream::unused(device.context.clone());
-        NativeStream { rehearses: true, ..NativeStream::new(raw, device) }
+        NativeStream { only_compiles: true, ..NativeStream::new(raw, device) }
     }
 
     /// Returns whether nothing runs on the stream.
-    pub(super) fn rehearses(&self) -> bool {
-        self.rehearses
+    pub(super) fn only_compiles(&self) -> bool {
+        self.only_compiles
     }
 
     pub(super) fn raw(&self) -> &RawStream {
@@ -212,7 +212,7 @@ impl NativeStream {
         if self.is_planning() {
             self.note_planned(PlannedLaunch::Access(address.cast_mut()));
         }
-        if self.is_planning() || self.rehearses {
+        if self.is_planning() || self.only_compiles {
             return Ok(true);
         }
         Ok(match memory_owner(&self.device.context, address)? {
@@ -233,7 +233,7 @@ impl NativeStream {
     /// Both ranges are valid for `bytes` bytes until the copy has run and do not overlap, and the
     /// copy is ordered against all other uses of them.
     pub unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> anyhow::Result<()> {
-        if bytes == 0 || std::ptr::eq(to, from) || self.rehearses {
+        if bytes == 0 || std::ptr::eq(to, from) || self.only_compiles {
             return Ok(());
         }
         self.refuse_in_plan("copy")?;
@@ -332,7 +332,7 @@ impl NativeStream {
     /// # Safety
     /// As [`NativeStream::copy`], for `to`.
     pub unsafe fn fill(&self, to: *mut u8, value: u8, bytes: usize) -> anyhow::Result<()> {
-        if bytes > 0 && !self.rehearses {
+        if bytes > 0 && !self.only_compiles {
             self.refuse_in_plan("fill memory")?;
             // SAFETY: guaranteed by the caller.
             unsafe { self.raw.fill(to, value, bytes)? };
@@ -343,7 +343,7 @@ impl NativeStream {
     /// Returns scratch memory for one call of a kernel.
     pub fn scratch(&self) -> Scratch<'_> {
         let blocks = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let access = match (self.rehearses, self.is_planning(), self.is_capturing()) {
+        let access = match (self.only_compiles, self.is_planning(), self.is_capturing()) {
             (true, ..) => Access::Nowhere,
             (_, true, _) => Access::Refused,
             (.., true) => Access::Fixed,
@@ -364,7 +364,7 @@ impl NativeStream {
         if self.is_planning() {
             self.note_planned(PlannedLaunch::Gemm(*gemm));
         }
-        if self.is_planning() || self.rehearses {
+        if self.is_planning() || self.only_compiles {
             return Ok(());
         }
         let mut blas = self.blas.lock().unwrap_or_else(PoisonError::into_inner);
@@ -391,7 +391,7 @@ impl NativeStream {
         name: &CStr,
         compile: impl FnOnce() -> anyhow::Result<Vec<u8>>,
     ) -> anyhow::Result<Option<Kernel>> {
-        if self.rehearses {
+        if self.only_compiles {
             self.device.compile_ahead(key, compile)?;
             return Ok(None);
         }
@@ -406,7 +406,7 @@ impl NativeStream {
     /// # Errors
     /// The driver has no pinned memory.
     pub fn error_flag(&self, error: anyhow::Error) -> anyhow::Result<*mut u64> {
-        if self.rehearses {
+        if self.only_compiles {
             return Ok(NOWHERE as *mut u64);
         }
         self.refuse_in_plan("take a flag for errors")?;

@@ -90,7 +90,7 @@ impl NativeStream {
     /// Returns whether the stream plans its work instead of running it.
     pub(super) fn is_planning(&self) -> bool {
         // Relaxed: as in `plan`.
-        !self.rehearses() && self.is_planning.load(Ordering::Relaxed)
+        !self.only_compiles() && self.is_planning.load(Ordering::Relaxed)
     }
 
     /// Notes a launch of planned work.

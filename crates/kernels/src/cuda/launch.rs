@@ -169,7 +169,7 @@ pub(super) unsafe fn launch_entry<A: KernelArgs>(
     let begun = Instant::now();
     let compile = || code(&source()?, properties.driver, properties.capability);
     let kernel = native.kernel(module, &CString::new(name)?, compile)?;
-    // The rehearsal of a call only compiles.
+    // The precompilation of a call only compiles.
     let Some(kernel) = kernel else { return Ok(()) };
     let waited = begun.elapsed();
     if waited > LOADED {

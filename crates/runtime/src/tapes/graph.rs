@@ -11,10 +11,10 @@
 //!    captured or launched again, and nothing else uses the scratch memory of its streams.
 //! 4. A graph holds the addresses and the floating-point numbers of one launch. An instance keeps
 //!    [`MAX_GRAPHS`] graphs, since a program's launches repeat a few sets of addresses: memory that
-//!    is freed and allocated anew, gradients that two tensors hold by turns. If a launch has none of
-//!    them, its calls are captured: a new graph while there are fewer, else the one launched longest
-//!    ago is updated in place, or replaced. The whole numbers of a launch are words that the graph's
-//!    kernels read, so they need no other capture.
+//!    is freed and allocated anew, gradients that two tensors hold by turns. If a launch has none
+//!    of them, its calls are captured: a new graph while there are fewer, else the one launched
+//!    longest ago is updated in place, or replaced. The whole numbers of a launch are words that
+//!    the graph's kernels read, so they need no other capture.
 //! 5. After a refused capture the launch makes its calls one by one, and the next launch tries
 //!    again: other addresses may need a kernel that no launch has used before. After
 //!    [`MAX_REFUSALS`] refusals the instance makes all its calls one by one, as does a program

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use millstream_profile::model::{NONE, Operand};
 
+use crate::Unknown;
 use crate::link::{Links, Uses};
 use crate::recording::{HostEvent, HostKind, Recording, StreamId, Sync, SyncKind};
 
@@ -80,29 +81,6 @@ pub(crate) struct Facts {
     /// The tensors in the host's memory, of those that are used.
     pub(crate) on_host: HashSet<u32>,
     pub(crate) unknown: Unknown,
-}
-
-/// How much of what touches memory is not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unknown {
-    /// Kernels, copies, fills and launches of graphs: how many have no known tensors, of how many.
-    pub work: [(usize, usize); 4],
-    /// Work whose launch the file lacks.
-    pub not_launched: usize,
-    /// Launches whose work the file lacks.
-    pub no_work: usize,
-    /// Ops of the timeline that are no node of the execution trace.
-    pub no_node: usize,
-    /// Ops of the execution trace that are not in the timeline.
-    pub no_op: usize,
-    /// Whether the ops of the timeline may be other nodes than those that they were matched with.
-    pub is_ambiguous: bool,
-    /// Ops on memory of the host whose schema does not say what they write.
-    pub effects: usize,
-    /// Whether memory that several streams use may have been freed and used again.
-    pub reuse: bool,
-    /// Events that the reader had to skip.
-    pub skipped: usize,
 }
 
 /// The positions of the profile that facts refer to.
@@ -251,8 +229,8 @@ impl Collecting<'_> {
         self.links?.node(link)?.uses.as_ref()
     }
 
-    /// Returns what the innermost op around a call that is a node uses. An op within it that is none
-    /// uses that, too, and memory of its own.
+    /// Returns what the innermost op around a call that is a node uses. An op within it that is
+    /// none uses that, too, and memory of its own.
     fn uses_around(&self, call: u32) -> Option<&Uses> {
         let links = self.links?;
         let mut op = self.host.inside[call as usize];

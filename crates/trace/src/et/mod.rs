@@ -18,7 +18,7 @@
 //! | `groups` | process groups, and what is recorded of a collective beside its node |
 //! | `lower`, `collective` | PyTorch's ops as calls of Millstream's ops |
 //! | [`lower_call`] | the same for one call, without a trace |
-//! | [`nodes`], `effects` | the nodes with their tensors, and what they write, for readers of timelines |
+//! | [`nodes`], `effects` | for readers of timelines: nodes with their tensors, what they write |
 //! | [`report`] | the executed and the skipped nodes, the synthesized data |
 
 mod args;

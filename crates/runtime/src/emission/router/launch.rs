@@ -43,7 +43,7 @@ impl Router {
     /// The worker of that stream also runs the first tape of the host, so that a launch needs no
     /// other thread; further tapes get the workers after it.
     pub fn open_tapes(&mut self, tapes: &[Tape], on: StreamId) -> Result<Box<[TapeStream]>> {
-        self.rehearse_tapes(tapes);
+        self.precompile_tapes(tapes);
         let own = self.streams[on.index()].worker;
         let mut opened = Vec::with_capacity(tapes.len());
         for tape in tapes {

@@ -7,7 +7,7 @@
 //! after a barrier: the router puts a gate for it before the stream's next instruction.
 
 mod launch;
-mod rehearsal;
+mod precompile;
 mod times;
 
 use std::cell::Cell;
@@ -43,7 +43,7 @@ use crate::tables::slots::{CallSlot, TensorSlot};
 use crate::worker::task::{Companion, MAX_TENSORS, StoredCall, Task};
 
 use launch::TapeStreams;
-use rehearsal::Rehearsed;
+use precompile::Precompiled;
 pub use times::TimesRecorder;
 
 /// A stream as the router sees it.
@@ -106,7 +106,7 @@ pub struct Router {
     known_chunks: KnownChunks,
     /// The numbers of the stored calls.
     calls: CallNumbers,
-    rehearsed: Rehearsed,
+    precompiled: Precompiled,
     /// The numbers of the collectives.
     numbering: Numbering,
     /// The host worker that gets the next host stream.
@@ -131,7 +131,7 @@ impl Router {
             next_storage: 0,
             known_chunks: KnownChunks::default(),
             calls: CallNumbers::default(),
-            rehearsed: Rehearsed::default(),
+            precompiled: Precompiled::default(),
             numbering: Numbering::default(),
             next_host_worker: 0,
             options: HashMap::new(),
@@ -381,7 +381,7 @@ impl Router {
                 if self.tables.is_collective(*op) {
                     self.number(&mut instruction);
                 } else {
-                    self.rehearse(&instruction.body);
+                    self.precompile(&instruction.body);
                 }
             }
             Body::TouchTensors { .. }

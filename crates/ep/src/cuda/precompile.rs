@@ -1,8 +1,8 @@
-//! Rehearsals: work that threads call ahead of the streams, for the kernels that it needs.
+//! Precompilation: work that threads call ahead of the streams, for the kernels that it needs.
 //!
 //! # Rules
-//! 1. A rehearsing stream calls the driver never: launches, copies and the like do nothing, and the
-//!    memory that work asks for has addresses of no memory.
+//! 1. A stream that only compiles calls the driver never: launches, copies and the like do nothing,
+//!    and the memory that work asks for has addresses of no memory.
 //! 2. Its kernels are compiled, and not loaded: the first stream that launches one loads it.
 //! 3. Threads are started when more work waits than threads, and end with the device.
 
@@ -12,11 +12,11 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::cuda::device::DeviceState;
 use crate::cuda::native_stream::NativeStream;
-use crate::device::Rehearsal;
+use crate::device::Precompilation;
 use crate::panics::catch_panic;
 
-/// The threads that rehearse work for a device.
-pub(super) struct Rehearsals {
+/// The threads that precompile work for a device.
+pub(super) struct Precompiler {
     device: Arc<DeviceState>,
     most: usize,
     queue: Arc<(Mutex<Queue>, Condvar)>,
@@ -25,27 +25,27 @@ pub(super) struct Rehearsals {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Rehearsal>,
+    waiting: VecDeque<Precompilation>,
     /// The threads that wait for work.
     idle: usize,
     is_closed: bool,
 }
 
-impl Rehearsals {
-    /// Rehearses on at most `most` threads.
-    pub(super) fn new(device: Arc<DeviceState>, most: usize) -> Rehearsals {
-        Rehearsals { device, most, queue: Arc::default(), threads: Mutex::default() }
+impl Precompiler {
+    /// Precompiles on at most `most` threads.
+    pub(super) fn new(device: Arc<DeviceState>, most: usize) -> Precompiler {
+        Precompiler { device, most, queue: Arc::default(), threads: Mutex::default() }
     }
 
     /// Calls the work on one of the threads.
-    pub(super) fn push(&self, work: Rehearsal) {
+    pub(super) fn push(&self, work: Precompilation) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut queue = lock(&self.queue.0);
         if queue.waiting.len() >= queue.idle && threads.len() < self.most {
             let (device, queue) = (self.device.clone(), self.queue.clone());
             let thread = Builder::new().name(format!("ms-compile-{}", threads.len()));
             // Without threads, kernels are compiled when they are launched.
-            threads.extend(thread.spawn(move || rehearse(&device, &queue)));
+            threads.extend(thread.spawn(move || precompile(&device, &queue)));
         }
         if !threads.is_empty() {
             queue.waiting.push_back(work);
@@ -54,7 +54,7 @@ impl Rehearsals {
     }
 }
 
-impl Drop for Rehearsals {
+impl Drop for Precompiler {
     fn drop(&mut self) {
         let mut queue = lock(&self.queue.0);
         queue.is_closed = true;
@@ -74,8 +74,8 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn rehearse(device: &Arc<DeviceState>, (queue, changed): &(Mutex<Queue>, Condvar)) {
-    let native = NativeStream::rehearsing(device.clone());
+fn precompile(device: &Arc<DeviceState>, (queue, changed): &(Mutex<Queue>, Condvar)) {
+    let native = NativeStream::only_compiling(device.clone());
     let mut all = lock(queue);
     while !all.is_closed {
         let Some(work) = all.waiting.pop_front() else {

@@ -1,5 +1,5 @@
-//! Rehearsals: a device compiles what calls launch while the calls before them run, as an emission
-//! is ahead of the workers, and an executable is known before its first launch.
+//! Precompilation: a device compiles what calls launch while the calls before them run, as an
+//! emission is ahead of the workers, and an executable is known before its first launch.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::tapes::tape::Tape;
 
 use super::Router;
 
-/// The number of kinds of calls that are remembered. A program with more rehearses some again.
+/// The number of kinds of calls that are remembered. A program with more compiles some again.
 const MOST: usize = 1 << 16;
 
-/// The calls that have been rehearsed, by a hash of all that their kernels may depend on.
-pub(super) type Rehearsed = FxHashSet<u64>;
+/// The calls that have been precompiled, by a hash of all that their kernels may depend on.
+pub(super) type Precompiled = FxHashSet<u64>;
 
 /// A call without addresses.
 struct Call {
@@ -35,8 +35,8 @@ impl Router {
         capabilities.is_ok_and(|known| !known.host_memory)
     }
 
-    /// Rehearses the call of an instruction, unless one like it was rehearsed before.
-    pub(super) fn rehearse(&mut self, body: &Body) {
+    /// Precompiles the call of an instruction, unless one like it was precompiled before.
+    pub(super) fn precompile(&mut self, body: &Body) {
         let Body::OpCall { at, op, operands, attrs, workspace, .. } = body else { return };
         let stream = self.streams.get(at.stream.index());
         let Some(device) = stream.and_then(|stream| stream.compiling.clone()) else { return };
@@ -49,11 +49,11 @@ impl Router {
             attrs: attrs.clone(),
             workspace: workspace.as_ref().map_or(0, |at| at.size as usize),
         };
-        self.rehearse_on(&device, call);
+        self.precompile_on(&device, call);
     }
 
-    /// Rehearses the calls of an executable's tapes.
-    pub(super) fn rehearse_tapes(&mut self, tapes: &[Tape]) {
+    /// Precompiles the calls of an executable's tapes.
+    pub(super) fn precompile_tapes(&mut self, tapes: &[Tape]) {
         for tape in tapes {
             if !self.compiles(&tape.key.device) {
                 continue;
@@ -67,25 +67,25 @@ impl Router {
                     attrs: call.attrs.clone(),
                     workspace: call.workspace.as_deref().map_or(0, |(_, bytes)| *bytes as usize),
                 };
-                self.rehearse_on(&tape.key.device, call);
+                self.precompile_on(&tape.key.device, call);
             }
         }
     }
 
-    fn rehearse_on(&mut self, device: &DeviceId, call: Call) {
+    fn precompile_on(&mut self, device: &DeviceId, call: Call) {
         let mut hash = FxHasher::default();
         (device, call.op, &call.attrs, &call.operands, call.workspace).hash(&mut hash);
-        if self.rehearsed.len() >= MOST {
-            self.rehearsed.clear();
+        if self.precompiled.len() >= MOST {
+            self.precompiled.clear();
         }
-        if !self.rehearsed.insert(hash.finish()) {
+        if !self.precompiled.insert(hash.finish()) {
             return;
         }
         // A device that cannot be opened fails its calls.
         let Ok(device) = self.tables.policies.devices().device(device) else { return };
         let kernels = self.tables.kernels_of(device.kernel_kind());
         let Some(kernel) = kernels.get(call.op.index()).cloned().flatten() else { return };
-        device.rehearse(Box::new(move |native| {
+        device.precompile(Box::new(move |native| {
             let Call { operands, written, attrs, workspace, .. } = call;
             let (none, operands) = (Attrs::new(), &operands[..]);
             let attrs = attrs.as_deref().unwrap_or(&none);
