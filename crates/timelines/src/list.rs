@@ -169,7 +169,8 @@ impl Listing<'_> {
                 true => DeviceId::cpu(0),
                 false => stream.device.parse().unwrap_or(DeviceId::cuda(0)),
             };
-            let number = stream.name.rsplit(' ').next().and_then(|number| number.parse().ok());
+            let own = stream.name.split(" of process ").next().unwrap_or_default();
+            let number = own.rsplit(' ').next().and_then(|number| number.parse().ok());
             let mut index = number.filter(|_| !stream.thread).unwrap_or(k as u32);
             while taken.contains_key(&StreamKey::compute(device.clone(), index)) {
                 index += 1;

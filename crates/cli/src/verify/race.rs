@@ -181,7 +181,10 @@ impl<'a> Kernel<'a> {
 /// Returns names of variables for two streams: by their numbers, and by their devices as well if
 /// two devices number them alike.
 fn variables(from: &str, to: &str) -> [String; 2] {
-    let number = |stream: &str| stream.rsplit(' ').next().unwrap_or_default().to_owned();
+    let number = |stream: &str| {
+        let own = stream.split(" of process ").next().unwrap_or_default();
+        own.rsplit(' ').next().unwrap_or_default().to_owned()
+    };
     let device = |stream: &str| {
         let device = stream.split(' ').next().unwrap_or_default();
         device.rsplit(':').next().unwrap_or_default().to_owned()

@@ -178,6 +178,40 @@ fn merged_ranks_stay_apart() {
     }
 }
 
+/// Where the events of all ranks are sorted by time, the nearest call is another rank's.
+#[test]
+fn kernels_go_with_the_other_kernels_of_their_name() {
+    let event = |cat: &str, name: &str, pid: u32, ts: u32, call: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":7,"ts":{ts},"dur":1,
+            "args":{{"device":0,"stream":7,"correlation":{call}}}}}"#
+        )
+    };
+    let events = [
+        event("cuda_runtime", "cudaLaunchKernel", 1, 0, 5),
+        event("cuda_runtime", "cudaLaunchKernel", 1, 2, 1),
+        event("cuda_runtime", "cudaLaunchKernel", 2, 4, 1),
+        event("kernel", "own", 10, 6, 5),
+        event("kernel", "shared", 10, 8, 1),
+        event("kernel", "shared", 20, 10, 1),
+        event("kernel", "not submitted", 10, 12, 0),
+    ];
+    let text = format!("[{}]", events.join(","));
+    let profile = read_bytes("sorted.json", text.into_bytes()).unwrap().profile;
+    check(&profile);
+    let kernels = profile.instructions.iter().filter(|i| profile.name_of(i) != "cudaLaunchKernel");
+    let found: Vec<(&str, &str)> =
+        kernels.map(|i| (profile.name_of(i), profile.stream_name(i.stream))).collect();
+    let [first, second] = [1, 2].map(|pid| format!("cuda:0 stream 7 of process {pid}"));
+    let (first, second) = (first.as_str(), second.as_str());
+    let expected =
+        [("own", first), ("shared", first), ("shared", second), ("not submitted", first)];
+    assert_eq!(found, expected);
+    let guessed = "1 event of a device could be of several processes: it goes with the nearest call \
+                   in the file";
+    assert_eq!(profile.remarks[0], guessed);
+}
+
 #[test]
 fn what_is_left_out_is_counted_by_reason() {
     let event = |rest: &str| {

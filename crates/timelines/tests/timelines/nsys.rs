@@ -89,6 +89,24 @@ fn older_exports_lack_columns_and_tables() {
 }
 
 #[test]
+fn what_is_left_out_of_an_export_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.sqlite");
+    let change = "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER,
+          deviceId INTEGER, streamId INTEGER);
+        INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (NULL, 7, 0, 7);
+        CREATE TABLE CUDNN_EVENTS (start INTEGER, end INTEGER);
+        INSERT INTO CUDNN_EVENTS VALUES (1, 2), (3, 4);
+        CREATE TABLE OSRT_API (start INTEGER, end INTEGER);";
+    database(&path, change);
+    let expected = [
+        "1 row is left out, without a 'start' or 'end', of the table CUPTI_ACTIVITY_KIND_MEMSET",
+        "rows of tables that are not read: 2 of 'CUDNN_EVENTS'",
+    ];
+    assert_eq!(open(&path).profile.remarks, expected);
+}
+
+#[test]
 fn what_is_wrong_with_a_database_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str, change: &str| {
