@@ -84,7 +84,8 @@ fn outputs(command: &str) -> Vec<String> {
 fn no_output_overwrites_an_input() {
     let folder = inputs();
     let recording = ["et.json.gz", "bindings.json", "consts.json", "meta.json"];
-    let recording = recording.into_iter().chain(["tensors.safetensors", "timeline.json.gz"]);
+    let more = ["tensors.safetensors", "timeline.json.gz", "timeline-et.json.gz", "streams.json"];
+    let recording = recording.into_iter().chain(more);
     let recording: Vec<String> = recording.map(|file| format!("step/{file}")).collect();
     let recording: Vec<&str> = recording.iter().map(String::as_str).collect();
     let cases: [(&[&str], usize, &[&str]); 8] = [

@@ -110,7 +110,7 @@ fn the_host_reads_what_copies_write() {
     assert_eq!(decided(&[COPY, r#""sync_stream", "stream": 0"#, HOST]).status, Status::Proven);
 }
 
-/// What PyTorch reported of programs on an H200, right ones and wrong ones.
+/// Programs on an H200, right ones and wrong ones, as `tools/streams_programs.py` recorded them.
 #[test]
 fn programs_of_a_device_have_their_verdicts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/timelines/data/streams");
@@ -138,6 +138,10 @@ fn programs_of_a_device_have_their_verdicts() {
         let races = found.races.iter();
         let ops = races.map(|race| [race.earlier, race.later].map(|side| op(side.instruction)));
         assert_eq!(ops.collect::<Vec<_>>(), race.into_iter().collect::<Vec<_>>(), "{name}");
+        for side in found.races.iter().flat_map(|race| [race.earlier, race.later]) {
+            let stack = timeline.stack(side.instruction);
+            assert!(stack[0].starts_with("tools/streams_programs.py("), "{name}: {stack:?}");
+        }
         let is_reuse = found.races.first().is_some_and(|race| race.freed.is_some());
         assert_eq!(is_reuse, name == "no_record_stream", "{name}");
     }
@@ -172,4 +176,14 @@ fn damaged_recordings_are_refused() {
     let newer = file(&[WRITE]).replace("_streams\": 1", "_streams\": 2").into_bytes();
     let error = read_bytes("streams.json", newer).unwrap_err();
     assert!(error.to_string().contains("it has version 2; expected 1"), "{error}");
+}
+
+/// The kernels of a graph's launch are not known.
+#[test]
+fn launches_of_graphs_are_undecided() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/timelines/data/streams");
+    let timeline = read(&folder.join("graph.json"), &Options::default()).unwrap();
+    let found = verdict(&timeline).unwrap();
+    assert_eq!(found.status, Status::Undecided);
+    assert!(found.line().contains("1 of 2 kernels has no known tensors"), "{}", found.line());
 }
