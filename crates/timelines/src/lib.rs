@@ -15,6 +15,7 @@
 //! | `kineto`, `nsys`, `chakra` | the reader of each format |
 //! | `recording` | what a file of Kineto's or Nsight Systems' states |
 //! | `restore` | from a recording to a profile |
+//! | `facts` | what a file states about order and memory, without guesses |
 //! | `link` | nodes of an execution trace of the same run: operands of kernels |
 //! | `streams` | the reader of `millstream_record`'s streams, which have tensors and no times |
 //! | [`list`](mod@list), `memory` | a timeline as a list of instructions, for the verifier |
@@ -25,6 +26,7 @@
 
 mod chakra;
 mod error;
+mod facts;
 mod format;
 mod input;
 mod json;
@@ -47,12 +49,12 @@ use millstream_profile::Profile;
 use millstream_types::TensorSpec;
 
 pub use error::{Result, TimelineError};
+use facts::Facts;
 pub use format::Format;
 use input::Input;
 use link::Links;
 use recording::Recording;
 use restore::Stacks;
-use restore::facts::Facts;
 pub use unknown::Unknown;
 
 /// The options of a reader.

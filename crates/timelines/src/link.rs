@@ -281,8 +281,9 @@ fn uncovered(nodes: &[Node], recording: &Recording) -> usize {
     count
 }
 
-/// Returns the pairs of events and nodes with one id and name. An id that several nodes have, such
-/// as those of two recordings in one file, is none.
+/// Returns the pairs of events and nodes with one id and name, of the process that has most of
+/// them: each process of a merged file has the same numbers. An id that several nodes have, such as
+/// those of two recordings in one file, is none.
 fn by_id(nodes: &[Node], recording: &Recording) -> Vec<(usize, usize)> {
     let mut by_id: HashMap<u64, Option<usize>> = HashMap::new();
     for (k, node) in nodes.iter().enumerate().filter(|(_, node)| node.record_function != 0) {
@@ -293,7 +294,12 @@ fn by_id(nodes: &[Node], recording: &Recording) -> Vec<(usize, usize)> {
         let name = &recording.names[event.name as usize];
         (event.kind == HostKind::Op && nodes[node].name == *name).then_some((k, node))
     };
-    recording.host.iter().enumerate().filter_map(event).collect()
+    let process = |event: usize| recording.threads[recording.host[event].thread as usize].process;
+    let mut pairs: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
+    for pair in recording.host.iter().enumerate().filter_map(event) {
+        pairs.entry(process(pair.0)).or_default().push(pair);
+    }
+    pairs.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
 /// Returns the pairs of events and nodes with one name, thread by thread, in order.

@@ -22,7 +22,7 @@ use millstream_types::{
     Access, DeviceId, Origin, Point, StreamId, StreamKey, StreamMode, TensorId,
 };
 
-use crate::restore::facts::{Fact, FactKind, Facts, Until};
+use crate::facts::{Fact, FactKind, Facts, Until};
 use crate::{Timeline, memory};
 
 /// How much of the order of a timeline a list has.

@@ -13,9 +13,9 @@ use millstream_profile::summary::plural;
 use millstream_types::{Access, Point, TensorId};
 use millstream_verify::{MOST_VIOLATIONS, Verdict as Verified, Violation, verify_beside_threads};
 
+use crate::facts::{Fact, FactKind, Until};
 use crate::list::{Knowledge, REUSE, TimelineList, list};
 use crate::memory::is_placed;
-use crate::restore::facts::{Fact, FactKind, Until};
 use crate::{Timeline, Unknown};
 
 /// The result for a timeline.
@@ -92,9 +92,10 @@ pub fn verdict(timeline: &Timeline) -> Result<Verdict, String> {
     if !undecided.is_empty() {
         let possible = list(timeline, Knowledge::Possible)?;
         let verified = verify_beside_threads(&possible.list, possible.threads);
-        let found = deciding.conflicts(&possible, &verified, unknown.is_ambiguous);
-        match unknown.is_ambiguous {
-            // The tensors may be those of another iteration.
+        // The tensors may be those of another iteration; a wait may be among what was not read.
+        let is_doubtful = unknown.is_ambiguous || unknown.skipped > 0;
+        let found = deciding.conflicts(&possible, &verified, is_doubtful);
+        match is_doubtful {
             true => undecided = found,
             false => races = found,
         }

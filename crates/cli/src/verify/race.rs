@@ -27,7 +27,7 @@ pub(super) struct Race {
 
 impl Race {
     /// Describes a conflict of a timeline.
-    pub(super) fn of(file: &str, timeline: &Timeline, conflict: &Conflict) -> Race {
+    pub(super) fn of(file: &str, timeline: &Timeline, conflict: &Conflict, is_race: bool) -> Race {
         let [last, first] =
             [conflict.later, conflict.earlier].map(|side| Kernel::of(timeline, side));
         let profile = &timeline.profile;
@@ -39,7 +39,6 @@ impl Race {
         if let Some(freed) = conflict.freed {
             tensor = format!("the memory of {tensor}, which {} had before", shown(freed));
         }
-        let is_race = conflict.depends.is_empty();
         let what = if is_race { "race" } else { "undecided" };
         let title = format!(
             "{file}: {what} on {tensor}: {} {} it while {} may still {} it",
@@ -89,9 +88,13 @@ impl Race {
                 let side = Side { instruction: wait, ..conflict.later };
                 format!("\n  {}", Kernel::of(timeline, side).brief())
             });
-            let count = plural(conflict.depends.len() as u64, "wait");
-            let mut note =
-                format!("the order depends on {count} whose event or stream is not known");
+            let mut note = match conflict.depends.len() as u64 {
+                0 => "the order depends on what is not known".to_owned(),
+                n => {
+                    let waits = plural(n, "wait");
+                    format!("the order depends on {waits} whose event or stream is not known")
+                }
+            };
             note.extend(waits);
             if let Some(left) = conflict.depends.len().checked_sub(WAITS).filter(|left| *left > 0) {
                 note.push_str(&format!("\n  and {left} more"));

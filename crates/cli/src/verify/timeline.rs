@@ -37,8 +37,8 @@ impl Checked {
     /// Prints the races, and the first of the undecided pairs, to standard error.
     pub(super) fn print_conflicts(&self) {
         let colour = has_colour();
-        let print = |level: Level<'static>, conflict: &Conflict| {
-            let race = Race::of(&self.name, &self.timeline, conflict);
+        let print = |level: Level<'static>, conflict: &Conflict, is_race: bool| {
+            let race = Race::of(&self.name, &self.timeline, conflict, is_race);
             let notes = race.notes.iter().map(|note| Level::NOTE.message(note.as_str()));
             let help = Level::HELP.message(race.help.as_str());
             let group = level.primary_title(race.title.as_str()).elements(notes).element(help);
@@ -46,8 +46,8 @@ impl Checked {
             let _ = writeln!(io::stderr().lock(), "{}", renderer(colour).render(&[group]));
         };
         let Verdict { races, undecided, .. } = &self.verdict;
-        races.iter().for_each(|race| print(Level::ERROR, race));
-        undecided.iter().take(PAIRS).for_each(|pair| print(Level::WARNING, pair));
+        races.iter().for_each(|race| print(Level::ERROR, race, true));
+        undecided.iter().take(PAIRS).for_each(|pair| print(Level::WARNING, pair, false));
         if let Some(left) = undecided.len().checked_sub(PAIRS).filter(|left| *left > 0) {
             eprintln!("{}: {left} more undecided pairs: --report lists them", self.name);
         }
@@ -103,7 +103,9 @@ impl Checked {
             Status::Race => "race",
             Status::Undecided => "undecided",
         };
-        let conflicts = |all: &[Conflict]| all.iter().map(|c| self.conflict(c)).collect::<Vec<_>>();
+        let conflicts = |all: &[Conflict], are_races| -> Vec<Value> {
+            all.iter().map(|conflict| self.conflict(conflict, are_races)).collect()
+        };
         let waits = self.waits().map(|(k, wait)| {
             let reason = wait.reason.say(|index| self.place(index));
             json!({ "wait": self.brief(k), "needed": wait.needed, "reason": reason })
@@ -113,15 +115,15 @@ impl Checked {
             "verdict": status,
             "pairs": verified.pairs,
             "unknown": unknown.parts(),
-            "races": conflicts(races),
-            "undecided": conflicts(undecided),
+            "races": conflicts(races, true),
+            "undecided": conflicts(undecided, false),
             "waits": waits.collect::<Vec<_>>(),
         })
         .to_string()
     }
 
-    fn conflict(&self, conflict: &Conflict) -> Value {
-        let race = Race::of(&self.name, &self.timeline, conflict);
+    fn conflict(&self, conflict: &Conflict, is_race: bool) -> Value {
+        let race = Race::of(&self.name, &self.timeline, conflict, is_race);
         let side = |side: Side| {
             json!({
                 "name": Kernel::of(&self.timeline, side).brief(),

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use millstream_profile::Interned;
 use millstream_profile::model::{Instruction, NONE, Profile, Role, Source, Stream, Times};
 
+use crate::facts::Facts;
 use crate::link::Links;
 use crate::recording::{Recording, StreamId, counted, range};
 
-use super::facts::{Drawn, Facts, facts};
+use super::facts::{Drawn, facts};
 use super::host::{Host, OUTERMOST};
 use super::items::{Items, What, Work};
 

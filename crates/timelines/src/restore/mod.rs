@@ -26,7 +26,7 @@
 
 mod building;
 mod events;
-pub(crate) mod facts;
+mod facts;
 mod host;
 mod items;
 mod waits;
@@ -38,7 +38,7 @@ use millstream_profile::Profile;
 use crate::link::Links;
 use crate::recording::Recording;
 
-use facts::Facts;
+use crate::facts::Facts;
 use host::Paths;
 
 /// The functions of the program around the calls that submit instructions.
