@@ -248,9 +248,10 @@ class Call:
     def save(self, params, given, results):
         """Copies the results of a random op, and arguments that it writes besides."""
         saved = SAVED_RESULTS.get(self.name)
-        leaves = [t for t in tree_leaves(results) if isinstance(t, torch.Tensor)]
+        # Undefined tensors count as well.
+        leaves = [t for t in tree_leaves(results) if t is None or isinstance(t, torch.Tensor)]
         for number, tensor in enumerate(leaves):
-            if saved is None or number in saved:
+            if tensor is not None and (saved is None or number in saved):
                 self.results[number] = Elements(tensor)
         for at, param in enumerate(params):
             value = given.get(param.name)
@@ -292,6 +293,7 @@ def draws_nothing(params, given):
     full = {**{p.name: p.default_value for p in params if p.has_default_value()}, **given}
     return (
         full.get("dropout_p") == 0
+        or full.get("dropout") == 0
         or full.get("p") == 0 and "train" in full
         or full.get("train") is False
         or full.get("training") is False
@@ -346,7 +348,9 @@ class Log(TorchDispatchMode):
                 return func.decompose(*args, **kwargs)
         params = func._schema.arguments
         given = {**dict(zip((p.name for p in params), args)), **kwargs}
+        # The gradients of attention and recurrent layers repeat their dropout.
         random = torch.Tag.nondeterministic_seeded in func.tags
+        random |= any(param.name in ("dropout_p", "dropout") for param in params)
         random = random and not draws_nothing(params, given)
         call = Call(name, line)
         if func.namespace == "c10d":

@@ -114,10 +114,16 @@ fn repeats_give_the_same_bytes() {
     none(wrong);
 }
 
-/// Cases with ops whose results have other strides here than in PyTorch: factors of matrices, and
-/// results of ops that few programs use. A copy restores PyTorch's.
-const OTHER_STRIDES: &[&str] =
-    &["own/matrices/", "own/op_samples/", "own/complex_samples/", "own/spectrograms/"];
+/// Cases with ops whose results have other strides here than in PyTorch: factors of matrices,
+/// results of attention on GPUs, and of ops that few programs use. A copy restores PyTorch's.
+const OTHER_STRIDES: &[&str] = &[
+    "own/matrices/",
+    "own/op_samples/",
+    "own/complex_samples/",
+    "own/spectrograms/",
+    "own/gpu_ops/",
+    "pytorch-cuda/encoder_cuda/",
+];
 
 /// The recorded results equal our ops' results, down to the strides but in [`OTHER_STRIDES`]: no
 /// tensor is copied into another layout, no number is lost, and no tensor except DDP's buckets
@@ -191,4 +197,25 @@ fn public_traces_are_covered() {
         seen += 1;
     }
     assert!(seen >= 11, "{seen} traces");
+}
+
+/// Every node of the steps that a GPU ran is executed, also attention with dropout, whose gradient
+/// reads the mask that it drew.
+#[test]
+fn steps_of_a_gpu_are_covered() {
+    let folder = files::root().join("crates/timelines/tests/cuda-recorded");
+    let mut seen = 0;
+    for case in std::fs::read_dir(folder).unwrap() {
+        let path = case.unwrap().path().join("et.json.gz");
+        if !path.is_file() {
+            continue;
+        }
+        let et = EtOptions { structural: true, ..EtOptions::default() };
+        let program = load(&path, &LoadOptions { et, ..LoadOptions::default() }).unwrap();
+        let report = program.imported.as_deref().expect("an execution trace");
+        assert!(report.skipped.is_empty(), "{}: {:?}", path.display(), report.skipped);
+        prepare(Arc::new(program.clone()), &RunOptions::default()).unwrap();
+        seen += 1;
+    }
+    assert!(seen >= 10, "{seen} traces");
 }

@@ -5,6 +5,7 @@ gradients of the results: element k has the gradient 1 + (k % 5) / 4. An operand
 not differentiate has no gradient.
 """
 
+import functools
 import json
 import pathlib
 
@@ -397,12 +398,6 @@ def lstm(x, wi, wh, h, c, bi, bh, reverse=False):
 parts = [r(3, 2, 4), r(12, 4) / 2, r(12, 3) / 2, r(2, 3), r(2, 3), r(12) / 2, r(12) / 3]
 for reverse in [False, True]:
     case("lstm_layer", lstm, *parts, reverse=reverse)
-def lstm_backward(*tensors):
-    leaves = [t.detach().requires_grad_() for t in tensors[:7]]
-    made = torch.autograd.grad(lstm(*leaves), leaves, tensors[7:])
-    x, wi, wh, h, c, bi, bh = made
-    return x, wi, wh, bi, bh, h, c
-case("lstm_layer_backward", lstm_backward, *parts, r(3, 2, 3), r(2, 3), r(2, 3), gradient=False)
 case("_pack_padded_sequence", lambda x, n, rows, times: A._pack_padded_sequence(x, n, False),
      r(3, 2, 2), i(3, 2), rows=5, times=3)
 width = 4
@@ -445,10 +440,10 @@ case("histogram", lambda x, bins: A.histogram(x, bins), torch.ones(3).double(), 
 case("histogram", lambda x, bins: A.histogram(x, bins), r(0), bins=2, gradient=False)
 edges = [torch.tensor([-1, 0, 1.5]).double(), torch.tensor([-2, 0, 0.5, 2]).double()]
 for weight in [[], [p(9)]]:
-    rows = lambda x, *w, bins, **k: A._histogramdd_from_bin_cts(
+    binned = lambda x, *w, bins, **k: A._histogramdd_from_bin_cts(
         x, bins, weight=w[0] if w else None, **k)
-    case("_histogramdd_from_bin_cts", rows, r(9, 2), *weight, bins=[2, 3], gradient=False)
-    case("_histogramdd_from_bin_cts", rows, r(9, 2), *weight, bins=[2, 3], range=[-1, 1, 0, 2],
+    case("_histogramdd_from_bin_cts", binned, r(9, 2), *weight, bins=[2, 3], gradient=False)
+    case("_histogramdd_from_bin_cts", binned, r(9, 2), *weight, bins=[2, 3], range=[-1, 1, 0, 2],
          density=True, gradient=False)
     case("_histogramdd_from_bin_tensors", lambda x, a, b, *w: A._histogramdd_from_bin_tensors(
         x, [a, b], weight=w[0] if w else None), r(9, 2), *edges, *weight, gradient=False)
@@ -489,6 +484,117 @@ for wrong in (2.0, INF, float("nan")):
     case("found_inf", lambda *all: number(float(any(not torch.isfinite(x).all() for x in all))),
          torch.tensor([1.0, 3.0]), torch.tensor([[wrong]]).double(), torch.ones(0), i(1, 2),
          gradient=False)
+# Attention as GPUs compute it, with values of another width, shared heads, and a mask's gradient
+def attention(q, k, v, bias=None, is_causal=False, scale=None):
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    scores = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
+    if bias is not None:
+        scores = scores + bias
+    if is_causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, -float("inf"))
+    out = A._safe_softmax(scores, -1) @ v
+    sums = scores.detach().logsumexp(-1)
+    return out, sums.masked_fill(sums == -float("inf"), 0)
+FUSED = "_scaled_dot_product_fused_attention_overrideable"
+q, k, v, wide = r(2, 4, 3, 5), r(2, 2, 4, 5), r(2, 2, 4, 5), r(2, 2, 4, 3)
+bias = r(1, 4, 3, 4)
+bias[0, 1, 2] = -float("inf")
+for given, attrs in [((q, k, v), {"is_causal": True}), ((q, k, v, bias), {"scale": 0.3}),
+                     ((q, k, wide, bias), {}), ((q, k, wide), {"is_causal": True, "scale": 0.3})]:
+    # The kernel that computes by blocks has no gradient of the mask.
+    is_whole = len(given) == 3 or given[2] is wide
+    case(FUSED, attention, *given, gradient=True if is_whole else (0, 1, 2), **attrs)
+    def gradients(g, *given, output_mask, with_results=False, **attrs):
+        given = given[:-2] if with_results else given
+        leaves = [t.detach().requires_grad_() for t in given]
+        return torch.autograd.grad(attention(*leaves, **attrs)[0], leaves, g)
+    out, sums = attention(*given, **attrs)
+    mask = [1, 1, 1, len(given) - 3]
+    case(FUSED + "_backward", gradients, r(*out.shape), *given, output_mask=mask, gradient=False,
+         **attrs)
+    if len(given) == 3:
+        case(FUSED + "_backward", functools.partial(gradients, with_results=True), r(*out.shape),
+             *given, out, sums, output_mask=mask, absent=[4], gradient=False, **attrs)
+# Recurrent layers of several kinds, directions and lengths
+NETWORKS = {0: A.rnn_relu, 1: A.rnn_tanh, 2: A.lstm, 3: A.gru}
+def network(x, *tensors, mode, num_layers=1, batch_first=False, bidirectional=False,
+            has_biases=True, batch_sizes=None):
+    states = list(tensors[:2]) if mode == 2 else tensors[0]
+    weights = tensors[2 if mode == 2 else 1:]
+    fixed = (has_biases, num_layers, 0.0, False, bidirectional)
+    if batch_sizes:
+        return NETWORKS[mode].data(x, torch.tensor(batch_sizes), states, weights, *fixed)
+    return NETWORKS[mode].input(x, states, weights, *fixed, batch_first)
+def network_backward(*tensors, grads=(1, 1, 1), **attrs):
+    count = sum(grads)
+    leaves = [t.detach().requires_grad_() for t in tensors[:-count]]
+    made = [t for t, is_given in zip(network(*leaves, **attrs), grads) if is_given]
+    return torch.autograd.grad(made, leaves, tensors[-count:])
+for mode, attrs in [(0, {}), (1, {"has_biases": False, "batch_first": True}),
+                    (2, {"num_layers": 2, "bidirectional": True}),
+                    (2, {"batch_sizes": [3, 3, 2, 1], "bidirectional": True}),
+                    (3, {"num_layers": 2}), (3, {"batch_sizes": [2, 1], "bidirectional": True})]:
+    sizes, layers = attrs.get("batch_sizes"), attrs.get("num_layers", 1)
+    directions, parts = 1 + attrs.get("bidirectional", False), [1, 1, 4, 3][mode]
+    x = r(sum(sizes), 3) if sizes else r(3, 2, 3)
+    count = sizes[0] if sizes else x.shape[0 if attrs.get("batch_first") else 1]
+    states = [r(layers * directions, count, 2) for _ in range(2 if mode == 2 else 1)]
+    weights = []
+    for at in range(layers * directions):
+        features = 3 if at < directions else 2 * directions
+        weights += [r(parts * 2, features) / 2, r(parts * 2, 2) / 2]
+        if attrs.get("has_biases", True):
+            weights += [r(parts * 2) / 2, r(parts * 2) / 3]
+    given = [x, *states, *weights]
+    case("_cudnn_rnn", network, *given, mode=mode, **attrs)
+    grads = [r(*t.shape) for t in network(*given, mode=mode, **attrs)]
+    flags = [1] * len(grads)
+    if mode == 0:
+        grads, flags = grads[:1], [1, 0]
+    case("_cudnn_rnn_backward", network_backward, *given, *grads, mode=mode, grads=flags,
+         gradient=False, **attrs)
+# Cells of one step, whose last result is what their gradients read
+def lstm_cell(own, again, c, *biases):
+    i, f, g, o = (own + again + sum(biases)).chunk(4, -1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    after = f * c + i * g
+    return o * after.tanh(), after, torch.cat([i, f, g, o], -1)
+def gru_cell(own, again, h, b=None, c=None):
+    own, again = (own, again) if b is None else (own + b, again + c)
+    (i, z, n), (j, y, m) = own.chunk(3, -1), again.chunk(3, -1)
+    i, z = (i + j).sigmoid(), (z + y).sigmoid()
+    n = (n + i * m).tanh()
+    return n + z * (h - n), torch.cat([i, z, n, h, m], -1)
+own, again, c, biases = r(2, 8), r(2, 8), r(2, 2), [r(8), r(8)]
+for biases in [[], biases]:
+    case("_thnn_fused_lstm_cell", lstm_cell, own, again, c, *biases)
+    after, kept = lstm_cell(own, again, c, *biases)[1:]
+    def gradients(g, h, c, after, kept, has_bias):
+        made = A._thnn_differentiable_lstm_cell_backward(
+            g, h, own, again, *(biases or (None, None)), c, after)
+        return (made[0], made[2], made[3]) if has_bias else (made[0], made[2])
+    case("_thnn_fused_lstm_cell_backward_impl", gradients, r(2, 2), r(2, 2), c, after, kept,
+         has_bias=bool(biases), gradient=False)
+own, again, h, biases = r(2, 6), r(2, 6), r(2, 2), [r(6), r(6)]
+for biases in [[], biases]:
+    case("_thnn_fused_gru_cell", gru_cell, own, again, h, *biases)
+    kept = gru_cell(own, again, h, *biases)[1]
+    def gradients(g, kept, has_bias):
+        made = A._thnn_differentiable_gru_cell_backward(
+            g, own, again, h, *(biases or (None, None)))
+        return made if has_bias else made[:3]
+    case("_thnn_fused_gru_cell_backward", gradients, r(2, 2), kept, has_bias=bool(biases),
+         gradient=False)
+# Steps with scaled gradients, and one that is skipped
+for is_found in [0.0, 1.0]:
+    def guarded(*tensors, **attrs):
+        lists = [[t] for t in tensors[:4]] + [[], [tensors[4]]]
+        A._fused_adam_(*lists, grad_scale=tensors[5], found_inf=tensors[6], **attrs)
+        return tensors[0]
+    case("adam_step_", guarded, r(4), r(4), r(4), p(4), torch.tensor(3.0), torch.tensor(2.0),
+         torch.tensor(is_found), absent=[5, 6], lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.01,
+         eps=1e-8, amsgrad=False, maximize=False, gradient=False)
 
 lines = ",\n".join(json.dumps(case) for case in found)
 FILE.write_text(f"[\n{lines}\n]\n")

@@ -53,6 +53,8 @@ pub(crate) const OFFSET_DOC: ArgDoc =
         .int()
         .instead_of("offset")
         .patchable();
+pub(crate) const OFFSET_NUMBER: ArgDoc =
+    arg(OFFSET, "distinguishes calls with one seed").int().or("0");
 pub(crate) const OFFSET_TENSOR: ArgDoc =
     arg("offset", "an i64 without dimensions, in place of the argument");
 

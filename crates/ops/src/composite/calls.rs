@@ -107,6 +107,12 @@ impl Calls<'_> {
         self.one("masked_fill", &[x, mask], Attrs::new().with("value", value))
     }
 
+    /// Returns a tensor with the elements that a dropout of this probability kept, scaled.
+    pub(crate) fn undropped(&mut self, x: Symbol, mask: Symbol, p: f64) -> Result<Symbol> {
+        let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+        self.one("native_dropout_backward", &[x, mask], Attrs::new().with("scale", scale))
+    }
+
     /// Returns the tensor in another dtype, or as it is if it has this one.
     pub(crate) fn cast(&mut self, x: Symbol, dtype: DType) -> Result<Symbol> {
         match self.dtype(x) == dtype {

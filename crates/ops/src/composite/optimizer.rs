@@ -8,19 +8,22 @@ use crate::fused::PROGRAM;
 use crate::multi_tensor::{COLUMNS, FOUND, MULTI_TENSOR, SETS};
 use crate::schema::ArgDoc;
 
+use super::calls::wide;
 use super::{Calls, Composite, Given, Symbol, op, table};
 
 table! {
     op("adam_step_", "weights after a step of Adam, in place", ADAM, ADAM_ATTRS, |calls, given| {
-        adam(calls, given, false)
+        guarded(calls, given, MOMENTS, |calls| adam(calls, given, false))
     }).optional_from(5);
     op("adamw_step_", "weights after a step of AdamW, in place", ADAM, ADAM_ATTRS, |calls, given| {
-        adam(calls, given, true)
+        guarded(calls, given, MOMENTS, |calls| adam(calls, given, true))
     }).optional_from(5);
     op("sgd_step_", "weights after a step of gradient descent, in place", SGD, SGD_ATTRS,
-        sgd).optional_from(2);
+        |calls, given| guarded(calls, given, &["buffer"], |calls| sgd(calls, given)))
+        .optional_from(2);
     op("adagrad_step_", "weights after a step of Adagrad, in place", ADAGRAD, ADAGRAD_ATTRS,
-        adagrad).optional_from(4);
+        |calls, given| guarded(calls, given, &["sum"], |calls| adagrad(calls, given)))
+        .optional_from(4);
     op("unscale_", "found_inf, 1 if an element of the tensors is not finite; the tensors are \
         multiplied by a factor, in place", UNSCALE, &[], unscale).of_list(2);
     op("found_inf", "1 if an element of a tensor of floats is not finite, else 0: an f32 without \
@@ -34,6 +37,9 @@ const GRAD: ArgDoc = arg("grad", "its gradient");
 const STEP: ArgDoc = arg("step", "the number of the step, without dimensions");
 const RATE: ArgDoc = arg("lr", "the rate of learning, without dimensions");
 const RATE_NUMBER: ArgDoc = arg("lr", "a number in place of the tensor").number().instead_of("lr");
+const GRAD_SCALE: ArgDoc = arg("grad_scale", "divides the gradient, in place; without dimensions");
+const SKIP: ArgDoc =
+    arg("found_inf", "an f32 without dimensions: all tensors stay as they are if it is not 0");
 const DECAY: ArgDoc = arg("weight_decay", "the decay of weights").number().or("0");
 const EPS: ArgDoc = arg("eps", "added to the root").number().or("0");
 const MAXIMIZE: ArgDoc = arg("maximize", "whether to ascend").flag().or("false");
@@ -45,7 +51,11 @@ const ADAM: &[ArgDoc] = &[
     STEP,
     arg("max_square", "the greatest mean of squares"),
     RATE,
+    GRAD_SCALE,
+    SKIP,
 ];
+/// What a step of Adam changes besides the weights.
+const MOMENTS: &[&str] = &["mean", "square", "max_square"];
 const ADAM_ATTRS: &[ArgDoc] = &[
     RATE_NUMBER,
     arg("beta1", "the share of the mean that stays").number(),
@@ -55,7 +65,7 @@ const ADAM_ATTRS: &[ArgDoc] = &[
     arg("amsgrad", "whether to use the greatest mean of squares").flag().or("false"),
     MAXIMIZE,
 ];
-const SGD: &[ArgDoc] = &[WEIGHTS, GRAD, arg("buffer", "the momentum"), RATE];
+const SGD: &[ArgDoc] = &[WEIGHTS, GRAD, arg("buffer", "the momentum"), RATE, GRAD_SCALE, SKIP];
 const SGD_ATTRS: &[ArgDoc] = &[
     RATE_NUMBER,
     arg("momentum", "the share of the momentum that stays").number().or("0"),
@@ -65,7 +75,8 @@ const SGD_ATTRS: &[ArgDoc] = &[
     arg("is_first_step", "whether the momentum is new").flag().or("false"),
     MAXIMIZE,
 ];
-const ADAGRAD: &[ArgDoc] = &[WEIGHTS, GRAD, arg("sum", "the sum of squares"), STEP, RATE];
+const ADAGRAD: &[ArgDoc] =
+    &[WEIGHTS, GRAD, arg("sum", "the sum of squares"), STEP, RATE, GRAD_SCALE, SKIP];
 const ADAGRAD_ATTRS: &[ArgDoc] =
     &[RATE_NUMBER, arg("lr_decay", "the decay of the rate").number().or("0"), DECAY, EPS, MAXIMIZE];
 
@@ -82,6 +93,41 @@ const UPDATE_ATTRS: &[ArgDoc] = &[
     arg("scale_backoff_factor", "the factor of a reduction").float().or("0.5"),
     arg("growth_interval", "the number of steps before an increase").int().or("2000"),
 ];
+
+/// Makes a step that changes the weights and these operands, with the gradient divided by its
+/// scale, unless an element was found that is not finite.
+fn guarded(
+    calls: &mut Calls<'_>,
+    given: &Given<'_>,
+    state: &[&str],
+    step: impl FnOnce(&mut Calls<'_>) -> Result<Symbol>,
+) -> Result<Symbol> {
+    let (found, scale) = (given.optional("found_inf"), given.optional("grad_scale"));
+    let mut kept = Vec::new();
+    if found.is_some() {
+        let gradient = scale.and(given.optional("grad"));
+        let changed = ["weights"].iter().chain(state).filter_map(|name| given.optional(name));
+        for x in changed.chain(gradient) {
+            let dtype = calls.dtype(x);
+            kept.push((x, calls.one("cast", &[x], Attrs::new().with("dtype", dtype))?));
+        }
+    }
+    if let Some(scale) = scale {
+        let gradient = given.tensor("grad")?;
+        let exact = calls.cast(gradient, wide(calls.dtype(gradient)))?;
+        let divided = calls.apply("div", &[exact, scale])?;
+        calls.call("copy_", &[gradient, divided], Attrs::new())?;
+    }
+    let made = step(calls)?;
+    if let Some(found) = found {
+        let is_found = calls.by("ne", found, 0)?;
+        for (x, before) in kept {
+            let now = calls.apply("where", &[is_found, before, x])?;
+            calls.call("copy_", &[x, now], Attrs::new())?;
+        }
+    }
+    Ok(made)
+}
 
 /// Returns the rate of learning, a tensor of f64 without dimensions.
 fn rate(calls: &mut Calls<'_>, given: &Given<'_>) -> Result<Symbol> {

@@ -49,9 +49,38 @@ impl Import<'_> {
         made.first().copied().ok_or_else(|| unsupported("clone returns no tensor"))
     }
 
-    /// Returns whether random ops without recorded results may draw own numbers.
-    pub(crate) fn may_draw(&self) -> bool {
-        self.options.random.is_some() || self.options.structural
+    /// Refuses a random op without recorded results, unless it may draw own numbers.
+    pub(crate) fn check_may_draw(&self) -> Lowered<()> {
+        match self.options.random.is_some() || self.options.structural {
+            true => Ok(()),
+            false => Err(Refusal::Wrong(
+                "it is random, and the recording does not hold its results: expected a recording \
+                 by tools/record.py, or own numbers by `--random SEED`"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Adds the next draw, if this is allowed.
+    pub(crate) fn draw(&mut self, attrs: Attrs) -> Lowered<Attrs> {
+        self.check_may_draw()?;
+        Ok(self.next_draw(attrs))
+    }
+
+    /// Notes the masks that a node drew for its gradient. Both have the tensor `shared`.
+    pub(crate) fn note_masks(&mut self, shared: Option<&Recorded>, masks: Vec<Val>) {
+        if let Some(shared) = shared.filter(|_| !masks.is_empty()) {
+            self.masks.insert(shared.storage, masks);
+        }
+    }
+
+    /// Returns the masks of the node that made a tensor.
+    pub(crate) fn masks(&self, shared: &Arg) -> Lowered<Vec<Val>> {
+        let masks = match shared {
+            Arg::Tensor(shared) => self.masks.get(&shared.storage).cloned(),
+            _ => None,
+        };
+        masks.ok_or_else(|| unsupported("the gradient of a dropout that the trace does not hold"))
     }
 
     /// Adds the seed, and the offset of the next draw.

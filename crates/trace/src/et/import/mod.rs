@@ -161,6 +161,8 @@ pub(crate) struct Import<'a> {
     by_storage: HashMap<u64, StorageIndex>,
     initial: Vec<Initial>,
     bound: Vec<Bound>,
+    /// The masks of dropout that gradients read, by a storage that both nodes have.
+    masks: HashMap<u64, Vec<Val>>,
     /// The span of the current node.
     span: Span,
     /// The id of the current node.
@@ -195,6 +197,7 @@ impl<'a> Import<'a> {
             by_storage: HashMap::new(),
             initial: Vec::new(),
             bound: Vec::new(),
+            masks: HashMap::new(),
             span: Span::default(),
             node: 0,
             before: 0,

@@ -3,6 +3,8 @@
 //!
 //! Long because it has a line for each exception.
 
+mod attention;
+mod batch_norm;
 mod complex;
 mod create;
 mod embedding_bag;
@@ -26,6 +28,8 @@ use millstream_types::{Attrs, DType};
 use crate::et::args::{self, Converted, NodeArgs};
 use crate::et::collective;
 use crate::et::import::{Import, Lowered, Refusal, Val, missing, unsupported};
+use crate::et::lower::attention::attention;
+use crate::et::lower::batch_norm::batch_norm;
 use crate::et::lower::complex::complex;
 use crate::et::lower::create::{arange, create, generated, resize};
 use crate::et::lower::embedding_bag::embedding_bag;
@@ -38,8 +42,8 @@ use crate::et::lower::random::{RANDOM, random, recorded};
 use crate::et::lower::recurrent::recurrent;
 use crate::et::lower::segments::segments;
 use crate::et::lower::special::{
-    bincount, cudnn_batch_norm, cudnn_batch_norm_backward, fill, filled, floor_divide, index_put,
-    plain_convolution, read_both, reversed_sub, scalar_first, to_copy,
+    bincount, fill, filled, floor_divide, index_put, library_convolution, read_both, reversed_sub,
+    scalar_first, to_copy,
 };
 use crate::et::lower::special_functions::special_function;
 use crate::et::lower::views::{copied_view, scattered_view};
@@ -59,7 +63,6 @@ const RENAMED: &[(&str, &str)] = &[
     ("unsafe_split", "split"),
     ("unsafe_split_with_sizes", "split_with_sizes"),
     ("_pin_memory", "clone"),
-    ("_native_batch_norm_legit", "native_batch_norm"),
     ("_convolution", "convolution"),
     ("vdot", "matmul"),
     ("_conj", "alias"),
@@ -127,7 +130,10 @@ pub(crate) fn node(
     args: &[Arg],
     results: &[Option<Recorded>],
 ) -> Lowered<()> {
-    let made = calls(import, signature, args, results)?;
+    let mut made = calls(import, signature, args, results)?;
+    if results.iter().skip(made.len()).all(Option::is_none) {
+        made.resize(results.len(), None);
+    }
     if made.len() != results.len() {
         return Err(Refusal::Wrong(format!(
             "the op returns {} tensor(s), and the trace has {}",
@@ -251,9 +257,16 @@ fn one(
             return scalar_first(import, base, given, results);
         }
         "pow" if bare == "pow.Scalar" => return scalar_first(import, base, given, results),
-        "cudnn_batch_norm" => return cudnn_batch_norm(import, given, results),
-        "cudnn_batch_norm_backward" => return cudnn_batch_norm_backward(import, given),
-        "cudnn_convolution" | "mkldnn_convolution" => return plain_convolution(import, given),
+        "cudnn_convolution"
+        | "cudnn_convolution_add_relu"
+        | "cudnn_convolution_relu"
+        | "cudnn_convolution_transpose"
+        | "miopen_convolution"
+        | "miopen_convolution_add_relu"
+        | "miopen_convolution_relu"
+        | "miopen_convolution_transpose"
+        | "miopen_depthwise_convolution"
+        | "mkldnn_convolution" => return library_convolution(import, base, given),
         "max" | "min" if bare.ends_with(".other") => {
             let op = if base == "max" { "maximum" } else { "minimum" };
             return same(import, op, given, results);
@@ -309,6 +322,12 @@ fn several(
     given: &NodeArgs<'_>,
     results: &[Option<Recorded>],
 ) -> Lowered<Option<Made>> {
+    if let Some(made) = attention(import, name, given, results)? {
+        return Ok(Some(made));
+    }
+    if let Some(made) = batch_norm(import, name, given, results)? {
+        return Ok(Some(made));
+    }
     if let Some(made) = complex(import, name, given)? {
         return Ok(Some(made));
     }
@@ -365,6 +384,16 @@ pub(crate) fn one_call(
 ) -> Lowered<Val> {
     let made = import.call(op, inputs, attrs)?;
     made.first().copied().ok_or_else(|| unsupported(format!("'{op}' returns no tensor")))
+}
+
+/// Returns zeros in place of a result that only the gradient of its library reads. No other op may
+/// read them.
+fn opaque(import: &mut Import<'_>, recorded: &Recorded) -> Lowered<Val> {
+    let shape: Vec<i64> = recorded.shape.iter().map(|&d| d as i64).collect();
+    let attrs = Attrs::new().with("shape", shape).with("value", 0i64);
+    let made = one_call(import, "full", &[], attrs.with("dtype", recorded.dtype))?;
+    import.leave_unknown(made);
+    Ok(made)
 }
 
 /// Returns the operands that are given, and the argument that lists the absent ones before others.

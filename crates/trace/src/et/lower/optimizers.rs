@@ -6,20 +6,35 @@ use millstream_types::Attrs;
 
 use super::{Made, optional};
 use crate::et::args::NodeArgs;
-use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
+use crate::et::import::{Import, Lowered, Refusal, Val};
 use crate::et::value::Arg;
 
 /// The optimizers: PyTorch's name, ours, and the lists of tensors in the order of our operands.
 const OPTIMIZERS: &[(&str, &str, &[&str])] = &[
     ("_fused_adam_", "adam_step_", ADAM),
     ("_fused_adamw_", "adamw_step_", ADAM),
-    ("_fused_sgd_", "sgd_step_", &["self", "grads", "momentum_buffer_list", "lr"]),
-    ("_fused_adagrad_", "adagrad_step_", &["self", "grads", "state_sums", "state_steps", "lr"]),
+    ("_fused_sgd_", "sgd_step_", &["self", "grads", "momentum_buffer_list", "lr", SCALE, FOUND]),
+    (
+        "_fused_adagrad_",
+        "adagrad_step_",
+        &["self", "grads", "state_sums", "state_steps", "lr", SCALE, FOUND],
+    ),
 ];
 /// What divides gradients by the scale of the loss.
 const UNSCALE: &str = "_amp_foreach_non_finite_check_and_unscale_";
-const ADAM: &[&str] =
-    &["self", "grads", "exp_avgs", "exp_avg_sqs", "state_steps", "max_exp_avg_sqs", "lr"];
+const SCALE: &str = "grad_scale";
+const FOUND: &str = "found_inf";
+const ADAM: &[&str] = &[
+    "self",
+    "grads",
+    "exp_avgs",
+    "exp_avg_sqs",
+    "state_steps",
+    "max_exp_avg_sqs",
+    "lr",
+    SCALE,
+    FOUND,
+];
 
 /// Lowers an op; `None` if it is none of these.
 pub(super) fn optimizer(
@@ -39,11 +54,6 @@ pub(super) fn optimizer(
     }
     let found = OPTIMIZERS.iter().find(|(theirs, ..)| *theirs == name);
     let Some((_, op, lists)) = found else { return Ok(None) };
-    for absent in ["grad_scale", "found_inf"] {
-        if given.get(absent).is_some() {
-            return Err(unsupported(format!("its argument '{absent}' is not supported")));
-        }
-    }
     let count = match given.get("self") {
         Some((_, Arg::List(list))) => list.len(),
         _ => 0,

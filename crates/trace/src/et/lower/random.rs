@@ -63,13 +63,7 @@ pub(super) fn random(
     if import.has_recorded_results() {
         return recorded(import, base, given, results);
     }
-    if !import.may_draw() {
-        return Err(Refusal::Wrong(
-            "it is random, and the recording does not hold its results: expected a recording by \
-             tools/record.py, or own numbers by `--random SEED`"
-                .to_owned(),
-        ));
-    }
+    import.check_may_draw()?;
     drawn(import, base, given)
 }
 
@@ -195,7 +189,7 @@ fn drawn(import: &mut Import<'_>, base: &str, given: &NodeArgs<'_>) -> Lowered<M
     Ok(vec![Some(made)])
 }
 
-fn number(given: &NodeArgs<'_>, name: &str, default: f64) -> Lowered<f64> {
+pub(super) fn number(given: &NodeArgs<'_>, name: &str, default: f64) -> Lowered<f64> {
     match given.scalar(name)? {
         None => Ok(default),
         Some(AttrValue::Int(v)) => Ok(v as f64),

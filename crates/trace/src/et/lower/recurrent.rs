@@ -3,7 +3,7 @@
 use millstream_types::{AttrValue, Attrs};
 
 use super::overloads::reshaped;
-use super::{Made, call, cast, one_call, optional};
+use super::{Made, call, cast, opaque};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -19,7 +19,20 @@ pub(super) fn recurrent(
     results: &[Option<Recorded>],
 ) -> Lowered<Option<Made>> {
     Ok(Some(match name {
-        "mkldnn_rnn_layer" => layer(import, given, results)?,
+        "mkldnn_rnn_layer" => {
+            let layer = one_layer(import, given, ["hx_", "cx_"])?;
+            forward(import, layer, results)?
+        }
+        "_cudnn_rnn" | "miopen_rnn" => {
+            let layers = all_layers(import, given)?;
+            forward(import, layers, results)?
+        }
+        "_cudnn_rnn_backward" | "miopen_rnn_backward" => layers_backward(import, given, results)?,
+        // The weights become views of a buffer, in an order that the library chooses.
+        "_cudnn_rnn_flatten_weight" | "_cudnn_init_dropout_state" => match results {
+            [Some(recorded)] => vec![Some(opaque(import, recorded)?)],
+            _ => return Err(unsupported("the state of a library without its size")),
+        },
         "mkldnn_rnn_layer_backward" => layer_backward(import, given, results)?,
         "_pack_padded_sequence" => packed(import, given, results)?,
         _ => return Ok(None),
@@ -30,50 +43,179 @@ fn flag(given: &NodeArgs<'_>, name: &str) -> Lowered<bool> {
     Ok(given.scalar(name)? == Some(AttrValue::Bool(true)))
 }
 
-/// Calls our op with the operands of a layer and others of these names.
-fn layer_call(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    op: &str,
-    states: [&str; 2],
-    others: &[&str],
-) -> Lowered<Vec<Val>> {
-    if given.int("mode")? != Some(LSTM) {
-        return Err(unsupported("a recurrent layer that is no LSTM"));
-    }
-    // The input has the times first, whatever `batch_first` says of the module's.
-    if given.ints("batch_sizes")?.is_some_and(|sizes| !sizes.is_empty()) {
-        return Err(unsupported("a recurrent layer of packed sequences"));
-    }
-    let weights = match given.get("weight0") {
-        Some(_) => ["weight0", "weight1", "weight2", "weight3"],
-        None => ["weight1", "weight2", "weight3", "weight4"],
-    };
-    let [hidden, cell] = states;
-    let mut operands = Vec::new();
-    for name in ["input", weights[0], weights[1], hidden, cell] {
-        operands.push(Some(given.tensor(import, name)?));
-    }
-    for name in &weights[2..] {
-        operands.push(match flag(given, "has_biases")? {
-            true => Some(given.tensor(import, name)?),
-            false => None,
-        });
-    }
-    for name in others {
-        operands.push(match given.get(name) {
-            Some((_, Arg::Tensor(_))) => Some(given.tensor(import, name)?),
-            _ => None,
-        });
-    }
-    let (inputs, attrs) = optional(&operands);
-    import.call(op, &inputs, attrs.with("reverse", flag(given, "reverse")?))
+/// The operands and arguments of recurrent layers.
+struct Layers {
+    operands: Vec<Val>,
+    attrs: Attrs,
+    is_lstm: bool,
+    /// The number of weights.
+    weights: usize,
 }
 
-fn zeros(import: &mut Import<'_>, recorded: &Recorded) -> Lowered<Val> {
-    let shape: Vec<i64> = recorded.shape.iter().map(|&d| d as i64).collect();
-    let attrs = Attrs::new().with("shape", shape).with("value", 0i64);
-    one_call(import, "full", &[], attrs.with("dtype", recorded.dtype))
+/// Returns the operands of an op of oneDNN, which is one direction of one layer.
+fn one_layer(import: &mut Import<'_>, given: &NodeArgs<'_>, states: [&str; 2]) -> Lowered<Layers> {
+    let first = if given.get("weight0").is_some() { 0 } else { 1 };
+    let has_biases = flag(given, "has_biases")?;
+    let mut weights = Vec::new();
+    for k in 0..if has_biases { 4 } else { 2 } {
+        weights.push(given.tensor(import, &format!("weight{}", first + k))?);
+    }
+    // The input has the times first, whatever `batch_first` says of the module's.
+    let attrs = Attrs::new().with("reverse", flag(given, "reverse")?);
+    layers(import, given, states, weights, attrs.with("has_biases", has_biases))
+}
+
+/// Returns the operands of an op of cuDNN or MIOpen.
+fn all_layers(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Layers> {
+    if given.int("proj_size")?.is_some_and(|size| size != 0) {
+        return Err(unsupported("a recurrent layer with projections"));
+    }
+    let Some((at, Arg::List(list))) = given.get("weight") else {
+        return Err(unsupported("a recurrent layer without weights"));
+    };
+    let mut weights = Vec::new();
+    for arg in list.clone() {
+        let Arg::Tensor(weight) = arg else { return Err(unsupported("an absent weight")) };
+        weights.push(import.resolve(&weight, at)?);
+    }
+    let mut attrs = Attrs::new().with("has_biases", given.int("weight_stride0")? == Some(4));
+    for name in ["num_layers", "batch_first", "dropout", "train", "bidirectional"] {
+        if let Some(value) = given.scalar(name)? {
+            attrs.set(name, value);
+        }
+    }
+    layers(import, given, ["hx", "cx"], weights, attrs)
+}
+
+fn layers(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    states: [&str; 2],
+    weights: Vec<Val>,
+    mut attrs: Attrs,
+) -> Lowered<Layers> {
+    let mode = given.int("mode")?.unwrap_or(LSTM);
+    attrs.set("mode", mode);
+    if let Some(sizes) = given.ints("batch_sizes")?.filter(|sizes| !sizes.is_empty()) {
+        attrs.set("batch_sizes", sizes);
+    }
+    let mut operands = vec![given.tensor(import, "input")?];
+    for name in &states[..if mode == LSTM { 2 } else { 1 }] {
+        let mut state = given.tensor(import, name)?;
+        if let &[rows, width] = import.spec(state).shape() {
+            state = reshaped(import, state, &[1, rows as i64, width as i64])?;
+        }
+        operands.push(state);
+    }
+    let count = weights.len();
+    operands.extend(weights);
+    Ok(Layers { operands, attrs, is_lstm: mode == LSTM, weights: count })
+}
+
+/// Returns whether a layer drops outputs of another one.
+fn drops(attrs: &Attrs) -> Lowered<bool> {
+    Ok(attrs.bool("train")? == Some(true)
+        && attrs.float("dropout")?.unwrap_or(0.0) > 0.0
+        && attrs.int("num_layers")?.unwrap_or(1) > 1)
+}
+
+/// Lowers recurrent layers. Only the library's gradient reads what it reserves.
+fn forward(
+    import: &mut Import<'_>,
+    mut layers: Layers,
+    results: &[Option<Recorded>],
+) -> Lowered<Made> {
+    let recorded = |k: usize| results.get(k).and_then(Option::as_ref);
+    if drops(&layers.attrs)? {
+        layers.attrs = import.draw(layers.attrs)?;
+    }
+    let mut vals = import.call("_cudnn_rnn", &layers.operands, layers.attrs)?;
+    let masks = vals.split_off(if layers.is_lstm { 3 } else { 2 });
+    import.note_masks(recorded(3), masks);
+    let mut made = Vec::new();
+    for k in 0..results.len() {
+        made.push(match (vals.get(k), recorded(k)) {
+            (Some(val), recorded) => Some(shaped(import, *val, recorded.filter(|_| k > 0))?),
+            (None, Some(recorded)) => Some(opaque(import, recorded)?),
+            (None, None) => None,
+        });
+    }
+    Ok(made)
+}
+
+/// Lowers the gradient of recurrent layers: those for the input, the states, and the weights.
+fn backward(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    mut layers: Layers,
+) -> Lowered<Vec<Val>> {
+    let mut flags = Vec::new();
+    for name in &["grad_output", "grad_hy", "grad_cy"][..if layers.is_lstm { 3 } else { 2 }] {
+        let is_given = matches!(given.get(name), Some((_, Arg::Tensor(_))));
+        flags.push(i64::from(is_given));
+        if is_given {
+            let mut grad = given.tensor(import, name)?;
+            if let (&[rows, width], true) = (import.spec(grad).shape(), *name != "grad_output") {
+                grad = reshaped(import, grad, &[1, rows as i64, width as i64])?;
+            }
+            layers.operands.push(grad);
+        }
+    }
+    if let (true, Some((_, shared))) = (drops(&layers.attrs)?, given.get("reserve")) {
+        layers.operands.extend(import.masks(shared)?);
+    }
+    import.call("_cudnn_rnn_backward", &layers.operands, layers.attrs.with("grads", flags))
+}
+
+/// Lowers the gradient of a layer of oneDNN.
+fn layer_backward(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
+) -> Lowered<Made> {
+    let layer = one_layer(import, given, ["hx_", "cx_tmp"])?;
+    let count = layer.weights;
+    let made = backward(import, given, layer)?;
+    let (x, states, weights) = (made[0], &made[1..3], &made[3..]);
+    let mut each = vec![Some(x)];
+    each.extend((0..4).map(|k| weights.get(k).copied().filter(|_| k < count)));
+    each.extend(states.iter().copied().map(Some));
+    // Under autocast, the library returns gradients in f32. The sums of both biases are the same.
+    let mut converted = Vec::new();
+    for (k, val) in each.into_iter().enumerate().take(results.len()) {
+        let recorded = results.get(k).and_then(Option::as_ref);
+        converted.push(match (val, recorded) {
+            (Some(val), Some(recorded)) => {
+                let val = shaped(import, val, Some(recorded))?;
+                Some(cast(import, val, recorded.dtype)?)
+            }
+            (None, Some(recorded)) => Some(opaque(import, recorded)?),
+            (val, None) => val,
+        });
+    }
+    Ok(converted)
+}
+
+/// Lowers the gradient of all layers, whose results are in a list behind three others.
+fn layers_backward(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
+) -> Lowered<Made> {
+    let layers = all_layers(import, given)?;
+    let (count, states) = (layers.weights, if layers.is_lstm { 2 } else { 1 });
+    let made = backward(import, given, layers)?;
+    let mut all = vec![Some(made[0]), Some(made[1]), (states == 2).then(|| made[2])];
+    all.extend(made[1 + states..].iter().copied().take(count).map(Some));
+    all.resize(results.len(), None);
+    for (val, recorded) in all.iter_mut().zip(results) {
+        match recorded {
+            Some(recorded) if val.is_none() => *val = Some(opaque(import, recorded)?),
+            None => *val = None,
+            Some(_) => {}
+        }
+    }
+    Ok(all)
 }
 
 /// Gives a result the recorded shape.
@@ -85,45 +227,6 @@ fn shaped(import: &mut Import<'_>, x: Val, recorded: Option<&Recorded>) -> Lower
         }
         _ => Ok(x),
     }
-}
-
-/// Lowers a layer. Its workspace, which only the library's gradient reads, is zeros.
-fn layer(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let layer = layer_call(import, given, "lstm_layer", ["hx_", "cx_"], &[])?;
-    let recorded = |k: usize| results.get(k).and_then(Option::as_ref);
-    let mut made = Vec::new();
-    for (k, val) in layer.into_iter().enumerate() {
-        made.push(Some(shaped(import, val, recorded(k).filter(|_| k > 0))?));
-    }
-    if let Some(workspace) = recorded(3) {
-        made.push(Some(zeros(import, workspace)?));
-    } else if results.len() > 3 {
-        made.push(None);
-    }
-    Ok(made)
-}
-
-/// Lowers the gradient of a layer.
-fn layer_backward(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let grads = ["grad_output", "grad_hy", "grad_cy"];
-    let made = layer_call(import, given, "lstm_layer_backward", ["hx_", "cx_tmp"], &grads)?;
-    // Under autocast, the library returns gradients in f32.
-    let mut converted = Vec::new();
-    for (k, val) in made.into_iter().enumerate() {
-        converted.push(Some(match results.get(k) {
-            Some(Some(recorded)) => cast(import, val, recorded.dtype)?,
-            _ => val,
-        }));
-    }
-    Ok(converted)
 }
 
 /// Lowers the packing of padded sequences, whose lengths the recording has.

@@ -1,10 +1,9 @@
-//! Lowers reductions of segments, the loss of alignments, and layers whose ops
-//! have other names or results.
+//! Lowers reductions of segments, and the loss of alignments.
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use super::{Made, call, cast, one_call};
-use crate::et::args::{self, NodeArgs};
+use super::{Made, cast, one_call};
+use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
 
@@ -23,13 +22,6 @@ pub(super) fn segments(
         }
         "_ctc_loss" => alignment_loss(import, given, results)?,
         "_ctc_loss_backward" => vec![alignment_backward(import, given)?],
-        "_batch_norm_with_update" => return batch_norm(import, given, results).map(Some),
-        "batch_norm_backward" => {
-            let (op, without) = ("native_batch_norm_backward", ["update", "reserve"]);
-            let mut converted = args::convert(import, op, given, &without, results)?;
-            converted.attrs.set("train", given.scalar("update")? == Some(AttrValue::Bool(true)));
-            return call(import, op, converted).map(Some);
-        }
         _ => return Ok(None),
     };
     Ok(Some(made.into_iter().map(Some).collect()))
@@ -124,22 +116,4 @@ fn alignment_backward(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<
     operands.push(sequence_lengths(import, given, "target_lengths")?);
     operands.push(given.tensor(import, "neg_log_likelihood")?);
     one_call(import, "_ctc_loss_backward", &operands, alignment_attrs(given, states)?)
-}
-
-/// Lowers a batch norm that updates its statistics. The fourth result is a reserve buffer that only
-/// other libraries read; it becomes a tensor of zeros.
-fn batch_norm(
-    import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let mut converted = args::convert(import, "native_batch_norm", given, &[], results)?;
-    converted.attrs.set("training", true);
-    let mut made = call(import, "native_batch_norm", converted)?;
-    if let Some(Some(reserve)) = results.get(3) {
-        let shape: Vec<i64> = reserve.shape.iter().map(|&d| d as i64).collect();
-        let attrs = Attrs::new().with("shape", shape).with("value", 0i64);
-        made.push(Some(one_call(import, "full", &[], attrs.with("dtype", reserve.dtype))?));
-    }
-    Ok(made)
 }

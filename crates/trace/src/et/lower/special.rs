@@ -3,8 +3,8 @@
 use millstream_ops::layouts;
 use millstream_types::{AttrValue, Attrs};
 
-use super::{Made, call};
-use crate::et::args::{self, Converted, NodeArgs};
+use super::{Made, call, one_call};
+use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Refusal, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
 use crate::number::Number;
@@ -171,67 +171,29 @@ pub(super) fn scalar_first(
     Ok(made.into_iter().map(Some).collect())
 }
 
-/// Lowers cuDNN's batch norm to `native_batch_norm`. The fourth result is a reserve buffer that
-/// only cuDNN reads; it becomes a tensor of zeros.
-pub(super) fn cudnn_batch_norm(
+/// Lowers a library's convolution, named by `base`, to `convolution` with the attributes that the
+/// library's op lacks, and the sum and activation that it adds.
+pub(super) fn library_convolution(
     import: &mut Import<'_>,
-    given: &NodeArgs<'_>,
-    results: &[Option<Recorded>],
-) -> Lowered<Made> {
-    let without = ["exponential_average_factor", "epsilon"];
-    let op = "native_batch_norm";
-    let mut converted = args::convert(import, op, given, &without, results)?;
-    for (theirs, ours) in [("exponential_average_factor", "momentum"), ("epsilon", "eps")] {
-        if let Some(value) = given.scalar(theirs)? {
-            converted.attrs.set(ours, value);
-        }
-    }
-    let mut made = call(import, op, converted)?;
-    if let Some(Some(reserve)) = results.get(3) {
-        let shape: Vec<i64> = reserve.shape.iter().map(|&d| d as i64).collect();
-        let mut attrs = Attrs::new();
-        attrs.set("shape", shape);
-        attrs.set("value", 0i64);
-        attrs.set("dtype", reserve.dtype);
-        made.extend(import.call("full", &[], attrs)?.into_iter().map(Some));
-    }
-    Ok(made)
-}
-
-/// Lowers the gradient of cuDNN's batch norm to `native_batch_norm_backward`.
-pub(super) fn cudnn_batch_norm_backward(
-    import: &mut Import<'_>,
+    base: &str,
     given: &NodeArgs<'_>,
 ) -> Lowered<Made> {
-    let mut converted = Converted::default();
-    let mut absent = Vec::new();
-    let order =
-        ["grad_output", "input", "weight", "running_mean", "running_var", "save_mean", "save_var"];
-    for (k, name) in order.into_iter().enumerate() {
-        match given.get(name) {
-            None | Some((_, Arg::Undefined)) => absent.push(k as i64),
-            Some(_) => converted.inputs.push(given.tensor(import, name)?),
-        }
+    let mut converted = args::convert(import, "convolution", given, &["z", "alpha"], &[])?;
+    converted.attrs.set("transposed", base.ends_with("_transpose"));
+    if given.get("output_padding").is_none() {
+        let dims = converted.inputs.get(1).map_or(0, |w| import.spec(*w).shape().len());
+        converted.attrs.set("output_padding", vec![0i64; dims.saturating_sub(2)]);
     }
-    if !absent.is_empty() {
-        converted.attrs.set("absent", absent);
+    let mut made = one_call(import, "convolution", &converted.inputs, converted.attrs)?;
+    if given.get("z").is_some() {
+        let alpha = given.scalar("alpha")?.unwrap_or(AttrValue::Int(1));
+        let added = given.tensor(import, "z")?;
+        made = one_call(import, "add", &[made, added], Attrs::new().with("alpha", alpha))?;
     }
-    converted.attrs.set("train", true);
-    if let Some(eps) = given.scalar("epsilon")? {
-        converted.attrs.set("eps", eps);
+    if base.ends_with("relu") {
+        made = one_call(import, "relu", &[made], Attrs::new())?;
     }
-    converted.attrs.set("output_mask", vec![1i64, 1, 1]);
-    call(import, "native_batch_norm_backward", converted)
-}
-
-/// Lowers a library's convolution to `convolution` with the attributes that the library's op lacks.
-pub(super) fn plain_convolution(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Made> {
-    let mut converted = args::convert(import, "convolution", given, &[], &[])?;
-    converted.attrs.set("transposed", false);
-    let dims =
-        converted.inputs.get(1).map_or(0, |w| import.spec(*w).shape().len()).saturating_sub(2);
-    converted.attrs.set("output_padding", vec![0i64; dims]);
-    call(import, "convolution", converted)
+    Ok(vec![Some(made)])
 }
 
 /// Lowers `bincount`. The number of bins, which depends on data, is that of the recording; a

@@ -166,15 +166,20 @@ pub(super) const RULES: &[Rule] = &[
             (O1, &[0, 1, 2]),
         ],
         |d| {
-            if d.is_noted() {
-                return attention(d);
-            }
             let (g, q, k, v) = (d.g()?, d.input(0)?, d.input(1)?, d.input(2)?);
-            let (out, sums, mask) = (d.output(0)?, d.output(1)?, d.optional(3)?);
-            let mut given = vec![&g, &q, &k, &v, &out, &sums];
-            given.extend(mask.as_ref());
-            let op = "_scaled_dot_product_flash_attention_for_cpu_backward";
-            let results = d.call(op, &given, &["dropout_p", "is_causal", "scale"])?;
+            let mask = d.optional(3)?;
+            let (mut given, attrs) = (vec![&g, &q, &k, &v], ["is_causal", "scale"]);
+            let results = if d.is_noted() {
+                // Without the results it makes calls that have derivatives.
+                given.extend(mask.as_ref());
+                let op = "_scaled_dot_product_fused_attention_overrideable_backward";
+                d.call(op, &given, &attrs)?
+            } else {
+                let (out, sums) = (d.output(0)?, d.output(1)?);
+                given.extend([&out, &sums].into_iter().chain(mask.as_ref()));
+                let op = "_scaled_dot_product_flash_attention_for_cpu_backward";
+                d.call(op, &given, &attrs)?
+            };
             Ok(results.into_iter().map(Some).chain([None]).collect())
         },
     ),
@@ -205,44 +210,6 @@ pub(super) const RULES: &[Rule] = &[
         })],
     ),
 ];
-
-/// The gradients of attention as calls that have derivatives.
-fn attention(d: &Derivative<'_>) -> Result<Vec<Option<Tensor>>> {
-    let (g, q, k, v) = (d.g()?, d.input(0)?, d.input(1)?, d.input(2)?);
-    let (queries, keys) = (q.shape(), k.shape());
-    let scale = d.number("scale", 1.0 / (queries[3] as f64).sqrt())?;
-    // Each head of k and v serves as many heads of q.
-    let shared = [keys[0], keys[1], queries[1] / keys[1], keys[2]];
-    let each = |x: &Tensor| {
-        let length = x.shape()[3];
-        let all = x.unsqueeze(2)?.expand([shared.as_slice(), &[length]].concat())?;
-        all.reshape([queries[0], queries[1], keys[2], length])
-    };
-    let (k, v) = (each(&k)?, each(&v)?);
-    let mut scores = q.matmul(&k.transpose(-1, -2)?)?.mul(scale)?;
-    if let Some(mask) = d.optional(3)? {
-        scores = scores.add(&mask)?;
-    }
-    if d.attrs().bool("is_causal")?.unwrap_or(false) {
-        let visible = Tensor::ones((queries[2], keys[2]), q.dtype(), &q)?.tril(0)?;
-        scores = scores.masked_fill(&visible.eq(0)?, f64::NEG_INFINITY)?;
-    }
-    // Queries without a visible key have the result 0.
-    let keep = || crate::tensor::options::Amax::default().keepdim(true);
-    let is_blind = scores.detach()?.amax_with(-1, keep())?.eq(f64::NEG_INFINITY)?;
-    let shares = scores.masked_fill(&is_blind, 0)?.softmax(-1)?.masked_fill(&is_blind, 0)?;
-    let of_shares = g.matmul(&v.transpose(-1, -2)?)?;
-    let keep = crate::tensor::options::Sum::default().keepdim(true);
-    let sums = of_shares.mul(&shares)?.sum_with(-1, keep)?;
-    let of_scores = shares.mul(&of_shares.sub(&sums)?)?.mul(scale)?;
-    let added = |x: Tensor| {
-        let length = x.shape()[3];
-        x.reshape([shared.as_slice(), &[length]].concat())?.sum(2)
-    };
-    let gk = added(of_scores.transpose(-1, -2)?.matmul(&q)?)?;
-    let gv = added(shares.transpose(-1, -2)?.matmul(&g)?)?;
-    Ok(vec![Some(of_scores.matmul(&k)?), Some(gk), Some(gv), None])
-}
 
 fn dim(d: &Derivative<'_>) -> Result<i64> {
     Ok(d.attrs().int("dim")?.unwrap_or(0))

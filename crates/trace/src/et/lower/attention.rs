@@ -1,0 +1,254 @@
+//! Lowers the attention of GPUs' libraries. Their ops differ in the order of dimensions, in the
+//! names of arguments, and in results that only their own gradients read.
+
+use millstream_ops::args::ABSENT;
+use millstream_types::{AttrValue, Attrs};
+
+use super::overloads::reshaped;
+use super::random::number;
+use super::{Made, apply, call, one_call, opaque, optional};
+use crate::et::args::{Converted, NodeArgs};
+use crate::et::import::{Import, Lowered, Val, unsupported};
+use crate::et::value::{Arg, Recorded};
+
+const OP: &str = "_scaled_dot_product_fused_attention_overrideable";
+
+/// The ops without `_forward` and `_backward`, and whether heads are inside of sequences.
+const KINDS: &[(&str, bool)] = &[
+    (OP, false),
+    ("_scaled_dot_product_cudnn_attention", false),
+    ("_scaled_dot_product_efficient_attention", false),
+    ("_scaled_dot_product_flash_attention", false),
+    ("_cudnn_attention", false),
+    ("_efficient_attention", true),
+    ("_flash_attention", true),
+];
+
+/// Arguments that make one tensor hold sequences of several lengths, or scale its elements.
+const REFUSED: &[&str] = &[
+    "cum_seq_q",
+    "cum_seq_k",
+    "cu_seqlens_q",
+    "cu_seqlens_k",
+    "seqused_k",
+    "seqlen_k",
+    "alibi_slopes",
+    "block_table",
+    "q_descale",
+    "k_descale",
+    "v_descale",
+];
+
+/// An op's tensors, with heads outside of sequences, and its arguments.
+struct Operands {
+    query: Val,
+    key: Val,
+    value: Val,
+    bias: Option<Val>,
+    attrs: Attrs,
+    dropout: f64,
+    /// Whether heads are inside of sequences in the recorded tensors.
+    turned: bool,
+}
+
+/// Lowers an op; `None` if it is none of these.
+pub(super) fn attention(
+    import: &mut Import<'_>,
+    name: &str,
+    given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
+) -> Lowered<Option<Made>> {
+    let gradient = name.strip_suffix("_backward");
+    let kind = gradient.or(name.strip_suffix("_forward")).unwrap_or(name);
+    let Some(&(_, turned)) = KINDS.iter().find(|(known, _)| *known == kind) else {
+        return Ok(None);
+    };
+    let operands = operands(import, kind, given, turned)?;
+    match gradient {
+        Some(_) => backward(import, given, operands, results).map(Some),
+        None => forward(import, operands, results).map(Some),
+    }
+}
+
+/// Exchanges heads and sequences, if the op has them in the other order.
+fn turned(import: &mut Import<'_>, x: Val, is_turned: bool) -> Lowered<Val> {
+    match is_turned {
+        true => one_call(import, "transpose", &[x], Attrs::new().with("dim0", 1).with("dim1", 2)),
+        false => Ok(x),
+    }
+}
+
+fn operands(
+    import: &mut Import<'_>,
+    kind: &str,
+    given: &NodeArgs<'_>,
+    is_turned: bool,
+) -> Lowered<Operands> {
+    for name in REFUSED {
+        if matches!(given.get(name), Some((_, Arg::Tensor(tensor))) if tensor.numel() > 0) {
+            return Err(unsupported(format!("its argument '{name}' is not supported")));
+        }
+    }
+    let mut each = Vec::new();
+    for name in ["query", "key", "value"] {
+        let x = given.tensor(import, name)?;
+        each.push(turned(import, x, is_turned)?);
+    }
+    let mut bias = None;
+    for name in ["attn_bias", "bias"] {
+        if let Some((_, Arg::Tensor(_))) = given.get(name) {
+            bias = Some(given.tensor(import, name)?);
+        }
+    }
+    let mut attrs = Attrs::new();
+    if let Some(scale) = given.scalar("scale")? {
+        attrs.set("scale", scale);
+    }
+    if given.int("window_size")?.is_some_and(|size| size > 0) {
+        return Err(unsupported("its argument 'window_size' is not supported"));
+    }
+    let dims = |x: Val| import.spec(x).shape().get(2).map_or(0, |&length| length as i64);
+    let (queries, keys) = (dims(each[0]), dims(each[1]));
+    let mask_type = given.int("custom_mask_type")?.unwrap_or(0);
+    let is_causal = given.scalar("is_causal")? == Some(AttrValue::Bool(true)) || mask_type > 0;
+    // Whether the last query, and not the first one, is aligned with a key.
+    let by_end = kind.contains("flash") || mask_type == 2;
+    let shift = if by_end { keys - queries } else { 0 };
+    let window =
+        |name: &str| -> Lowered<Option<i64>> { Ok(given.int(name)?.filter(|&size| size >= 0)) };
+    let left = window("window_size_left")?;
+    let right = if is_causal { Some(0) } else { window("window_size_right")? };
+    if (left, right, shift) == (None, Some(0), 0) {
+        attrs.set("is_causal", true);
+    } else {
+        let after = right.map(|right| ("triu", shift + right + 1));
+        for (op, diagonal) in after.into_iter().chain(left.map(|left| ("tril", shift - left - 1))) {
+            let hidden = Attrs::new().with("shape", vec![queries, keys]);
+            let hidden = hidden.with("value", f64::NEG_INFINITY);
+            let dtype = import.spec(each[0]).dtype;
+            let hidden = one_call(import, "full", &[], hidden.with("dtype", dtype))?;
+            let diagonal = Attrs::new().with("diagonal", diagonal);
+            let hidden = one_call(import, op, &[hidden], diagonal)?;
+            bias = Some(match bias {
+                Some(bias) => apply(import, "add", &[bias, hidden])?,
+                None => hidden,
+            });
+        }
+    }
+    let dropout = number(given, "dropout_p", 0.0)?;
+    attrs.set("dropout_p", dropout);
+    let (query, key, value) = (each[0], each[1], each[2]);
+    Ok(Operands { query, key, value, bias, attrs, dropout, turned: is_turned })
+}
+
+fn forward(
+    import: &mut Import<'_>,
+    operands: Operands,
+    results: &[Option<Recorded>],
+) -> Lowered<Made> {
+    let recorded = |k: usize| results.get(k).and_then(Option::as_ref);
+    let Operands { query, key, value, bias, mut attrs, .. } = operands;
+    if operands.dropout > 0.0 {
+        attrs = import.draw(attrs)?;
+    }
+    let inputs: Vec<Val> = [query, key, value].into_iter().chain(bias).collect();
+    let made = import.call(OP, &inputs, attrs)?;
+    let &[out, sums, ref masks @ ..] = &made[..] else {
+        return Err(unsupported("attention without its sums"));
+    };
+    import.note_masks(recorded(1), masks.to_vec());
+    let mut made = vec![Some(as_recorded(import, out, operands.turned, recorded(0))?)];
+    for (k, result) in results.iter().enumerate().skip(1) {
+        made.push(match result {
+            Some(recorded) if k == 1 && recorded.numel() > 0 => {
+                Some(padded(import, sums, recorded)?)
+            }
+            Some(recorded) => Some(opaque(import, recorded)?),
+            None => (k == 1 && import.is_single).then_some(sums),
+        });
+    }
+    Ok(made)
+}
+
+/// Returns a result in the recorded order of dimensions. Its elements are copied if their order is
+/// another one.
+fn as_recorded(
+    import: &mut Import<'_>,
+    x: Val,
+    is_turned: bool,
+    recorded: Option<&Recorded>,
+) -> Lowered<Val> {
+    let x = turned(import, x, is_turned)?;
+    let strides = recorded.and_then(|recorded| recorded.strides.as_deref());
+    match strides {
+        Some(strides) if is_turned && strides != import.spec(x).layout.strides() => {
+            apply(import, "clone", &[x])
+        }
+        _ => Ok(x),
+    }
+}
+
+/// Returns the logarithms of sums in the recorded shape. Libraries add a dimension, or infinities
+/// up to a multiple of the number of queries that they compute together.
+fn padded(import: &mut Import<'_>, sums: Val, recorded: &Recorded) -> Lowered<Val> {
+    let queries = import.spec(sums).shape()[2];
+    match &recorded.shape[..] {
+        &[_, _, length] if length > queries => {
+            let pad = Attrs::new().with("pad", vec![0, (length - queries) as i64]);
+            one_call(import, "constant_pad_nd", &[sums], pad.with("value", f64::INFINITY))
+        }
+        &[batch, heads, _, 1] => {
+            let rows = Attrs::new().with("memory_format", "contiguous");
+            let sums = one_call(import, "clone", &[sums], rows)?;
+            reshaped(import, sums, &[batch as i64, heads as i64, queries as i64, 1])
+        }
+        _ => Ok(sums),
+    }
+}
+
+fn backward(
+    import: &mut Import<'_>,
+    given: &NodeArgs<'_>,
+    operands: Operands,
+    results: &[Option<Recorded>],
+) -> Lowered<Made> {
+    let name = if given.get("grad_out").is_some() { "grad_out" } else { "grad_out_" };
+    let Operands { query, key, value, bias, mut attrs, turned: is_turned, .. } = operands;
+    let grad = given.tensor(import, name)?;
+    let grad = turned(import, grad, is_turned)?;
+    let out = given.tensor(import, "out")?;
+    let out = turned(import, out, is_turned)?;
+    let mut sums = given.tensor(import, "logsumexp")?;
+    let shape = import.spec(query).shape()[..3].iter().map(|&d| d as i64).collect::<Vec<_>>();
+    match import.spec(sums).shape() {
+        &[_, _, length] if length as i64 > shape[2] => {
+            let part = Attrs::new().with("dim", 2).with("start", 0).with("length", shape[2]);
+            sums = one_call(import, "narrow", &[sums], part)?;
+        }
+        [_, _, _, _] => sums = reshaped(import, sums, &shape)?,
+        _ => {}
+    }
+    let mask = match given.get("logsumexp") {
+        Some((_, shared)) if operands.dropout > 0.0 => import.masks(shared)?.first().copied(),
+        _ => None,
+    };
+    let is_made = |k: usize| import.is_single || results.get(k).is_some_and(Option::is_some);
+    let has_bias = bias.is_some() && is_made(3) && results.len() > 3;
+    let wanted: Vec<i64> = (0..3).map(is_made).chain([has_bias]).map(i64::from).collect();
+    attrs.set("output_mask", wanted);
+    let [grad, query, key, value, out, sums] = [grad, query, key, value, out, sums].map(Some);
+    let (inputs, absent) = optional(&[grad, query, key, value, bias, out, sums, mask]);
+    if let Some(absent) = absent.get(ABSENT) {
+        attrs.set(ABSENT, absent.clone());
+    }
+    let made = call(import, &format!("{OP}_backward"), Converted { inputs, attrs })?;
+    let mut turned_back = Vec::new();
+    for (k, val) in made.into_iter().enumerate().take(results.len()) {
+        let recorded = results.get(k).and_then(Option::as_ref);
+        turned_back.push(match val {
+            Some(val) => Some(as_recorded(import, val, is_turned && k < 3, recorded)?),
+            None => None,
+        });
+    }
+    Ok(turned_back)
+}
