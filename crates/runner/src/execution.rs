@@ -87,6 +87,11 @@ impl<'a, E: Executor> Execution<'a, E> {
         self.values[value.index()].as_ref()
     }
 
+    /// Takes the tensor of a value, if it was made and not released.
+    pub(crate) fn take(&mut self, value: ValueRef) -> Option<E::Tensor> {
+        self.values[value.index()].take()
+    }
+
     fn origin(&self, span: Span) -> Origin {
         Origin::Trace(self.file.clone(), span.line)
     }

@@ -1,5 +1,6 @@
 //! Runs a program of statements.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -124,7 +125,13 @@ fn round(
     let executor = MachineExecutor::new(machine);
     let mut execution = Execution::new(executor, program, lowered, lowered.main.events);
     execution.declare_streams()?;
-    let tensors = upload::all(machine, program, device)?;
+    let kept = replayed.as_ref().map(|replayed| &replayed.tensors);
+    let earlier = kept.and_then(OnceCell::get).map_or(&[][..], Vec::as_slice);
+    let tensors = upload::again(machine, program, device, earlier)?;
+    // A second set of tensors could take more memory than there is.
+    if let Some(kept) = kept.filter(|_| options.memory_limit.is_none()) {
+        kept.get_or_init(|| tensors.clone());
+    }
     if replayed.is_none() {
         execution.executor.executables =
             executables::compile(machine, program, lowered, options, Some(&tensors))?;
@@ -219,6 +226,10 @@ fn round(
         }
         Err(e) if e.failure().is_none() => return Err(whole(e)),
         _ => {}
+    }
+    // Memory that is freed last is given out first, so the next launch finds its outputs there.
+    for output in program.outputs.iter().rev() {
+        drop(output.value.and_then(|value| execution.take(value)));
     }
     Ok(Round { reads, wall, reading, failures: execution.executor.failures })
 }

@@ -1,5 +1,6 @@
 //! A whole program as an executable.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use millstream_instructions::InstructionList;
@@ -72,7 +73,7 @@ fn compiled(
     let recorded = recorded.map_err(whole)?;
     let remat = recorded.remat_plans().to_vec();
     let executable = recorded.compile_as_is().map_err(whole)?;
-    Ok(Replayed { executable, list, remat })
+    Ok(Replayed { executable, list, remat, tensors: OnceCell::new() })
 }
 
 /// A compiled program.
@@ -82,6 +83,8 @@ pub(crate) struct Replayed {
     pub(crate) list: Option<InstructionList>,
     /// The plans of its memory on devices with a budget.
     pub(crate) remat: Vec<Remat>,
+    /// The tensors of its first launch, in whose memory later ones find theirs.
+    pub(crate) tensors: OnceCell<Vec<Tensor>>,
 }
 
 /// Launches a compiled program on the tensors of the trace, and gives the outputs their tensors.

@@ -52,10 +52,10 @@ pub enum Step {
     Slice(usize, usize, i64, i64, usize),
     /// Runs a host function that adds 1 to each element.
     Access(usize),
-    /// `out = f(f(f(a)))` in a new tensor, where `f(x) = relu(x) + 2 x`: three launches of an
-    /// executable on two streams of the device. A device with graphs makes the calls of the first
-    /// one, captures the second, and updates its graph for the third. The executable is dropped
-    /// before they have run.
+    /// `out = f(f(f(f(f(f(a))))))` in a new tensor, where `f(x) = relu(x) + 2 x`: six launches of
+    /// an executable on two streams of the device, each with other addresses. A device with graphs
+    /// makes the calls of the first one, captures the next four, and updates a graph for the last.
+    /// The executable is dropped before they have run.
     Launch(usize, usize),
     /// Records on one stream, and waits on another.
     Event(usize, usize),
@@ -187,10 +187,12 @@ impl Step {
             }
             Step::Launch(a, out) => {
                 let step = executable(machine, device)?;
-                let f = |x: &Tensor| -> Result<Tensor> {
-                    Ok(step.launch().input("x", x).run()?.output("y")?.clone())
-                };
-                (out, f(&f(&f(t(a))?)?)?)
+                let (mut last, mut earlier) = (t(a).clone(), Vec::new());
+                for _ in 0..6 {
+                    let next = step.launch().input("x", &last).run()?.output("y")?.clone();
+                    earlier.push(std::mem::replace(&mut last, next));
+                }
+                (out, last)
             }
             Step::Event(from, to) => {
                 let event = s(from)?.record_event()?;
