@@ -129,9 +129,8 @@ fn shown(arguments: &Arguments) -> Result<(), String> {
     let own = [("--emit-assign", arguments.emit_assign.as_deref())];
     let outputs = Outputs::new(own.into_iter().chain(arguments.outputs.files()))?;
     let read = [&arguments.model, &arguments.measured_on].into_iter().flatten();
-    let read = read.chain(arguments.assign.files()).map(PathBuf::as_path);
-    let read = read.chain(arguments.timeline.trace());
-    let read = std::iter::once(path.as_path()).chain(read);
+    let read = read.chain(arguments.assign.files()).cloned();
+    let read = read.chain(arguments.timeline.files(&path));
     outputs.refuse(read.flat_map(input_files))?;
     outputs.prepare()?;
     let changes = arguments.changes()?;

@@ -85,8 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn shown(arguments: &Arguments) -> Result<(), String> {
     let outputs = Outputs::new(arguments.outputs.files())?;
     let path = &single_profile(&arguments.path)?;
-    let read = [path.as_path()].into_iter().chain(arguments.timeline.trace());
-    outputs.refuse(read.flat_map(input_files))?;
+    outputs.refuse(arguments.timeline.files(path).flat_map(input_files))?;
     outputs.prepare()?;
     let profile = match arguments.timeline.read(path)? {
         Some(timeline) => timeline.profile,

@@ -77,6 +77,12 @@ impl Timeline {
         self.trace.as_deref()
     }
 
+    /// Returns the files that are read for a timeline: its own, and its execution trace.
+    pub(crate) fn files(&self, path: &Path) -> impl Iterator<Item = PathBuf> {
+        let trace = self.trace.clone().or_else(|| trace_beside(path));
+        std::iter::once(path.to_owned()).chain(trace)
+    }
+
     /// Reads a timeline. Returns none for a file of Millstream's, or one without times.
     pub(crate) fn read(
         &self,

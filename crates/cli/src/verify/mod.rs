@@ -175,9 +175,9 @@ fn all(arguments: &Arguments) -> Result<Status, RunError> {
     }
     let wrong = |error: OutputError| problem(error.into());
     let outputs = Outputs::new([("--report", arguments.report.as_deref())]).map_err(wrong)?;
-    let besides = arguments.program.as_deref().into_iter().chain(arguments.timeline.trace());
-    let besides = besides.chain(arguments.assign.files().map(PathBuf::as_path));
-    let mut read: Vec<_> = paths.iter().map(|file| &*file.path).chain(besides).collect();
+    let besides = arguments.program.iter().chain(arguments.assign.files()).cloned();
+    let own = paths.iter().flat_map(|file| arguments.timeline.files(&file.path));
+    let mut read: Vec<PathBuf> = own.chain(besides).collect();
     read.dedup();
     outputs.refuse(read.iter().flat_map(input_files)).map_err(wrong)?;
     outputs.prepare().map_err(wrong)?;

@@ -126,6 +126,11 @@ fn programs_are_recorded_by_the_package() {
         let found = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && found.contains(shown), "{arguments:?}: {output:?}");
     }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    let overwriting = ["verify", "step/timeline.json.gz", "--report", "step/timeline-et.json.gz"];
+    let output = command.args(overwriting).current_dir(folder.path()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("would overwrite a file that is read"), "{error}");
 }
 
 /// What programs do with the streams of a device that is made up has the right verdict, and races
