@@ -164,6 +164,20 @@ fn every_recorded_program_as_a_graph() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
+/// The launches of a replayed program repeat a few sets of addresses, so most capture nothing.
+#[test]
+fn launches_of_a_program_repeat_their_addresses() {
+    must_be_there();
+    let named = |(name, _): &&Recorded| name.contains("transformer_encoder_train");
+    let (name, ranks) = PROGRAMS.iter().find(named).unwrap();
+    let options = RunOptions::default().machine(|config| config.kernels(kernels())).device(SIM);
+    let reports = run(name, ranks, &options.in_turn(4).replay(true).repeat(8));
+    let [graph] = &reports[0].graphs[..] else { panic!("{:?}", reports[0].graphs) };
+    assert_eq!(graph.launches, 7, "{graph}");
+    assert!(graph.instantiated + graph.updated <= 3, "{graph}");
+    assert!(reports[0].outputs.iter().all(|output| output.unstable.is_none()));
+}
+
 /// The simulated driver refuses a device whose completions no seed can choose.
 #[test]
 fn the_simulated_driver_refuses_the_device() {

@@ -37,7 +37,7 @@ use super::tape::{Program, StepCall};
 const MAX_REFUSALS: u32 = 3;
 
 /// How many graphs an instance keeps for a plan.
-pub(crate) const MAX_GRAPHS: usize = 4;
+const MAX_GRAPHS: usize = 4;
 
 /// The tapes of one device, which are launched as a graph if they can be.
 pub struct GraphPlan {
