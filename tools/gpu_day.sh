@@ -54,12 +54,12 @@ part graphs 60
 part pytorch 120
 part launches 40
 if step timelines && record timelines 90 streams_programs.py; then
-  for timeline in "$out"/timelines/*/timeline*.json.gz; do
-    name=$(basename "$timeline")
-    printf '%s: ' "${timeline#"$out"/timelines/}"
-    trace=${timeline%"$name"}${name/timeline/et}
-    timeout 30 $millstream verify "$timeline" --trace "$trace" 2>&1 |
-      grep -E '^(proven|undecided|not proven|race|error)' | head -1 | cut -c1-160
+  for program in "$out"/timelines/*/*/; do
+    right=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["verdict"])' \
+      "$program/meta.json")
+    printf '%s, rightly "%s": ' "${program#"$out"/timelines/}" "$right"
+    timeout 30 $millstream verify "$program" 2>&1 |
+      grep -E -m 1 'proven|undecided|race|error' | cut -c1-160
   done
 fi
 if step recordings && record recordings 60 record_programs.py; then
