@@ -7,7 +7,7 @@ use millstream::{Attrs, DType, DeviceId, DriverKind, Machine, Stream, Tensor};
 use crate::{machine, no_violations, nothing_is_open, read, stand_in};
 
 fn zeros(m: &Machine, s: &Stream, shape: &[i64], dtype: DType) -> Tensor {
-    let attrs = Attrs::new().with("size", shape.to_vec()).with("value", 0i64).with("dtype", dtype);
+    let attrs = Attrs::new().with("shape", shape.to_vec()).with("value", 0i64).with("dtype", dtype);
     m.call("full", &[]).attrs(attrs).one(s).unwrap()
 }
 

@@ -99,9 +99,15 @@ fn precompilation_runs_nothing() {
     assert!(none && thread != std::thread::current().id());
     assert_eq!(stand_in().calls().len(), calls);
     let mut stream = device.create_stream(Arc::new(|| ())).unwrap();
-    if let Progress::Done(result) = stream.submit(&mut Load).unwrap() {
-        result.unwrap();
+    let mut done = match stream.submit(&mut Load).unwrap() {
+        Progress::Done(result) => Some(result),
+        Progress::Pending(_) => None,
+    };
+    while done.is_none() {
+        stream.poll(&mut |_, result| done = Some(result)).unwrap();
+        std::thread::yield_now();
     }
+    done.unwrap().unwrap();
     drop((stream, device));
     no_violations();
     nothing_is_open();
