@@ -122,7 +122,7 @@ const OTHER_STRIDES: &[&str] = &[
     "own/complex_samples/",
     "own/spectrograms/",
     "own/gpu_ops/",
-    "pytorch-cuda/encoder_cuda/",
+    "pytorch-cuda/",
 ];
 
 /// The recorded results equal our ops' results, down to the strides but in [`OTHER_STRIDES`]: no

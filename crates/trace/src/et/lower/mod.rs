@@ -232,6 +232,9 @@ fn one(
         "resize_" | "resize_as_" => return resize(import, given),
         "conj_physical_" => return complex::conjugate_in_place(import, given),
         "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
+        // Before a recurrent layer, an empty tensor becomes the buffer of its weights, which the
+        // layer is given one by one as well.
+        "set_" if is_empty(given) => return views(import, results),
         "_local_scalar_dense" => {
             let val = given.tensor(import, "self")?;
             import.read(val)?;
@@ -312,6 +315,20 @@ fn one(
         }
         _ => same(import, op, given, results),
     }
+}
+
+/// Returns results that are views of storages that other tensors have.
+fn views(import: &mut Import<'_>, results: &[Option<Recorded>]) -> Lowered<Made> {
+    let view = |recorded: &Option<Recorded>| match recorded {
+        Some(recorded) => import.resolve(recorded, 0).map(Some),
+        None => Ok(None),
+    };
+    results.iter().map(view).collect()
+}
+
+/// Returns whether the tensor that an op changes has no elements.
+fn is_empty(given: &NodeArgs<'_>) -> bool {
+    matches!(given.get("self"), Some((_, Arg::Tensor(tensor))) if tensor.shape.contains(&0))
 }
 
 /// Lowers an op, named without the `_` of its form in place, that several of ours compute together;

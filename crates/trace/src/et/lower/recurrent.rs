@@ -3,13 +3,16 @@
 use millstream_types::{AttrValue, Attrs};
 
 use super::overloads::reshaped;
-use super::{Made, call, cast, opaque};
+use super::{Made, call, cast, one_call, opaque};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
 
 /// The number of PyTorch's mode of an LSTM.
 const LSTM: i64 = 2;
+
+/// The position of the buffer of the weights among the results of an op of cuDNN or MIOpen.
+const BUFFER: usize = 4;
 
 /// Lowers an op; `None` if it is none of these.
 pub(super) fn recurrent(
@@ -136,6 +139,8 @@ fn forward(
     for k in 0..results.len() {
         made.push(match (vals.get(k), recorded(k)) {
             (Some(val), recorded) => Some(shaped(import, *val, recorded.filter(|_| k > 0))?),
+            // The buffer of the weights is none of its own.
+            (None, Some(recorded)) if k == BUFFER => Some(import.resolve(recorded, 0)?),
             (None, Some(recorded)) => Some(opaque(import, recorded)?),
             (None, None) => None,
         });
@@ -215,7 +220,48 @@ fn layers_backward(
             Some(_) => {}
         }
     }
+    if results.len() > 3 {
+        in_one_buffer(import, &mut all[3..], &results[3..])?;
+    }
     Ok(all)
+}
+
+/// Makes results the views of one tensor that PyTorch's are, if they fill it: gradients of weights
+/// in a buffer.
+fn in_one_buffer(
+    import: &mut Import<'_>,
+    made: &mut [Option<Val>],
+    results: &[Option<Recorded>],
+) -> Lowered<()> {
+    let parts = made.iter().zip(results).enumerate();
+    let mut parts: Vec<(usize, usize, Val, &Recorded)> = parts
+        .filter_map(|(k, (val, recorded))| {
+            let recorded = recorded.as_ref()?;
+            Some((recorded.offset, k, (*val)?, recorded))
+        })
+        .collect();
+    parts.sort_by_key(|(offset, ..)| *offset);
+    let mut end = 0;
+    let fills = parts.iter().all(|(offset, .., recorded)| {
+        let begin = std::mem::replace(&mut end, offset + recorded.shape.iter().product::<usize>());
+        *offset == begin && recorded.storage == parts[0].3.storage
+    });
+    if parts.len() < 2 || !fills {
+        return Ok(());
+    }
+    let mut flat = Vec::new();
+    for &(.., val, recorded) in &parts {
+        flat.push(reshaped(import, val, &[recorded.shape.iter().product::<usize>() as i64])?);
+    }
+    let buffer = one_call(import, "cat", &flat, Attrs::new().with("dim", 0i64))?;
+    for (offset, k, _, recorded) in parts {
+        let length = recorded.shape.iter().product::<usize>() as i64;
+        let attrs = Attrs::new().with("dim", 0i64).with("start", offset as i64);
+        let part = one_call(import, "narrow", &[buffer], attrs.with("length", length))?;
+        let shape: Vec<i64> = recorded.shape.iter().map(|&d| d as i64).collect();
+        made[k] = Some(reshaped(import, part, &shape)?);
+    }
+    Ok(())
 }
 
 /// Gives a result the recorded shape.
