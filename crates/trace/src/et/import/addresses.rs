@@ -152,6 +152,14 @@ impl Import<'_> {
         matches!(self.notes.consts.get(&(self.node, arg)), Some(Const::Number(_)))
     }
 
+    /// Returns the tensor bound to this id, or another view of its storage, if that is known.
+    pub(crate) fn known(&mut self, given: &Recorded) -> Lowered<Option<Val>> {
+        match self.bound_to(given) {
+            Some(val) => Ok(Some(val)),
+            None => self.other_view(given),
+        }
+    }
+
     /// Returns another view of a known storage. Tensors that autograd saved come back under new
     /// ids.
     pub(super) fn other_view(&mut self, given: &Recorded) -> Lowered<Option<Val>> {

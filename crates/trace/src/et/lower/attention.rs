@@ -192,12 +192,12 @@ fn as_recorded(
 /// up to a multiple of the number of queries that they compute together.
 fn padded(import: &mut Import<'_>, sums: Val, recorded: &Recorded) -> Lowered<Val> {
     let queries = import.spec(sums).shape()[2];
-    match &recorded.shape[..] {
-        &[_, _, length] if length > queries => {
+    match recorded.shape[..] {
+        [_, _, length] if length > queries => {
             let pad = Attrs::new().with("pad", vec![0, (length - queries) as i64]);
             one_call(import, "constant_pad_nd", &[sums], pad.with("value", f64::INFINITY))
         }
-        &[batch, heads, _, 1] => {
+        [batch, heads, _, 1] => {
             let rows = Attrs::new().with("memory_format", "contiguous");
             let sums = one_call(import, "clone", &[sums], rows)?;
             reshaped(import, sums, &[batch as i64, heads as i64, queries as i64, 1])

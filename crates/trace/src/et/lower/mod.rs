@@ -234,7 +234,12 @@ fn one(
         "detach_" => return Ok(vec![Some(given.tensor(import, "self")?)]),
         // Before a recurrent layer, an empty tensor becomes the buffer of its weights, which the
         // layer is given one by one as well.
-        "set_" if is_empty(given) => return views(import, results),
+        "set_" if is_empty(given) => {
+            let view = |recorded: &Option<Recorded>| {
+                recorded.as_ref().map(|recorded| buffer(import, recorded)).transpose()
+            };
+            return results.iter().map(view).collect();
+        }
         "_local_scalar_dense" => {
             let val = given.tensor(import, "self")?;
             import.read(val)?;
@@ -317,13 +322,13 @@ fn one(
     }
 }
 
-/// Returns results that are views of storages that other tensors have.
-fn views(import: &mut Import<'_>, results: &[Option<Recorded>]) -> Lowered<Made> {
-    let view = |recorded: &Option<Recorded>| match recorded {
-        Some(recorded) => import.resolve(recorded, 0).map(Some),
-        None => Ok(None),
-    };
-    results.iter().map(view).collect()
+/// Returns the view of a storage that other tensors have; where none has, a tensor of its own that
+/// only the library reads.
+fn buffer(import: &mut Import<'_>, recorded: &Recorded) -> Lowered<Val> {
+    match import.known(recorded)? {
+        Some(view) => Ok(view),
+        None => opaque(import, recorded),
+    }
 }
 
 /// Returns whether the tensor that an op changes has no elements.

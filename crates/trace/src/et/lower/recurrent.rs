@@ -3,7 +3,7 @@
 use millstream_types::{AttrValue, Attrs};
 
 use super::overloads::reshaped;
-use super::{Made, call, cast, one_call, opaque};
+use super::{Made, buffer, call, cast, one_call, opaque};
 use crate::et::args::{self, NodeArgs};
 use crate::et::import::{Import, Lowered, Val, unsupported};
 use crate::et::value::{Arg, Recorded};
@@ -140,7 +140,7 @@ fn forward(
         made.push(match (vals.get(k), recorded(k)) {
             (Some(val), recorded) => Some(shaped(import, *val, recorded.filter(|_| k > 0))?),
             // The buffer of the weights is none of its own.
-            (None, Some(recorded)) if k == BUFFER => Some(import.resolve(recorded, 0)?),
+            (None, Some(recorded)) if k == BUFFER => Some(buffer(import, recorded)?),
             (None, Some(recorded)) => Some(opaque(import, recorded)?),
             (None, None) => None,
         });
