@@ -61,7 +61,7 @@ mod stream;
 use std::ffi::CStr;
 
 pub use control::StandIn;
-pub use registration::register;
+pub use registration::{register, register_host_kernel};
 
 /// The name of every device.
 pub const DEVICE_NAME: &str = "Millstream stand-in (no GPU)";

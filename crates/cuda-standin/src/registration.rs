@@ -41,8 +41,13 @@ pub fn register(kernels: &mut KernelRegistry) {
     // The kernels of collectives are calls of NCCL alone.
     for op in ops.into_iter().filter(|op| !millstream_ops::collective::is(op)) {
         if !compiles || kernels.get(KIND, &op).is_none() {
-            let name = CString::new(op.as_str()).expect("names of ops have no zeros");
-            kernels.register(KIND, &op, Arc::new(HostKernel(name)));
+            register_host_kernel(kernels, &op);
         }
     }
+}
+
+/// Registers, for devices of kind `cuda`, the host's kernel of this op.
+pub fn register_host_kernel(kernels: &mut KernelRegistry, op: &str) {
+    let name = CString::new(op).expect("names of ops have no zeros");
+    kernels.register(KIND, op, Arc::new(HostKernel(name)));
 }

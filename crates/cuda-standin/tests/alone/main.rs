@@ -61,11 +61,16 @@ pub(crate) fn nothing_is_open() {
     }
 }
 
-/// Creates a machine with little memory on two devices, with the stand-in's kernels.
-pub(crate) fn machine(driver: DriverKind, cuda: CudaConfig) -> Machine {
+/// Returns the stand-in's kernels.
+pub(crate) fn kernels() -> KernelRegistry {
     let mut kernels = millstream::kernels::standard();
     millstream_cuda_standin::register(&mut kernels);
-    machine_with(driver, cuda, kernels)
+    kernels
+}
+
+/// Creates a machine with little memory on two devices, with the stand-in's kernels.
+pub(crate) fn machine(driver: DriverKind, cuda: CudaConfig) -> Machine {
+    machine_with(driver, cuda, kernels())
 }
 
 /// Does as [`machine`], with these kernels.

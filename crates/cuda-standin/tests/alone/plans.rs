@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use millstream::ep::cuda::CudaConfig;
-use millstream::kernels::{Kernel, KernelCtx, KernelRegistry, KernelSpec, PlannedKernel};
+use millstream::kernels::{Kernel, KernelCtx, KernelSpec, PlannedKernel};
 use millstream::{Attrs, DType, DeviceId, DriverKind, Machine, Stream, Tensor, TensorSpec};
 
-use crate::{call, machine_with, no_violations, nothing_is_open, read, stand_in, upload};
+use crate::{call, kernels, machine_with, no_violations, nothing_is_open, read, stand_in, upload};
 
 /// A kernel of the device that counts its runs in context.
 struct Counting {
@@ -44,8 +44,7 @@ fn each(test: impl Fn(&Machine, &dyn Fn() -> usize)) {
     }
     for driver in [DriverKind::Inline, DriverKind::Threaded] {
         let _turn = stand_in().turn();
-        let mut kernels: KernelRegistry = millstream::kernels::standard();
-        millstream_cuda_standin::register(&mut kernels);
+        let mut kernels = kernels();
         let runs = Arc::new(AtomicUsize::new(0));
         for op in OPS {
             let own = kernels.get("cuda", op).unwrap().clone();
