@@ -104,7 +104,7 @@ pub fn cases(seed: u64) -> Vec<Case> {
     add("index_add", &[X(&[5, 40, 3]), Index(40, &[900]), X(&[5, 900, 3])], &[dim(1)]);
     let [rows, columns] = [Index(7, &[2000]), Index(9, &[2000])];
     let accumulate = ("accumulate", AttrValue::Bool(true));
-    add("index_put", &[X(&[7, 9]), X(&[2000]), rows, columns], &[accumulate.clone()]);
+    add("index_put", &[X(&[7, 9]), X(&[2000]), rows, columns], std::slice::from_ref(&accumulate));
     let words = ("num_weights", int(50));
     add("embedding_dense_backward", &[X(&[30, 41, 17]), Index(50, &[30, 41])], &[words]);
     add("max_pool2d_with_indices", &[X(&[2, 3, 133, 134])], &[("kernel_size", ints(&[3]))]);

@@ -96,8 +96,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn forgotten() -> impl Strategy<Value = Forgotten> {
-    let [nothing, part, all] =
-        [Forgotten::Nothing, Forgotten::Part, Forgotten::All].map(|forgotten| Just(forgotten));
+    let [nothing, part, all] = [Forgotten::Nothing, Forgotten::Part, Forgotten::All].map(Just);
     prop_oneof![4 => nothing, 1 => part, 1 => all]
 }
 
