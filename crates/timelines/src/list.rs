@@ -33,7 +33,7 @@ pub enum Knowledge {
     /// All that the run may have had.
     Possible,
     /// The certain order, with memory that is used again: whatever works on a stream may have been
-    /// given memory whose last use was before, so a write of that memory, named [`REUSE`], precedes
+    /// given memory whose last use was before, so a write of that memory, named `reuse`, precedes
     /// it.
     Reuse,
 }
