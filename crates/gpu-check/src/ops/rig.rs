@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::slice::from_raw_parts;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use millstream::ep::cuda::NativeStream;
 use millstream::ep::{Device, Memory, Progress, Stream, Work, WorkResult};
 use millstream::kernels::{Kernel, KernelCtx, KernelRegistry, KernelSpec, Operands, RawTensor};
@@ -195,6 +195,19 @@ impl Work for BorrowedWork<'_> {
     }
 
     fn detach(&mut self) -> Box<dyn Work> {
-        panic!("the CUDA backend launches inside submit")
+        Box::new(DetachedWork)
+    }
+}
+
+/// What replaces borrowed work on a device that runs it after `submit`: an error.
+struct DetachedWork;
+
+impl Work for DetachedWork {
+    fn run(&mut self, _native: &dyn Any) -> Result<()> {
+        bail!("the check's work is borrowed: it can run inside submit alone")
+    }
+
+    fn detach(&mut self) -> Box<dyn Work> {
+        Box::new(DetachedWork)
     }
 }

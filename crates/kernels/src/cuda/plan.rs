@@ -96,7 +96,7 @@ impl Kernel for Plannable {
     ) -> Option<Arc<dyn PlannedKernel>> {
         let native = native.downcast_ref()?;
         let KernelSpec { operands, attrs, workspace } = call;
-        // Storages are aligned: what is left of an address is the offset.
+        // Storages are aligned, so the remainder of an address is the offset.
         let offset = |spec: &TensorSpec| spec.layout.offset() * spec.dtype.size();
         let operands = operands.iter().map(|spec| RawTensor {
             data: std::ptr::without_provenance_mut(offset(spec)),

@@ -13,7 +13,7 @@ extern "C" __global__ void BOUNDED NAME(const RowArgs<3> args) {
     (void)y;
     // A row is read only once if each thread's elements fit into registers.
     Vector<E0, VECTOR_WIDTH> xs[REGISTER_LOADS ? REGISTER_LOADS : 1];
-    // So are the terms, each of which then is computed once.
+    // Each term is computed only once in the same case.
     constexpr bool keeps = USES_TERM && REGISTER_LOADS && VECTOR_WIDTH * REGISTER_LOADS <= 32;
     T terms[keeps ? REGISTER_LOADS : 1][VECTOR_WIDTH];
     (void)terms;

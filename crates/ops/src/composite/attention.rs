@@ -13,7 +13,8 @@ use super::{Calls, Composite, Given, Symbol, op, several, table, wrong};
 table! {
     several("_scaled_dot_product_fused_attention_overrideable",
         "the values, weighted by the softmax of the scaled products of queries and keys, the \
-         logarithms of the sums of exponentials, and with dropout the mask of weights", OPERANDS, ATTENTION, 2, attended)
+         logarithms of the sums of exponentials, and with dropout the mask of weights",
+        OPERANDS, ATTENTION, 2, attended)
         .optional_from(3);
     several("_scaled_dot_product_fused_attention_overrideable_backward",
         "the gradients of `_scaled_dot_product_fused_attention_overrideable`", GRADIENT, MASKED, 3,

@@ -32,7 +32,8 @@ table! {
         GRU_CELL_GRAD, HAS_BIAS, 5, gru_cell_backward);
     several("_cudnn_rnn",
         "the outputs of the last of several recurrent layers, the states of all after the last \
-         step, and the masks of dropout between layers", NETWORK, NETWORK_ATTRS, 3, layers).of_list(2);
+         step, and the masks of dropout between layers",
+        NETWORK, NETWORK_ATTRS, 3, layers).of_list(2);
     several("_cudnn_rnn_backward",
         "the gradients of `_cudnn_rnn`: for the input, the states and the weights", NETWORK_GRAD,
         NETWORK_ATTRS, 3, layers_backward).of_list(2);

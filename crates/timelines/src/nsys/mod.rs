@@ -132,7 +132,7 @@ impl Reading<'_> {
         times
     }
 
-    /// Adds to the remarks what is left out, and the tables of events that are not read.
+    /// Adds remarks on the rows that are left out and on the tables of events that are not read.
     fn remarks(&mut self) -> Result<()> {
         for (table, count) in &self.untimed {
             let lacks = format!("left out, without a 'start' or 'end', of the table {table}");

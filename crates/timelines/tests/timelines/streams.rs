@@ -5,7 +5,7 @@ use std::path::Path;
 use millstream_timelines::verdict::{Status, Verdict, verdict};
 use millstream_timelines::{Options, Timeline, read, read_bytes};
 
-/// Returns a recording: two streams, two blocks of a device, of which the first is given out twice,
+/// Returns a recording: two streams, two blocks of a device, the first given out twice,
 /// and pinned memory. The tensor of each storage has its number.
 fn file(entries: &[&str]) -> String {
     let storage = |device: &str, address: u32| {
