@@ -2,7 +2,7 @@
 //!
 //! # Contract
 //! Exit status 0: success. 1: a program failed, or its results differ. 2: bad input, an absent
-//! device, or a file that cannot be written. Results go to standard output, errors to standard
+//! device, or a file that cannot be written. 3: `verify` could not decide. Results go to standard output, errors to standard
 //! error; a closed pipe is no error.
 //!
 //! # Map
@@ -23,6 +23,15 @@
 //! their own behind features of these names.
 
 #![deny(missing_docs)]
+
+/// Prints a line to standard error, in place of the standard library's macro, which panics if the
+/// pipe is closed.
+macro_rules! eprintln {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($arguments)*);
+    }};
+}
 
 mod assign;
 mod convert;

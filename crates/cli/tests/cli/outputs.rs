@@ -226,3 +226,12 @@ fn folders_are_made_and_devices_written() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("standard output is redirected to this file"), "{text}");
 }
+
+#[test]
+fn a_closed_standard_error_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command(folder.path(), &["verify", "absent.json"]).stderr(writer).status();
+    assert_eq!(status.unwrap().code(), Some(2));
+}
