@@ -2,8 +2,8 @@
 //!
 //! # Contract
 //! Exit status 0: success. 1: a program failed, or its results differ. 2: bad input, an absent
-//! device, or a file that cannot be written. 3: `verify` could not decide. Results go to standard output, errors to standard
-//! error; a closed pipe is no error.
+//! device, or a file that cannot be written. 3: `verify` could not decide. Results go to standard
+//! output, errors to standard error; a closed pipe is no error.
 //!
 //! # Map
 //! | module | contents |
