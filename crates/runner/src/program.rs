@@ -52,7 +52,7 @@ pub(crate) fn run(
         ..RunReport::default()
     };
     let replayed = match options.replay {
-        true => Some(replay::compile(machine, program, lowered, options)?),
+        true => Some(replay::compile(machine, program, lowered, options, true)?),
         false => None,
     };
     for repeat in 0..options.repeat.max(1) {

@@ -17,7 +17,8 @@ use crate::options::RunOptions;
 use crate::recording_executor::RecordingExecutor;
 
 /// Compiles a program: the tensors of the trace are its inputs, by name, and its outputs are
-/// outputs.
+/// outputs. `reads` says that each launch's outputs are read: those of a device with graphs then lie
+/// in host memory, to which the launch itself copies them.
 ///
 /// # Errors
 /// A statement cannot stand in an executable, with its place.
@@ -26,9 +27,10 @@ pub(crate) fn compile(
     program: &Arc<Program>,
     lowered: &Lowered,
     options: &RunOptions,
+    reads: bool,
 ) -> Result<Replayed, RunError> {
     // Places are those of the trace.
-    with_origin(&Origin::Unknown, || compiled(machine, program, lowered, options))
+    with_origin(&Origin::Unknown, || compiled(machine, program, lowered, options, reads))
 }
 
 fn compiled(
@@ -36,6 +38,7 @@ fn compiled(
     program: &Arc<Program>,
     lowered: &Lowered,
     options: &RunOptions,
+    reads: bool,
 ) -> Result<Replayed, RunError> {
     let executor =
         RecordingExecutor::new(machine.recorder(), machine.policies(), &**machine.communicator());
@@ -54,14 +57,21 @@ fn compiled(
     }
     execution.run(&lowered.main)?;
     execution.executor.end_draws(drawn);
+    let graphs = machine.policies().devices().capabilities(&options.device);
+    let on_host = reads && options.graphs && graphs.is_ok_and(|can| can.graphs);
+    let mut outputs = Vec::with_capacity(program.outputs.len());
     for output in &program.outputs {
         let at = |e: Error| RunError::at(program, output.site.span(), &e);
         let tensor = output.value.and_then(|value| execution.get(value)).copied();
         let unmade = || Error::Internal { message: format!("'{}' was not made", output.name) };
         let tensor = tensor.ok_or_else(unmade).map_err(at)?;
-        execution.executor.recorder.output(&output.name, &tensor).map_err(at)?;
+        match on_host {
+            true => outputs.push((output.name.as_str(), tensor)),
+            false => execution.executor.recorder.output(&output.name, &tensor).map_err(at)?,
+        }
     }
     let whole = |e: Error| RunError::whole(program, &e);
+    execution.executor.recorder.outputs_on_host(&outputs).map_err(whole)?;
     let recorded = execution.executor.recorder.finish().map_err(whole)?;
     let mut list = None;
     let recorded = options.planned(recorded, &[]);

@@ -115,7 +115,8 @@ impl Timed {
         if self.replayed.is_none() {
             let Timed { machine, program, options, .. } = &*self;
             let options = &options.clone().replay(true);
-            let compiled = replay::compile(machine, program, &lower(program, options)?, options)?;
+            let lowered = lower(program, options)?;
+            let compiled = replay::compile(machine, program, &lowered, options, false)?;
             self.replayed = Some(compiled.executable);
         }
         Ok(())

@@ -520,3 +520,43 @@ fn kernels_without_words_draw_call_by_call() {
         assert!(reason.contains("cannot read the numbers of a graph's launches"), "{reason}");
     });
 }
+
+/// Outputs in host memory are gathered and copied by the graph itself, so that reading them takes
+/// no command of the device.
+#[test]
+fn outputs_on_the_host() {
+    if !millstream_cuda_standin::compiles() {
+        println!("skipped: no C++ compiler");
+        return;
+    }
+    let turn = stand_in().turn();
+    let m = machine(DriverKind::Inline, CudaConfig::default());
+    let s = m.compute(&CUDA, 0).unwrap();
+    let x = upload(&m, &s, &[2.0, -3.0]);
+    let recorded = m.record(|r| {
+        let x = r.input_on("x", spec(2), &CUDA)?;
+        let (y, sum) = (r.call("relu", &[x]).run()?[0], r.call("sum", &[x]).run()?[0]);
+        let signs = r.call("lt", &[x]).attr("other", 0.0).run()?[0];
+        let last = r.view(&x, TensorSpec::new(DType::F32, Layout::strided(&[1], &[2], 1)?)?)?;
+        let none = r.view(&x, TensorSpec::contiguous(DType::F32, &[0, 3])?)?;
+        let outputs = [("signs", signs), ("y", y), ("sum", sum), ("last", last), ("none", none)];
+        r.outputs_on_host(&outputs)
+    });
+    let step = recorded.unwrap().compile_as_is().unwrap();
+    let mut calls = String::new();
+    for _ in 0..3 {
+        let before = turn.calls().len();
+        let launched = step.launch().input("x", &x).run().unwrap();
+        assert_eq!(launched.output("signs").unwrap().to_vec::<bool>().unwrap(), [false, true]);
+        assert_eq!(launched.output("y").unwrap().to_vec::<f32>().unwrap(), [2.0, 0.0]);
+        assert_eq!(launched.output("sum").unwrap().item::<f32>().unwrap(), -1.0);
+        assert_eq!(launched.output("last").unwrap().to_vec::<f32>().unwrap(), [-3.0]);
+        assert_eq!(launched.output("none").unwrap().shape(), [0, 3]);
+        assert!(launched.outputs().iter().all(|output| output.device() == &DeviceId::pinned(0)));
+        calls = shown(&turn.calls()[before..]);
+    }
+    insta::assert_snapshot!(calls, @"cuGraphLaunch(x0, s3)");
+    drop((x, step, s, m));
+    no_violations();
+    nothing_is_open();
+}

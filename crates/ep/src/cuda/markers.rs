@@ -33,6 +33,11 @@ impl Markers {
         Ok(Markers { outstanding: VecDeque::new(), spare, covered: 0 })
     }
 
+    /// Returns the newest marker that is outstanding.
+    pub(super) fn newest(&self) -> Option<&RawEvent> {
+        self.outstanding.back().map(|(_, event)| event)
+    }
+
     /// Queries the outstanding markers and records a new one where rule 1 says so. `last` is the
     /// ticket of the newest command.
     ///

@@ -8,7 +8,7 @@ use millstream_types::{DeviceId, Error, Result};
 
 use crate::cuda::command_times::CommandTimes;
 use crate::cuda::device_error::DeviceError;
-use crate::cuda::driver::{DriverError, DriverResult, RawEvent, compares_times};
+use crate::cuda::driver::{DriverError, DriverResult, RawEvent, RawStream, compares_times};
 use crate::cuda::event::CudaEvent;
 use crate::cuda::graph::{CudaGraph, GraphLaunch};
 use crate::cuda::markers::{Markers, PollOutcome};
@@ -34,12 +34,15 @@ enum CommandResult {
 /// A stream of a device.
 pub(super) struct CudaStream {
     native: Arc<NativeStream>,
-    completion: CompletionMode,
     notify: Notify,
     last: Ticket,
     /// The commands that were not reported, in order. The last has the ticket `last`.
     commands: VecDeque<CommandResult>,
     markers: Markers,
+    /// The stream on which the driver calls the notify function, if it is to. A function of the
+    /// host holds up its stream until a thread of the driver has run it, so it waits for a marker
+    /// on a stream of its own.
+    callbacks: Option<RawStream>,
     peer_waits: PeerWaits,
     /// Whether the driver has refused the callback after the newest marker.
     callback_missing: bool,
@@ -55,10 +58,15 @@ impl CudaStream {
         completion: CompletionMode,
         notify: Notify,
     ) -> DriverResult<CudaStream> {
+        let context = native.raw().context();
+        let callbacks = match completion {
+            CompletionMode::Callback => Some(RawStream::new(context.clone(), 0)?),
+            CompletionMode::Polled => None,
+        };
         Ok(CudaStream {
-            markers: Markers::new(native.raw().context())?,
+            markers: Markers::new(context)?,
+            callbacks,
             native: Arc::new(native),
-            completion,
             notify,
             last: 0,
             commands: VecDeque::new(),
@@ -126,9 +134,11 @@ impl CudaStream {
         if polled.completed.is_some() {
             self.callback_missing = false;
         }
-        if polled.recorded {
+        let Some(callbacks) = &self.callbacks else { return Ok(()) };
+        if let Some(marker) = self.markers.newest().filter(|_| polled.recorded) {
             let notify = self.notify.clone();
-            if let Err(error) = self.native.raw().call_host(Box::new(move || notify())) {
+            let call = |()| callbacks.call_host(Box::new(move || notify()));
+            if let Err(error) = callbacks.wait(marker).and_then(call) {
                 self.native.raw().query().map_err(|_| self.error(&error))?;
                 self.callback_missing = true;
             }
@@ -142,9 +152,7 @@ impl CudaStream {
     /// Polls the markers and reports the commands that they cover.
     fn poll_markers(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
         let polled = self.markers.poll(self.native.raw(), self.last).map_err(|e| self.error(&e))?;
-        if self.completion == CompletionMode::Callback {
-            self.request_callback(&polled)?;
-        }
+        self.request_callback(&polled)?;
         if let Some(ticket) = polled.completed {
             self.peer_waits.remove_completed(ticket);
             if let Some(times) = &mut self.times {
@@ -263,13 +271,14 @@ impl Stream for CudaStream {
             self.lost = self.poll_for_loss(done);
         }
         let Some(error) = &self.lost else { return Ok(()) };
-        if self.native.raw().drop_host_functions() {
+        let callbacks = self.callbacks.as_ref().is_none_or(RawStream::drop_host_functions);
+        if self.native.raw().drop_host_functions() && callbacks {
             return Err(error.clone());
         }
         // The loss is reported only after the running host function has returned: the layers above
         // then free the memory that the function uses. The driver does not call the notify function
         // when it returns, so the worker is notified now and polls again.
-        if self.completion == CompletionMode::Callback {
+        if self.callbacks.is_some() {
             (self.notify)();
         }
         Ok(())

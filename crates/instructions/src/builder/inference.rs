@@ -34,8 +34,11 @@ use crate::table::Kind;
 /// The usual number of places.
 const PLACES: usize = 4096;
 
-/// The most inputs of a call that the cache keeps.
-const MAX_INPUTS: usize = 8;
+/// The inputs of a usual call, whose classes need no memory of their own.
+const USUAL_INPUTS: usize = 8;
+
+/// The most inputs of a call that the cache keeps: those of a step of an optimiser are many.
+const MAX_INPUTS: usize = 4096;
 
 /// The most operands of a simple call, with its result.
 pub(super) const SIMPLE: usize = 4;
@@ -78,8 +81,27 @@ struct Key<'a> {
     priority: Priority,
 }
 
-/// The classes of a call's inputs, and zeros behind them, which are no class: compared as a whole.
-pub(super) type Classes = [u32; MAX_INPUTS];
+/// The classes of a call's inputs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Classes {
+    /// The first, and zeros behind them, which are no class: compared as a whole.
+    first: [u32; USUAL_INPUTS],
+    /// The others.
+    more: Box<[u32]>,
+}
+
+impl Classes {
+    fn iter(&self) -> impl Iterator<Item = SpecClass> {
+        self.first.iter().chain(&self.more).map(|class| SpecClass::of(*class))
+    }
+
+    fn of(&self, input: usize) -> SpecClass {
+        SpecClass::of(match input.checked_sub(USUAL_INPUTS) {
+            None => self.first[input],
+            Some(further) => self.more[further],
+        })
+    }
+}
 
 impl Key<'_> {
     #[inline]
@@ -209,7 +231,11 @@ impl Builder {
         };
         let mut hasher = FxHasher::default();
         (call.op.0, call.priority.0).hash(&mut hasher);
-        classes[..call.inputs.len()].iter().for_each(|class| class.hash(&mut hasher));
+        let usual = call.inputs.len().min(USUAL_INPUTS);
+        classes.first[..usual]
+            .iter()
+            .chain(&classes.more)
+            .for_each(|class| class.hash(&mut hasher));
         if !call.attrs.is_empty() {
             // Not by `FxHasher`, which multiplies and adds: floats with few digits differ in their
             // upper bits alone, and so would sums of their products.
@@ -244,12 +270,19 @@ impl Builder {
         let mut ordered =
             track.fence_epoch == self.fence_epoch && self.policy == SyncPolicy::Frontier;
         let mut classes = Classes::default();
-        for (class, &input) in classes.iter_mut().zip(call.inputs) {
+        let mut class_of = |input: TensorRef| {
             // What is wrong with an operand, if anything is, shows when the schema is asked.
             let found = self.slots.class_if_free(input, memory, call.stream);
             let (known, is_ordered) = found.ok_or(NotKept::Operand)?;
-            *class = known.number();
             ordered &= is_ordered;
+            Ok(known.number())
+        };
+        for (class, &input) in classes.first.iter_mut().zip(call.inputs) {
+            *class = class_of(input)?;
+        }
+        if let Some(further) = call.inputs.get(USUAL_INPUTS..).filter(|more| !more.is_empty()) {
+            classes.more =
+                further.iter().map(|&input| class_of(input)).collect::<Result<_, _>>()?;
         }
         Ok((classes, ordered))
     }
@@ -271,7 +304,7 @@ impl Builder {
             other => other,
         });
         let mut operands: SmallVec<[(SpecClass, Access); 4]> =
-            classes.iter().map(|class| SpecClass::of(*class)).zip(accesses).collect();
+            classes.iter().zip(accesses).collect();
         let mut made = made.iter();
         let mut outputs = SmallVec::new();
         for output in &signature.outputs {
@@ -288,7 +321,7 @@ impl Builder {
                     let Some(&tensor) = made.next() else { return };
                     // Whether a view of a part of a storage covers the storage depends on more than
                     // the part's class.
-                    let whole = self.slots.is_whole_class(SpecClass::of(classes[*of]));
+                    let whole = self.slots.is_whole_class(classes.of(*of));
                     let class = whole.then(|| self.slots.class_if_known(tensor.id)).flatten();
                     let class = class.unwrap_or_default();
                     let spec = self.slots.shared_spec(tensor.id).clone();
@@ -365,11 +398,11 @@ impl Builder {
         let scratch = found.call.workspace();
         // Most calls make one tensor, in memory that their stream has free: nothing is collected.
         if let [InferredOutput::Fresh { spec, bytes, class }] = &found.outputs[..]
-            && (scratch == 0 && found.is_stored && found.inputs < MAX_INPUTS)
+            && (scratch == 0 && found.is_stored && found.inputs < USUAL_INPUTS)
             && let Some(memory) = self.place_idle(stream, arena, *bytes)
         {
             let made = self.begin_classified(sink, stream, spec, *class, memory, origin);
-            let mut tensors = [made; MAX_INPUTS];
+            let mut tensors = [made; USUAL_INPUTS];
             tensors[..found.inputs].copy_from_slice(call.inputs);
             let tensors = &tensors[..=found.inputs];
             self.emit_found(sink, call, &found.call, tensors, None, ordered);
@@ -405,7 +438,7 @@ impl Builder {
             };
         }
         let workspace = if scratch > 0 { memory.pop() } else { None };
-        let mut tensors: SmallVec<[TensorRef; MAX_INPUTS]> = SmallVec::from_slice(call.inputs);
+        let mut tensors: SmallVec<[TensorRef; USUAL_INPUTS]> = SmallVec::from_slice(call.inputs);
         for ((spec, _, class), memory) in fresh.zip(memory) {
             let made = self.begin_classified(sink, stream, spec, class, memory, origin);
             tensors.push(made);

@@ -210,13 +210,13 @@ fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
             continue;
         }
         let has_work = || !tasks.is_empty() || inbox.has_messages() || worker.is_behind();
+        // A thread of the program waits, and a sleep takes longer than most launches.
+        if worker.has_in_flight() && worker.tables().is_awaited() && !has_stayed {
+            has_stayed = true;
+            backoff.restart(PROGRAM_POLLS);
+            continue;
+        }
         if worker.must_poll() {
-            // A thread of the program waits, and a sleep takes longer than most launches.
-            if worker.tables().is_awaited() && !has_stayed {
-                has_stayed = true;
-                backoff.restart(PROGRAM_POLLS);
-                continue;
-            }
             inbox.park_at_most(POLL, has_work);
             worker.catch_up();
             continue;

@@ -43,6 +43,7 @@ mod folded;
 mod foreign;
 mod function;
 mod gradients;
+mod host_outputs;
 mod kept;
 mod launch;
 mod launched;

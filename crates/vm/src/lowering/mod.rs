@@ -189,15 +189,19 @@ pub(crate) fn computes_in(stream: &StreamKey, memory: &DeviceId) -> bool {
 /// Returns a stream that makes tensors in host memory for copies from `device`, in pinned memory
 /// where available.
 pub(crate) fn staging<S: Submitter>(s: &mut S, device: &DeviceId) -> Result<S::Stream> {
-    let pinned = DeviceId::pinned(0);
-    let devices = s.policies().devices();
+    let key = staging_key(s.policies(), device);
+    s.stream(&key)
+}
+
+/// Returns the key of the stream of [`staging`].
+pub(crate) fn staging_key(policies: &PolicyTable, device: &DeviceId) -> StreamKey {
+    let (pinned, devices) = (DeviceId::pinned(0), policies.devices());
     // A probe of an unknown device searches for the nearest name, which takes longer than the first
     // question.
-    let key = match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
+    match devices.serves(&pinned) && devices.probe(&pinned).is_ok() {
         true => StreamKey::new(device.clone(), StreamType::PINNED_COMPUTE, 0),
         false => StreamKey::compute(DeviceId::cpu(0), 0),
-    };
-    s.stream(&key)
+    }
 }
 
 /// Makes a dense, row-major copy of a tensor in the memory of `stream`.
