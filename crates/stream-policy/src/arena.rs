@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use millstream_ep::{Memory, Registry};
 use millstream_instructions::{ArenaId, Arenas, Placement};
+use millstream_types::panics::{Guarded, catch_panic};
 use millstream_types::{DeviceId, Error, Result};
 
 /// The chunks of device memory behind all arenas of a machine.
@@ -76,7 +77,7 @@ struct Chunk {
     host_accessible: bool,
     /// The offset of the chunk's first byte in the arena.
     start: u64,
-    memory: Box<dyn Memory>,
+    memory: Guarded<Box<dyn Memory>>,
 }
 
 impl ArenaMemory {
@@ -166,8 +167,10 @@ impl ArenaMemory {
 
     fn add(&self, arena: ArenaId, device: &DeviceId, start: u64, bytes: usize) -> Result<()> {
         let device = self.devices.device(device)?;
-        let memory = device.allocate(bytes)?;
-        let host_accessible = device.capabilities().host_memory;
+        let (memory, host_accessible) = catch_panic(|| {
+            let memory = device.allocate(bytes)?;
+            Ok::<_, Error>((Guarded::new(memory), device.capabilities().host_memory))
+        })?;
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let list = chunks.entry(arena).or_default();
         let index = list.partition_point(|c| c.start < start);
@@ -215,7 +218,7 @@ impl Arenas for ArenaMemory {
     fn limit(&self, device: &DeviceId) -> Result<u64> {
         match self.limits.get(device) {
             Some(&limit) => Ok(limit),
-            None => Ok(self.devices.device(device)?.default_memory_limit()),
+            None => catch_panic(|| Ok(self.devices.device(device)?.default_memory_limit())),
         }
     }
 

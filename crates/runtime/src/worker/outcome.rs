@@ -1,7 +1,7 @@
 //! How instructions end: what completes, fails and is skipped, and what that does to their outputs.
 
-use millstream_ep::{Panicked, Progress, WorkResult};
-use millstream_types::{Cause, Point, Result};
+use millstream_ep::{Progress, WorkResult};
+use millstream_types::{Cause, Error, Panicked, Point, Result};
 
 use crate::profile::Outcome;
 use crate::scope::cancel::Cancelled;
@@ -18,6 +18,14 @@ pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
     match error.downcast_ref::<Panicked>() {
         Some(panic) => (Cause::Panic, panic.message.clone()),
         None => (Cause::Error, format!("{error:#}")),
+    }
+}
+
+/// Returns the cause and the message of a backend's refusal.
+pub(super) fn refusal_of(error: &Error) -> (Cause, String) {
+    match error {
+        Error::Panicked(panic) => (Cause::Panic, panic.message.clone()),
+        other => (Cause::Device, other.to_string()),
     }
 }
 
@@ -85,7 +93,10 @@ impl Worker {
                 self.finish_call(at, &subject, result);
                 self.launched(at, seq, None, None, Effect::None);
             }
-            Err(error) => self.refused(at, seq, subject, Cause::Device, error.to_string()),
+            Err(error) => {
+                let (cause, message) = refusal_of(&error);
+                self.refused(at, seq, subject, cause, message);
+            }
         }
     }
 
