@@ -311,6 +311,27 @@ fn a_launch_says_whether_it_overflowed() {
         let launched = f.launch().input("x", &x).check_overflow().run().unwrap();
         assert_eq!(launched.overflowed().unwrap().item::<f32>().unwrap(), expected);
     }
+    // `relu` hides the infinity of `log` from the outputs. Its view is no result of its own.
+    for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let recorded = m.record(|r| {
+            r.check_overflow();
+            let x = r.input("x", TensorSpec::contiguous(F32, &[2])?)?;
+            let y = r.call("log", &[x]).run()?;
+            let view = r.call("t", &y).run()?;
+            let y = r.call("relu", &view).run()?;
+            r.output("y", &y[0])
+        });
+        let recorded = recorded.unwrap();
+        let norms = recorded.list().to_string().matches("linalg_vector_norm (").count();
+        assert_eq!(norms, 3, "of log, of relu, and of both: {}", recorded.list());
+        let f = recorded.compile().unwrap();
+        for (value, expected) in [(1.0f32, 0.0f32), (0.0, 1.0)] {
+            let x = Tensor::from_slice(&[value, 1.0], 2, &m).unwrap();
+            let launched = f.launch().input("x", &x).run().unwrap();
+            assert_eq!(launched.overflowed().unwrap().item::<f32>().unwrap(), expected);
+        }
+    }
     let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &m).unwrap();
     let launched = f.launch().input("x", &x).run().unwrap();
     let error = launched.overflowed().unwrap_err().to_string();
