@@ -83,10 +83,7 @@ impl Worker {
             Ok(()) => {
                 self.streams[at].external = Some(ExternalCompletion { subject, so_far: Ok(()) });
             }
-            Err(error) => {
-                let (cause, message) = refusal_of(&error);
-                self.refused(at, point.seq, subject, cause, message);
-            }
+            Err(error) => self.refused(at, point.seq, subject, refusal_of(&error)),
         }
     }
 

@@ -275,7 +275,7 @@ impl Worker {
         };
         match progress {
             Ok(progress) => self.submitted(at, seq, subject, Ok(progress), taken),
-            Err((cause, message)) => self.refused(at, seq, subject, cause, message),
+            Err(refusal) => self.refused(at, seq, subject, refusal),
         }
         None
     }

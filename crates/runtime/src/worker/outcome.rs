@@ -93,10 +93,7 @@ impl Worker {
                 self.finish_call(at, &subject, result);
                 self.launched(at, seq, None, None, Effect::None);
             }
-            Err(error) => {
-                let (cause, message) = refusal_of(&error);
-                self.refused(at, seq, subject, cause, message);
-            }
+            Err(error) => self.refused(at, seq, subject, refusal_of(&error)),
         }
     }
 
@@ -105,8 +102,7 @@ impl Worker {
         at: usize,
         seq: u64,
         subject: Subject,
-        cause: Cause,
-        message: String,
+        (cause, message): (Cause, String),
     ) {
         // An earlier instruction in flight may heal what this one poisons.
         if !self.streams[at].in_flight.is_empty() {
@@ -166,8 +162,7 @@ impl Worker {
                 self.follow(at, seq, subject, Effect::Call);
             }
             Err(error) if !self.streams[at].in_flight.is_empty() => {
-                let (cause, message) = cause_of(&error);
-                self.refused(at, seq, subject, cause, message);
+                self.refused(at, seq, subject, cause_of(&error));
             }
             result => {
                 self.finish_call(at, &subject, result);

@@ -145,10 +145,7 @@ impl Worker {
             Ok(Progress::Done(result)) => {
                 self.submitted(at, seq, subject, Ok(Progress::Done(result)), false);
             }
-            Err(error) => {
-                let (cause, message) = refusal_of(&error);
-                self.refused(at, seq, subject, cause, message);
-            }
+            Err(error) => self.refused(at, seq, subject, refusal_of(&error)),
         }
     }
 

@@ -23,7 +23,7 @@ use millstream_stream_policy::{StreamParts, StreamPolicy, WorkerGroup};
 use millstream_types::{DType, DeviceId, Result, StreamKey, StreamType, TensorSpec, WorkSet};
 use millstream_vm::{DriverKind, Machine, MachineConfig, Tensor};
 
-use super::{spring, tried};
+use super::{Tried, spring, tried};
 
 /// The place that panics, and the places that were reached.
 #[derive(Clone, Default)]
@@ -366,40 +366,50 @@ fn use_trapped(machine: &Machine, device: &DeviceId) -> Result<()> {
 }
 
 /// Panics that no call depends on, whose drops end in the machine's guard.
-const UNHEARD: [&str; 3] = ["Stream::drop", "Memory::drop", "Event::drop"];
+const UNHEARD: [&str; 4] =
+    ["Stream::drop", "Memory::drop", "Event::drop", "StreamPolicy::on_worker_stop"];
 
 #[test]
 fn traits() {
-    for device in [DeviceId::sim(0), DeviceId::cpu(0)] {
-        for driver in super::DRIVERS {
-            let places = Trap::default();
-            let (trap, used) = (places.clone(), device.clone());
-            let whole = tried("the whole program", move || config(&trap, driver, &used), {
-                let used = device.clone();
-                move |machine| use_trapped(machine, &used)
-            });
-            assert_eq!((&*whole.told, &*whole.later), ("", ""), "{driver:?} on {device}");
-            let reached = places.0.lock().unwrap().1.clone();
-            assert!(reached.len() > 40, "{reached:?}");
-            for place in reached {
-                for is_late in [false, true] {
-                    let trap = Trap::default();
-                    trap.set((!is_late).then_some(place));
-                    let (config, used) = ((trap.clone(), device.clone()), device.clone());
-                    let tried = tried(place, move || self::config(&config.0, driver, &config.1), {
-                        move |machine| {
-                            if is_late {
-                                use_trapped(machine, &used)?;
-                                trap.set(Some(place));
-                            }
-                            use_trapped(machine, &used)
-                        }
-                    });
-                    let is_heard = tried.told.contains(place) || UNHEARD.contains(&place);
-                    let case = format!("{driver:?} on {device}, {place}, late {is_late}");
-                    assert!(is_heard || is_late && tried.told.is_empty(), "{case}: {tried:?}");
-                }
+    let (sim, cpu) = (DeviceId::sim(0), DeviceId::cpu(0));
+    for (driver, device, moments) in [
+        (DriverKind::Threaded, &sim, &[false, true][..]),
+        (DriverKind::Threaded, &cpu, &[false, true]),
+        (DriverKind::Inline, &sim, &[false]),
+        (DriverKind::Simulated, &sim, &[false]),
+    ] {
+        let places = Trap::default();
+        let whole = with_trap(&places, driver, device, None, false);
+        assert_eq!((&*whole.told, &*whole.later), ("", ""), "{driver:?} on {device}");
+        let reached = places.0.lock().unwrap().1.clone();
+        assert!(reached.len() > 40, "{reached:?}");
+        for place in reached {
+            for &is_late in moments {
+                let tried = with_trap(&Trap::default(), driver, device, Some(place), is_late);
+                let is_heard = tried.told.contains(place) || UNHEARD.contains(&place);
+                let case = format!("{driver:?} on {device}, {place}, late {is_late}");
+                assert!(is_heard || is_late && tried.told.is_empty(), "{case}: {tried:?}");
             }
         }
     }
+}
+
+/// Tries the program with a trap at `place`: from the start, or once everything was used.
+fn with_trap(
+    trap: &Trap,
+    driver: DriverKind,
+    device: &DeviceId,
+    place: Option<&'static str>,
+    is_late: bool,
+) -> Tried {
+    let (trap, device) = (trap.clone(), device.clone());
+    trap.set(place.filter(|_| !is_late));
+    let (of_config, on) = (trap.clone(), device.clone());
+    tried(place.unwrap_or("no trap"), move || config(&of_config, driver, &on), move |machine| {
+        if is_late {
+            use_trapped(machine, &device)?;
+            trap.set(place);
+        }
+        use_trapped(machine, &device)
+    })
 }
