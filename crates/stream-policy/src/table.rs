@@ -163,6 +163,8 @@ impl StreamCatalog for Catalog {
 
     fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool {
         self.0.devices.waits_directly(&waiter.device, &source.device).unwrap_or(false)
-            && [waiter, source].iter().all(|key| self.0.query(key, |p| p.runs_native()).unwrap_or(false))
+            && [waiter, source]
+                .iter()
+                .all(|key| self.0.query(key, |p| p.runs_native()).unwrap_or(false))
     }
 }

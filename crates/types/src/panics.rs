@@ -36,7 +36,10 @@ impl fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-#[expect(clippy::from_over_into, reason = "by a second From, `?` in closures has no one error type")]
+#[expect(
+    clippy::from_over_into,
+    reason = "by a second From, `?` in closures has no one error type"
+)]
 impl Into<Error> for Panicked {
     fn into(self) -> Error {
         Error::Panicked(self)

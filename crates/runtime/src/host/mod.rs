@@ -9,9 +9,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use millstream_kernels::{Kernel, KernelCtx, RawTensor};
-use millstream_types::{
-    Access, Attrs, CallbackId, Error, ReadId, Result, TensorSpec, catch_unit,
-};
+use millstream_types::{Access, Attrs, CallbackId, Error, ReadId, Result, TensorSpec, catch_unit};
 
 use crate::scope::reentrancy;
 use crate::sync::{AtomicU32, Builder, Condvar, Mutex, Ordering};

@@ -20,9 +20,7 @@ use millstream_kernels::{Kernel, KernelRegistry, Threads};
 use millstream_ops::closure::CLOSURE;
 use millstream_ops::{Op, OpRegistry};
 use millstream_stream_policy::{ArenaMemory, PolicyTable};
-use millstream_types::{
-    Cause, Error, EventId, FailedOperand, Failure, OpId, Panicked, catch_unit,
-};
+use millstream_types::{Cause, Error, EventId, FailedOperand, Failure, OpId, Panicked, catch_unit};
 
 use crate::host::{HostTable, HostWorkers};
 use crate::sync::points::PointTable;

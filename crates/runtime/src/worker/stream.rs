@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-use millstream_ep::{
-    Device, Event, EventPool, Progress, Stream, Ticket, Work, WorkResult,
-};
+use millstream_ep::{Device, Event, EventPool, Progress, Stream, Ticket, Work, WorkResult};
 use millstream_types::panics::{Guarded, catch_panic};
 use millstream_types::{Cause, Error, Point, Result, StreamId, StreamKey};
 

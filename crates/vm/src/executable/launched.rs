@@ -95,7 +95,8 @@ impl Launched {
         let missing = || Error::Invalid {
             what: "launch",
             message: "nothing looked for infinities; launch with `check_overflow()`, or \
-                      record with it".to_owned(),
+                      record with it"
+                .to_owned(),
         };
         at_caller(self.overflow.as_ref().ok_or_else(missing))
     }

@@ -51,8 +51,8 @@ impl Recorder {
     ) -> Result<()> {
         // Taken meanwhile: no check is checked.
         let Some(mut magnitudes) = self.magnitudes.take() else { return Ok(()) };
-        let computes =
-            self.builder.streams().nth(stream.index()).map(|s| s.key.ty) == Some(StreamType::COMPUTE);
+        let computes = self.builder.streams().nth(stream.index()).map(|s| s.key.ty)
+            == Some(StreamType::COMPUTE);
         let checked = results.iter().try_for_each(|result| {
             let storage = |tensor: &RecordedTensor| self.builder.storage_of(tensor.0).ok();
             let own = storage(result);

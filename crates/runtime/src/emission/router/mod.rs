@@ -205,9 +205,10 @@ impl Router {
 
     fn choose_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<usize> {
         let key = &decl.key;
-        let (group, any_order) = self.tables.policies.query(key, |policy| {
-            (policy.worker_group(key), policy.runs_in_any_order())
-        })?;
+        let (group, any_order) = self
+            .tables
+            .policies
+            .query(key, |policy| (policy.worker_group(key), policy.runs_in_any_order()))?;
         let options = self.options.get(&id).copied().unwrap_or_default();
         match group {
             WorkerGroup::Host | WorkerGroup::Dedicated(_)

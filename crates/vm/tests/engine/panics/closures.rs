@@ -134,9 +134,7 @@ const CASES: &[(&str, Program)] = &[
         drop(bulk);
         engine.wait_for(&b)
     }),
-    ("access", |m| {
-        ones(m)?.access(Access::Read, |_| spring("access"))?.wait()
-    }),
+    ("access", |m| ones(m)?.access(Access::Read, |_| spring("access"))?.wait()),
     ("capture of a skipped access", |m| {
         let index = Tensor::from_slice(&[9i64], 1, m)?;
         let poisoned = ones(m)?.index_select(&index, 0)?;
@@ -156,9 +154,7 @@ const CASES: &[(&str, Program)] = &[
         let x = ones(m)?;
         recorded.compile()?.launch().input("x", &x).run()?.wait()
     }),
-    ("recorded function", |m| {
-        m.record(|_| spring("recorded function")).map(drop)
-    }),
+    ("recorded function", |m| m.record(|_| spring("recorded function")).map(drop)),
     ("traced function", |m| {
         let traced = m.traced(|_, _| spring("traced function"));
         traced.call(&[&ones(m)?]).run().map(drop)

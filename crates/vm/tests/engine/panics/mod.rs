@@ -17,8 +17,7 @@ use std::time::Duration;
 use millstream_types::{DType, DeviceId, Result};
 use millstream_vm::{DriverKind, Machine, MachineConfig, Prop, Tensor, with_stream};
 
-const DRIVERS: [DriverKind; 3] =
-    [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated];
+const DRIVERS: [DriverKind; 3] = [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated];
 
 /// Longer than any case takes: one that is not over by then hangs.
 const LONG: Duration = Duration::from_secs(60);

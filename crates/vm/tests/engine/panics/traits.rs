@@ -405,11 +405,15 @@ fn with_trap(
     let (trap, device) = (trap.clone(), device.clone());
     trap.set(place.filter(|_| !is_late));
     let (of_config, on) = (trap.clone(), device.clone());
-    tried(place.unwrap_or("no trap"), move || config(&of_config, driver, &on), move |machine| {
-        if is_late {
-            use_trapped(machine, &device)?;
-            trap.set(place);
-        }
-        use_trapped(machine, &device)
-    })
+    tried(
+        place.unwrap_or("no trap"),
+        move || config(&of_config, driver, &on),
+        move |machine| {
+            if is_late {
+                use_trapped(machine, &device)?;
+                trap.set(place);
+            }
+            use_trapped(machine, &device)
+        },
+    )
 }
