@@ -207,7 +207,7 @@ fn wakers() {
         let tried = tried("waker", config, |m| {
             let (engine, a, _) = vars(m)?;
             let (open, opened) = std::sync::mpsc::channel::<()>();
-            engine.push(move || drop(opened.recv())).writes(&[&a]).spawn()?;
+            engine.push(move || opened.recv().map_or((), |()| ())).writes(&[&a]).spawn()?;
             let waker = Waker::from(Arc::new(BadWaker));
             let mut completion = m.completion()?;
             let polled = Pin::new(&mut completion).poll(&mut Context::from_waker(&waker));

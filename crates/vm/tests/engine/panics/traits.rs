@@ -336,8 +336,10 @@ fn config(trap: &Trap, driver: DriverKind, device: &DeviceId) -> MachineConfig {
 }
 
 /// Uses all that is trapped.
-fn use_trapped(machine: &Machine, device: &DeviceId) -> Result<()> {
-    let profiling = machine.profile_times()?;
+fn use_trapped(machine: &Machine, driver: DriverKind, device: &DeviceId) -> Result<()> {
+    // A simulated run takes no time.
+    let is_timed = driver != DriverKind::Simulated;
+    let profiling = is_timed.then(|| machine.profile(&[])).transpose()?;
     let streams = [machine.compute(device, 0)?, machine.compute(device, 1)?];
     let x = Tensor::ones(2, DType::F32, &streams[0])?;
     for stream in &streams {
@@ -360,8 +362,8 @@ fn use_trapped(machine: &Machine, device: &DeviceId) -> Result<()> {
         r.output("y", &y[0])
     })?;
     recorded.compile()?.launch().input("x", &x).run()?.wait()?;
-    machine.call("own", &[&x]).out(&[&y]).prepare()?.on(&streams[0])?;
-    drop((streams, x, y, profiling.finish()?));
+    drop((streams, x, y));
+    profiling.map(|profiling| profiling.finish()).transpose()?;
     machine.synchronize()
 }
 
@@ -369,9 +371,21 @@ fn use_trapped(machine: &Machine, device: &DeviceId) -> Result<()> {
 const UNHEARD: [&str; 4] =
     ["Stream::drop", "Memory::drop", "Event::drop", "StreamPolicy::on_worker_stop"];
 
+/// Rare calls, after whose panic every use of the machine gets an error.
+const LOSES: [&str; 7] = [
+    "Communicator::ranks",
+    "Op::name",
+    "Stream::direct",
+    "Stream::measure",
+    "Stream::native",
+    "Stream::share_native",
+    "Stream::take_times",
+];
+
 #[test]
 fn traits() {
     let (sim, cpu) = (DeviceId::sim(0), DeviceId::cpu(0));
+    let mut wrong = Vec::new();
     for (driver, device, moments) in [
         (DriverKind::Threaded, &sim, &[false, true][..]),
         (DriverKind::Threaded, &cpu, &[false, true]),
@@ -387,11 +401,14 @@ fn traits() {
             for &is_late in moments {
                 let tried = with_trap(&Trap::default(), driver, device, Some(place), is_late);
                 let is_heard = tried.told.contains(place) || UNHEARD.contains(&place);
-                let case = format!("{driver:?} on {device}, {place}, late {is_late}");
-                assert!(is_heard || is_late && tried.told.is_empty(), "{case}: {tried:?}");
+                let goes_on = tried.later.is_empty() || LOSES.contains(&place);
+                if !goes_on || !is_heard && !(is_late && tried.told.is_empty()) {
+                    wrong.push(format!("{driver:?} on {device}, {place}, {is_late}: {tried:?}"));
+                }
             }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Tries the program with a trap at `place`: from the start, or once everything was used.
@@ -405,15 +422,23 @@ fn with_trap(
     let (trap, device) = (trap.clone(), device.clone());
     trap.set(place.filter(|_| !is_late));
     let (of_config, on) = (trap.clone(), device.clone());
-    tried(
-        place.unwrap_or("no trap"),
-        move || config(&of_config, driver, &on),
-        move |machine| {
-            if is_late {
-                use_trapped(machine, &device)?;
-                trap.set(place);
-            }
-            use_trapped(machine, &device)
-        },
-    )
+    let program = move |machine: &Machine| {
+        let trap = Disarmed(trap);
+        if is_late {
+            use_trapped(machine, driver, &device)?;
+            trap.0.set(place);
+        }
+        use_trapped(machine, driver, &device)
+    };
+    tried(place.unwrap_or("no trap"), move || config(&of_config, driver, &on), program)
+}
+
+/// Disarms a trap at the end of the program, unless its place is a drop, which comes later.
+struct Disarmed(Trap);
+
+impl Drop for Disarmed {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock().unwrap();
+        state.0 = state.0.filter(|place| place.ends_with("::drop"));
+    }
 }
