@@ -569,6 +569,18 @@ fn files_are_written_in_one_place() {
     none(&gone, "listed in tests/tidy.rs, but writes no file");
 }
 
+#[test]
+fn panics_are_caught_in_one_place() {
+    let elsewhere = |s: &&Source| is_product(&s.path) && s.path != "crates/types/src/panics.rs";
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|s| s.is_rust()).filter(elsewhere) {
+        for (at, line) in source.lines().filter(|(_, line)| has_word(code(line), "catch_unwind")) {
+            broken.push(format!("{}:{at}: {}", source.path, line.trim()));
+        }
+    }
+    none(&broken, "code of the program runs behind `millstream_types::catch_panic`");
+}
+
 /// Returns whether a source is part of the product or of its chores, and not of the tests.
 fn is_product(path: &str) -> bool {
     let in_crate = path.strip_prefix("crates/").and_then(|path| path.split_once('/'));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use millstream::optimisers::{Adam, GradScaler, Scaling, Sgd, State, adamw, sgd};
 use millstream::*;
-use millstream_testing::machine::inline;
+use millstream_testing::machine::{config, inline};
 use serde_json::Value;
 
 use DType::{BF16, F16, F32, F64};
@@ -310,6 +310,29 @@ fn a_launch_says_whether_it_overflowed() {
         let x = Tensor::from_slice(&[value, 1.0], 2, &m).unwrap();
         let launched = f.launch().input("x", &x).check_overflow().run().unwrap();
         assert_eq!(launched.overflowed().unwrap().item::<f32>().unwrap(), expected);
+    }
+    // `relu` hides the infinity of `log` from the outputs. Its view is no result of its own.
+    for driver in [DriverKind::Threaded, DriverKind::Inline, DriverKind::Simulated] {
+        let m = Machine::new(config(driver, SyncPolicy::Frontier)).unwrap();
+        let recorded = m.record(|r| {
+            r.check_overflow();
+            let x = r.input("x", TensorSpec::contiguous(F32, &[2])?)?;
+            let y = r.call("log", &[x]).run()?;
+            let view = r.call("t", &y).run()?;
+            let y = r.call("relu", &view).run()?;
+            r.output("y", &y[0])
+        });
+        let recorded = recorded.unwrap();
+        let list = recorded.list();
+        let calls = list.instructions.iter().filter_map(|i| i.body.op());
+        let norms = calls.filter(|op| list.ops.name(*op) == "linalg_vector_norm").count();
+        assert_eq!(norms, 3, "of log, of relu, and of both");
+        let f = recorded.compile().unwrap();
+        for (value, expected) in [(1.0f32, 0.0f32), (0.0, 1.0)] {
+            let x = Tensor::from_slice(&[value, 1.0], 2, &m).unwrap();
+            let launched = f.launch().input("x", &x).run().unwrap();
+            assert_eq!(launched.overflowed().unwrap().item::<f32>().unwrap(), expected);
+        }
     }
     let x = Tensor::from_slice(&[1.0f32, 1.0], 2, &m).unwrap();
     let launched = f.launch().input("x", &x).run().unwrap();

@@ -37,11 +37,11 @@ mod stream;
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_ep::device::{Backend, Work, WorkResult};
+use millstream_types::catch_panic;
 
 pub use fixture::Fixture;
 
@@ -150,12 +150,10 @@ pub fn run_one(
     backend: &Arc<dyn Backend>,
     harness: &dyn Harness,
 ) -> anyhow::Result<Outcome> {
-    let run = || match Fixture::open(backend, harness) {
+    catch_panic(|| match Fixture::open(backend, harness) {
         Ok(fixture) => (check.run)(&fixture),
         Err(absent) => Ok(Outcome::NoDevice(format!("{absent:#}"))),
-    };
-    let caught = catch_unwind(AssertUnwindSafe(run));
-    caught.unwrap_or_else(|_| Err(anyhow::anyhow!("the check panicked")))
+    })
 }
 
 /// Turns the skip for an absent device into a failure, if devices are required.

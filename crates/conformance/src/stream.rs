@@ -6,7 +6,7 @@ use std::thread;
 
 use anyhow::{bail, ensure};
 use millstream_ep::device::{Work, WorkResult};
-use millstream_ep::panics::Panicked;
+use millstream_types::Panicked;
 
 use crate::fixture::{RunLog, drive_until};
 use crate::{Check, Fixture, Outcome};

@@ -12,9 +12,10 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use millstream_types::{Panicked, catch_panic};
 
 use crate::compiled::Library;
 use crate::faults::Faults;
@@ -219,7 +220,7 @@ pub(crate) fn library_call(
     name_and_meaning: fn(u32) -> Option<(&'static str, &'static str)>,
     body: impl FnOnce(&mut State) -> DriverResult<String>,
 ) -> u32 {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
+    let outcome = catch_panic(|| {
         let mut state = driver().lock();
         *state.counts.entry(name).or_default() += 1;
         let (line, code) = match body(&mut state) {
@@ -236,9 +237,9 @@ pub(crate) fn library_call(
         if std::mem::take(&mut state.needs_notify) || state.faults.lost.is_some() {
             driver().announce_and_unlock(state);
         }
-        code
-    }));
-    outcome.unwrap_or_else(|_| {
+        Ok(code)
+    });
+    outcome.unwrap_or_else(|_: Panicked| {
         driver().announce();
         code::UNKNOWN
     })

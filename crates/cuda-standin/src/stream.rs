@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Instant;
+
+use millstream_types::catch_panic;
 
 use crate::code;
 use crate::graph::{self, Nodes};
@@ -254,12 +255,7 @@ fn execute(command: &Command) -> anyhow::Result<()> {
             }
         }
         Command::Kernel { ref name, ref run } => {
-            let outcome = catch_unwind(AssertUnwindSafe(|| run()));
-            return match outcome {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(error.context(name.clone())),
-                Err(_) => Err(anyhow::anyhow!("{name} panicked")),
-            };
+            return catch_panic(|| run()).map_err(|error| error.context(name.clone()));
         }
         Command::Host { function, data } => {
             // SAFETY: the caller of `cuLaunchHostFunc` guarantees that the function can be called

@@ -17,6 +17,7 @@ use std::sync::{Arc, PoisonError};
 use intrusive_collections::{SinglyLinkedList, SinglyLinkedListAtomicLink, intrusive_adapter};
 
 use millstream_types::Result;
+use millstream_types::panics::{Guarded, catch_panic};
 
 use crate::device::{Device, Event};
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -39,7 +40,7 @@ pub struct PooledEvent {
 
 struct Slot {
     link: SinglyLinkedListAtomicLink,
-    native: Arc<dyn Event>,
+    native: Guarded<Arc<dyn Event>>,
     number: u32,
     generation: AtomicU64,
     handles: AtomicUsize,
@@ -100,10 +101,10 @@ impl EventPool {
         }
         // The lock is not held: the device may be slow, and other threads must be able to return
         // their events meanwhile.
-        let native = match self.timed {
-            true => self.device.create_timed_event()?,
-            false => self.device.create_event()?,
-        };
+        let native = catch_panic(|| match self.timed {
+            true => self.device.create_timed_event(),
+            false => self.device.create_event(),
+        })?;
         let mut slots = self.free_list.lock();
         let number = slots.created;
         slots.created += 1;
@@ -111,7 +112,7 @@ impl EventPool {
         drop(slots);
         let slot = Slot {
             link: SinglyLinkedListAtomicLink::new(),
-            native,
+            native: Guarded::new(native),
             number,
             generation: AtomicU64::new(1),
             handles: AtomicUsize::new(1),

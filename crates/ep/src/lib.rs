@@ -52,7 +52,6 @@
 //! | `cuda` | NVIDIA devices, through their driver (feature `cuda`) |
 //! | [`pinned`] | pinned host memory, for simulated devices |
 //! | [`sim`] | a simulated asynchronous device under the control of tests |
-//! | [`panics`] | turns a panic of work into its error |
 //! | [`faults`] | a wrapper of any backend that injects planned faults |
 //! | `account`, `host_memory` | memory of the backends that compute on the host |
 //! | `sync` | the synchronization primitives of `event_pool`, replaced in loom models |
@@ -69,7 +68,6 @@ mod event_pool_tests;
 pub mod faults;
 pub mod graph;
 mod host_memory;
-pub mod panics;
 pub mod pinned;
 pub mod registry;
 pub mod sim;
@@ -81,5 +79,4 @@ pub use device::{
 };
 pub use event_pool::{EventPool, PooledEvent};
 pub use graph::{Captured, FailedWork, Graph, GraphStream};
-pub use panics::{Panicked, catch_panic, run_catching_panic};
 pub use registry::Registry;

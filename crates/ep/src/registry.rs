@@ -7,7 +7,7 @@ use dashmap::DashMap;
 use once_cell::sync::OnceCell;
 
 use millstream_types::nearest::did_you_mean;
-use millstream_types::{DeviceId, Error, Result};
+use millstream_types::{DeviceId, Error, Result, catch_panic};
 
 use crate::device::{Backend, Capabilities, Device};
 
@@ -27,6 +27,21 @@ impl Registry {
     /// Adds a backend. It replaces one of the same kind, whose open devices stay open.
     pub fn register(&self, backend: Arc<dyn Backend>) {
         self.backends.insert(backend.kind().to_owned(), backend);
+    }
+
+    /// Returns the answer of the backend of a device.
+    fn query<T>(
+        &self,
+        device: &DeviceId,
+        query: impl FnOnce(&dyn Backend) -> Result<T>,
+    ) -> Result<T> {
+        catch_panic(|| query(&*self.backend(device)?)).map_err(|error| match error {
+            Error::Panicked(panicked) => {
+                let message = format!("its backend {panicked}");
+                Error::Device { device: device.clone(), message }
+            }
+            other => other,
+        })
     }
 
     fn backend(&self, device: &DeviceId) -> Result<Arc<dyn Backend>> {
@@ -60,7 +75,7 @@ impl Registry {
         if self.open.get(device).is_some_and(|cell| cell.get().is_some()) {
             return Ok(());
         }
-        let count = self.backend(device)?.count()?;
+        let count = self.query(device, |backend| backend.count())?;
         if device.index() < count {
             return Ok(());
         }
@@ -74,7 +89,7 @@ impl Registry {
     /// As [`Registry::probe`].
     pub fn capabilities(&self, device: &DeviceId) -> Result<Capabilities> {
         self.probe(device)?;
-        Ok(self.backend(device)?.capabilities())
+        self.query(device, |backend| Ok(backend.capabilities()))
     }
 
     /// Returns the devices from whose memory the streams of `device` copy directly. Opens nothing.
@@ -82,11 +97,12 @@ impl Registry {
     /// # Errors
     /// As [`Registry::probe`].
     pub fn copy_sources(&self, device: &DeviceId) -> Result<Vec<DeviceId>> {
-        let backend = self.backend(device)?;
-        let others = (0..backend.count()?).filter(|&other| {
-            other != device.index() && backend.copies_directly(device.index(), other)
-        });
-        others.map(|other| DeviceId::new(device.kind().to_owned(), other)).collect()
+        let others = self.query(device, |backend| {
+            let is_source = |other: &u32| backend.copies_directly(device.index(), *other);
+            let others = (0..backend.count()?).filter(|other| *other != device.index());
+            Ok(others.filter(is_source).collect::<Vec<_>>())
+        })?;
+        others.into_iter().map(|other| DeviceId::new(device.kind().to_owned(), other)).collect()
     }
 
     /// Returns whether streams of `waiter` can wait for events of `source` on the device, without
@@ -102,7 +118,8 @@ impl Registry {
         self.probe(source)?;
         // An event belongs to one backend.
         let same = waiter.kind() == source.kind();
-        Ok(same && self.backend(waiter)?.waits_directly(waiter.index(), source.index()))
+        let (waiting, recording) = (waiter.index(), source.index());
+        Ok(same && self.query(waiter, |b| Ok(b.waits_directly(waiting, recording)))?)
     }
 
     /// Returns the open device. Opens it on first use.
@@ -114,7 +131,7 @@ impl Registry {
         let cell = self.open.entry(device.clone()).or_default().clone();
         let opened = cell.get_or_try_init(|| {
             self.probe(device)?;
-            self.backend(device)?.open(device.index())
+            self.query(device, |backend| backend.open(device.index()))
         })?;
         Ok(opened.clone())
     }

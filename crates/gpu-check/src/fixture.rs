@@ -1,6 +1,6 @@
 //! A machine on the device, which the measurements share, and checks that panic.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::panic::{set_hook, take_hook};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use millstream::ep::cpu::CpuBackend;
 use millstream::ep::cuda::{CompletionMode, CudaBackend, CudaConfig, CudaDevice, ResourceCounts};
 use millstream::ep::{Device, Registry};
+use millstream::types::{Panicked, catch_panic};
 use millstream::{
     DType, DeviceId, Machine, MachineConfig, Stream, StreamKey, StreamType, Tensor, TensorSpec,
 };
@@ -77,9 +78,5 @@ pub(super) fn quietly<R>(checks: impl FnOnce() -> R) -> R {
 
 /// Runs a check, and returns the message of its panic as the error.
 pub(super) fn caught<R>(check: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(check)).map_err(|payload| {
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-        text.unwrap_or("a panic without a message").to_owned()
-    })
+    catch_panic(|| Ok(check())).map_err(|panicked: Panicked| panicked.message)
 }

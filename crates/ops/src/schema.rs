@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use millstream_types::{
-    Access, AttrValue, Attrs, DType, Error, Layout, Result, ScalarValue, TensorSpec,
+    Access, AttrValue, Attrs, DType, Error, Layout, Result, ScalarValue, TensorSpec, catch_panic,
 };
 
 use crate::args::{ABSENT, input_positions};
@@ -343,14 +343,17 @@ pub trait Op: Send + Sync {
     ///
     /// # Errors
     /// Fails as [`Op::signature`] does, with the name of the op added; also as
-    /// [`Op::check_arguments`] does, and if launches give an argument that is not patchable.
+    /// [`Op::check_arguments`] does, if launches give an argument that is not patchable, and if the
+    /// schema panics.
     fn check(&self, call: CallSpec<'_>) -> Result<Signature> {
-        self.check_arguments(call.inputs.len(), call.attrs)?;
-        let named = |e: Error| of_op(self.name(), e);
-        let Some(stand_in) = stand_in(self.attrs(), call.attrs).map_err(named)? else {
-            return self.signature(call).map_err(named);
-        };
-        self.signature(CallSpec { attrs: &stand_in, ..call }).map_err(named)
+        let checked = catch_panic(|| {
+            self.check_arguments(call.inputs.len(), call.attrs)?;
+            match stand_in(self.attrs(), call.attrs)? {
+                Some(stand_in) => self.signature(CallSpec { attrs: &stand_in, ..call }),
+                None => self.signature(call),
+            }
+        });
+        checked.map_err(|e| of_op(self.name(), e))
     }
 
     /// Checks the number of tensors and the names of arguments.

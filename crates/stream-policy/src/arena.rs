@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use millstream_ep::{Memory, Registry};
 use millstream_instructions::{ArenaId, Arenas, Placement};
+use millstream_types::panics::{Guarded, catch_panic};
 use millstream_types::{DeviceId, Error, Result};
 
 /// The chunks of device memory behind all arenas of a machine.
@@ -76,7 +77,9 @@ struct Chunk {
     host_accessible: bool,
     /// The offset of the chunk's first byte in the arena.
     start: u64,
-    memory: Box<dyn Memory>,
+    base: AtomicPtr<u8>,
+    bytes: u64,
+    _memory: Guarded<Box<dyn Memory>>,
 }
 
 impl ArenaMemory {
@@ -131,16 +134,16 @@ impl ArenaMemory {
         let chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let found = chunks.get(&arena).and_then(|list| {
             let index = list.partition_point(|c| c.start <= offset).checked_sub(1)?;
-            let Chunk { start, memory, host_accessible } = &list[index];
+            let Chunk { start, base, bytes, host_accessible, .. } = &list[index];
             let relative = offset - start;
-            let (end, bytes) = (relative.checked_add(size)?, memory.bytes() as u64);
-            let base = memory.base();
-            let (start, host_accessible) = (*start, *host_accessible);
+            let (end, start, bytes) = (relative.checked_add(size)?, *start, *bytes);
+            // Relaxed: it never changes.
+            let (base, host_accessible) = (base.load(Ordering::Relaxed), *host_accessible);
             let chunk = KnownChunk {
                 arena,
                 start,
                 end: start.saturating_add(bytes),
-                base: AtomicPtr::new(base.as_ptr()),
+                base: AtomicPtr::new(base),
                 host_accessible,
             };
             // Relaxed: the lock orders it.
@@ -152,7 +155,7 @@ impl ArenaMemory {
             return Err(Error::Internal { message });
         };
         // Both lie in one allocation of less than `isize::MAX` bytes, so the sum cannot wrap.
-        let address = base.as_ptr().wrapping_add(relative as usize);
+        let address = base.wrapping_add(relative as usize);
         let null = || Error::Internal { message: "null memory".to_owned() };
         Ok((NonNull::new(address).ok_or_else(null)?, on_host))
     }
@@ -166,12 +169,16 @@ impl ArenaMemory {
 
     fn add(&self, arena: ArenaId, device: &DeviceId, start: u64, bytes: usize) -> Result<()> {
         let device = self.devices.device(device)?;
-        let memory = device.allocate(bytes)?;
-        let host_accessible = device.capabilities().host_memory;
+        let chunk = catch_panic(|| {
+            let memory = Guarded::new(device.allocate(bytes)?);
+            let (base, bytes) = (AtomicPtr::new(memory.base().as_ptr()), memory.bytes() as u64);
+            let host_accessible = device.capabilities().host_memory;
+            Ok::<_, Error>(Chunk { host_accessible, start, base, bytes, _memory: memory })
+        })?;
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let list = chunks.entry(arena).or_default();
         let index = list.partition_point(|c| c.start < start);
-        list.insert(index, Chunk { host_accessible, start, memory });
+        list.insert(index, chunk);
         Ok(())
     }
 
@@ -215,7 +222,7 @@ impl Arenas for ArenaMemory {
     fn limit(&self, device: &DeviceId) -> Result<u64> {
         match self.limits.get(device) {
             Some(&limit) => Ok(limit),
-            None => Ok(self.devices.device(device)?.default_memory_limit()),
+            None => catch_panic(|| Ok(self.devices.device(device)?.default_memory_limit())),
         }
     }
 

@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use millstream_ep::{Device, EventPool, Notify, Registry};
 use millstream_instructions::{StreamCatalog, StreamDecl, StreamFacts};
 use millstream_types::nearest::did_you_mean;
-use millstream_types::{DeviceId, Error, Result, StreamKey, StreamType};
+use millstream_types::{DeviceId, Error, Result, StreamKey, StreamType, catch_panic};
 
 use crate::policy::{StreamParts, StreamPolicy};
 use crate::standard;
@@ -46,11 +46,25 @@ impl PolicyTable {
         &self.devices
     }
 
-    /// Returns the policy that serves a stream.
+    /// Returns the answer of the policy that serves a stream.
     ///
     /// # Errors
-    /// No policy serves it, or its device is missing.
-    pub fn policy(&self, key: &StreamKey) -> Result<&Arc<dyn StreamPolicy>> {
+    /// No policy serves it, its device is missing, or the policy panicked.
+    pub fn query<T>(
+        &self,
+        key: &StreamKey,
+        query: impl FnOnce(&dyn StreamPolicy) -> T,
+    ) -> Result<T> {
+        catch_panic(|| Ok(query(&**self.policy(key)?))).map_err(|error| match error {
+            Error::Panicked(panicked) => {
+                let message = format!("{key}: the policy of {} streams {panicked}", key.ty);
+                Error::Invalid { what: "stream", message }
+            }
+            other => other,
+        })
+    }
+
+    fn policy(&self, key: &StreamKey) -> Result<&Arc<dyn StreamPolicy>> {
         self.devices.probe(&key.device)?;
         let found =
             self.policies.iter().rev().find(|p| p.stream_type() == key.ty && p.serves(&key.device));
@@ -74,7 +88,7 @@ impl PolicyTable {
     /// # Errors
     /// None does, or it accepts less.
     pub fn check(&self, decl: &StreamDecl) -> Result<()> {
-        let accepted = self.policy(&decl.key)?.accepts();
+        let accepted = self.query(&decl.key, |policy| policy.accepts())?;
         if decl.work.is_subset(accepted) {
             return Ok(());
         }
@@ -89,10 +103,11 @@ impl PolicyTable {
     /// The device cannot be opened or refuses a stream.
     pub fn create(&self, key: &StreamKey, notify: Notify) -> Result<StreamParts> {
         let events = |device: &Arc<dyn Device>| self.event_pool(device);
-        let policy = self.policy(key)?;
         let own = self.priorities.get(key).map(|priority| *priority);
-        let priority = own.unwrap_or_else(|| policy.priority());
-        policy.create(key, priority, &self.devices, &events, notify)
+        self.query(key, |policy| {
+            let priority = own.unwrap_or_else(|| policy.priority());
+            policy.create(key, priority, &self.devices, &events, notify)
+        })?
     }
 
     /// Sets the priority of a stream that is yet to be opened.
@@ -130,9 +145,10 @@ pub struct Catalog(pub Arc<PolicyTable>);
 
 impl StreamCatalog for Catalog {
     fn describe(&self, key: &StreamKey) -> Result<StreamFacts> {
-        let policy = self.0.policy(key)?;
-        let mut facts = policy.facts(key).accepting(policy.accepts());
-        if policy.copies_between_devices() {
+        let (mut facts, copies) = self.0.query(key, |policy| {
+            (policy.facts(key).accepting(policy.accepts()), policy.copies_between_devices())
+        })?;
+        if copies {
             facts.copies = self.0.devices.copy_sources(&key.device)?;
         }
         let exists = |device: &DeviceId| self.0.devices.probe(device).is_ok();
@@ -147,6 +163,8 @@ impl StreamCatalog for Catalog {
 
     fn waits_on_device(&self, waiter: &StreamKey, source: &StreamKey) -> bool {
         self.0.devices.waits_directly(&waiter.device, &source.device).unwrap_or(false)
-            && [waiter, source].iter().all(|key| self.0.policy(key).is_ok_and(|p| p.runs_native()))
+            && [waiter, source]
+                .iter()
+                .all(|key| self.0.query(key, |p| p.runs_native()).unwrap_or(false))
     }
 }

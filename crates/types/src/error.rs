@@ -11,6 +11,7 @@ use crate::dtype::DType;
 use crate::layout::{Dims, brief};
 use crate::origin::Origin;
 use crate::overdue::Overdue;
+use crate::panics::Panicked;
 
 /// A result whose error is [`Error`] by default.
 ///
@@ -159,6 +160,9 @@ pub enum Error {
         /// The reason, with the lines concerned.
         message: String,
     },
+    /// Code of the program panicked when the machine called it.
+    #[error(transparent)]
+    Panicked(Panicked),
     /// An invariant of the library does not hold. This is a defect to be reported.
     #[error("internal error: {message}")]
     Internal {

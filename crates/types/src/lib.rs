@@ -24,6 +24,7 @@
 //! | [`origin`] | the source line or trace node of an instruction |
 //! | [`error`] | the error enum, failed instructions |
 //! | [`overdue`] | reports of instructions that exceed their time limit |
+//! | [`panics`] | the guard that code of the program runs behind |
 //! | `setters` | [`setters!`] for options |
 //! | [`text`] | the text form that lists and the programs of fused ops share |
 //! | [`nearest`] | suggestions for misspelt names |
@@ -43,6 +44,7 @@ pub mod mesh;
 pub mod nearest;
 pub mod origin;
 pub mod overdue;
+pub mod panics;
 #[cfg(feature = "safetensors")]
 pub mod safetensors_dtype;
 pub mod scalar;
@@ -63,6 +65,7 @@ pub use id::{CallbackId, EventId, ListId, OpId, ReadId, ScalarId, StorageId, Str
 pub use layout::{Dims, Layout, TensorSpec};
 pub use mesh::{Coordinates, Mesh};
 pub use origin::{Origin, SourceFile};
+pub use panics::{Panicked, catch_panic, catch_unit};
 pub use scalar::{ScalarUse, ScalarValue};
 pub use sharding::{NdSbp, Ranges, Reduction, Sbp, Sharding, sbp};
 pub use stream::{Point, StreamKey, StreamMode, StreamType};

@@ -3,10 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_types::{DeviceId, Error, Result};
+use millstream_types::{DeviceId, Error, Result, catch_panic};
 
 use crate::device::{Event, Progress, Stream, Ticket, Work, WorkResult};
-use crate::panics::run_catching_panic;
 
 /// A stream of `cpu:0`.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ impl CpuStream {
 impl Stream for CpuStream {
     fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
         // Host kernels launch nothing, so they get no native stream.
-        Ok(Progress::Done(run_catching_panic(work, &())))
+        Ok(Progress::Done(catch_panic(|| work.run(&()))))
     }
 
     fn direct(&self) -> Option<&dyn Any> {

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_types::{Error, Result};
+use millstream_types::{Error, Result, catch_panic};
 
 use crate::cuda::device::DeviceState;
 use crate::cuda::device_error::{DeviceError, DeviceErrors};
@@ -22,7 +22,6 @@ use crate::cuda::graph_words::GraphWords;
 use crate::cuda::native_stream::NativeStream;
 use crate::device::{Work, WorkResult};
 use crate::graph::{Captured, FailedWork, Graph};
-use crate::panics::run_catching_panic;
 
 /// A flag of captured work: the work's number, the flag, and the stream's flags.
 type CapturedError = (usize, DeviceError, Arc<Mutex<DeviceErrors>>);
@@ -131,7 +130,7 @@ impl CudaGraph {
         };
         let number = *works;
         *works += 1;
-        let result = run_catching_panic(work, stream);
+        let result = catch_panic(|| work.run(stream));
         let flags = stream.device_errors();
         let launched = stream.take_device_errors();
         let launched = launched.into_iter().map(|error| (number, error, flags.clone()));

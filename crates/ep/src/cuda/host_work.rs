@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 
+use millstream_types::catch_panic;
+
 use crate::cuda::driver::PinnedBlock;
 use crate::cuda::native_stream::NativeStream;
-use crate::panics::catch_panic;
 
 /// The size of a stream's first block in bytes.
 const MIN_BLOCK: usize = 1 << 20;

@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use millstream_types::catch_unit;
+
 use crate::cuda::device::DeviceState;
 use crate::cuda::native_stream::NativeStream;
 use crate::device::Precompilation;
-use crate::panics::catch_panic;
 
 /// The threads that precompile work for a device.
 pub(super) struct Precompiler {
@@ -86,10 +87,7 @@ fn precompile(device: &Arc<DeviceState>, (queue, changed): &(Mutex<Queue>, Condv
         };
         drop(all);
         // The call itself gives the error.
-        let _ = catch_panic(|| {
-            work(&native);
-            Ok(())
-        });
+        let _ = catch_unit(|| work(&native));
         all = lock(queue);
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_types::{DeviceId, Error, Result};
+use millstream_types::{DeviceId, Error, Result, catch_panic};
 
 use crate::cuda::command_times::CommandTimes;
 use crate::cuda::device_error::DeviceError;
@@ -17,7 +17,6 @@ use crate::cuda::peer_waits::PeerWaits;
 use crate::cuda::{CompletionMode, driver_error};
 use crate::device::{Event, HostClock, Notify, Progress, Stream, Ticket, Work, WorkResult};
 use crate::graph::{Captured, Graph, GraphStream};
-use crate::panics::run_catching_panic;
 
 /// The result of a command, reported once the command has completed.
 enum CommandResult {
@@ -119,7 +118,7 @@ impl CudaStream {
         let result = Arc::new(Mutex::new(None));
         let (mut work, to) = (work.detach(), result.clone());
         let run = move || {
-            let result = run_catching_panic(&mut *work, &());
+            let result = catch_panic(|| work.run(&()));
             // The work releases its operands before its completion can be observed.
             drop(work);
             *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
@@ -205,7 +204,7 @@ impl Stream for CudaStream {
         let outcome = match work.runs_on_host() {
             true => self.submit_to_host(work)?,
             false => {
-                let result = run_catching_panic(work, &*self.native);
+                let result = catch_panic(|| work.run(&*self.native));
                 let errors = self.native.take_device_errors();
                 match errors.is_empty() {
                     true => CommandResult::Known(result),

@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::faults::FaultPlan;
-    use crate::panics::catch_panic;
+    use millstream_types::catch_panic;
 
     struct Nothing;
 

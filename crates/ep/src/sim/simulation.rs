@@ -18,11 +18,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use millstream_types::{DeviceId, Error, Result};
+use millstream_types::{DeviceId, Error, Result, catch_panic};
 
 use crate::account::Account;
 use crate::device::{Notify, Ticket, WorkResult};
-use crate::panics::run_catching_panic;
 use crate::sim::state::{Action, EventTable, Queued, SimDeviceState, SimState, SimStreamState};
 use crate::sim::{Completion, SimConfig};
 
@@ -266,7 +265,7 @@ impl Simulation {
         let (order, result) = match command.action {
             // Host kernels launch nothing, so they get no native stream. The work is dropped here,
             // outside the lock.
-            Action::Work(mut work) => (None, run_catching_panic(&mut *work, &())),
+            Action::Work(mut work) => (None, catch_panic(|| work.run(&()))),
             order => (Some(order), Ok(())),
         };
         let mut locked = self.lock();

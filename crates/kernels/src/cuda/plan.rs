@@ -22,8 +22,7 @@ use anyhow::{Context, Result, ensure};
 use smallvec::SmallVec;
 
 use millstream_ep::cuda::{KernelLaunch, NativeStream, PlannedLaunch, WorkPlan};
-use millstream_ep::panics::catch_panic;
-use millstream_types::{Attrs, TensorSpec};
+use millstream_types::{Attrs, TensorSpec, catch_panic};
 
 use super::args::MemoryRange;
 use super::native;

@@ -43,7 +43,9 @@ use millstream_runtime::tables::Tables;
 use millstream_runtime::tapes::MAX_OPERANDS;
 use millstream_runtime::tapes::graph::GraphPlan;
 use millstream_runtime::tapes::tape::{Action, Address, Formal, StepCall, StepOperand, Tape};
-use millstream_types::{Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec};
+use millstream_types::{
+    Attrs, DeviceId, Error, ListId, Origin, Point, ReadId, Result, TensorSpec, catch_panic,
+};
 
 use draft::{Clock, Draft, Source, join};
 use scope::{Known, Scope, on_device};
@@ -288,7 +290,8 @@ impl<'a> Compiler<'a> {
                 };
                 let at = scope.point(*at);
                 let tape = self.ready(at.stream)?;
-                let kernel = self.prepare(tape, &call);
+                let kernel = catch_panic(|| Ok(self.prepare(tape, &call)))
+                    .map_err(|error: Error| error.at(origin))?;
                 let draft = &mut self.tapes[usize::from(tape)];
                 let (first, count) = match kernel {
                     Some(_) => draft.gather(&call),

@@ -34,13 +34,13 @@ impl Compiler<'_> {
         let meets: FxHashSet<StreamId> = list.instructions.iter().filter_map(meets).collect();
         let mut tapes = Vec::with_capacity(list.streams.len());
         for (k, decl) in list.streams.iter().enumerate() {
-            let policy = self.tables.policies.policy(&decl.key)?;
+            let runs_native = self.tables.policies.query(&decl.key, |p| p.runs_native())?;
             let meets = meets.contains(&StreamId(k as u16));
-            if !policy.runs_native() && !meets {
+            if !runs_native && !meets {
                 tapes.push(None);
                 continue;
             }
-            let is_asynchronous = policy.runs_native()
+            let is_asynchronous = runs_native
                 && self.tables.policies.devices().capabilities(&decl.key.device)?.asynchronous;
             // A collective holds its tape until the other ranks have come, and a rank barrier too.
             let can_share = !is_asynchronous && !meets && !decl.work.contains(WorkKind::Collective);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_stream_policy::WorkerGroup;
-use millstream_types::{Error, Result};
+use millstream_types::{Error, Result, catch_unit};
 
 use crate::pool::Pool;
 use crate::scope::reentrancy;
@@ -136,7 +136,9 @@ fn start(
         .spawn(move || {
             reentrancy::mark_thread(machine);
             own.set_thread(current());
-            work(Worker::new(tables, own.clone(), group), &own, tasks);
+            let mut worker = Worker::new(tables.clone(), own.clone(), group);
+            let ended = catch_unit(|| work(&mut worker, &own, tasks));
+            tables.end_worker(worker, ended);
         })
         .map_err(|e| Error::Internal { message: format!("no thread for a worker: {e}") })?;
     workers.push(WorkerHandle { queue, inbox, threads: vec![thread] });
@@ -158,7 +160,7 @@ const IDLE_BEFORE_FLUSH: u32 = spins(4);
 /// and there is less of it after each park; after a short park the limit is restored.
 const SHORT: Duration = Duration::from_micros(50);
 
-fn work(mut worker: Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
+fn work(worker: &mut Worker, inbox: &Inbox, mut tasks: Consumer<Task>) {
     let (mut unflushed, mut unpolled, mut limit) = (0, 0, POLLS);
     // Whether it has polled longer for a thread of the program that waits.
     let mut has_stayed = false;

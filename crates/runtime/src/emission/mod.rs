@@ -222,6 +222,7 @@ impl MachineShared {
         if self.is_closed() {
             return Err(Error::Closed);
         }
+        self.tables.check_workers()?;
         self.drain(&mut emission);
         emission.router.cancel_scope = cancel::current();
         Ok(emission)

@@ -82,6 +82,7 @@ impl MachineShared {
         let mut pending = backlog.pending();
         let _registered = self.register(Awaited::Room);
         while !backlog.wait(self.watermark / 2, Duration::from_millis(100)) {
+            self.tables.check_workers()?;
             if self.is_closed() {
                 return Err(Error::Closed);
             }
@@ -242,6 +243,7 @@ impl MachineShared {
     /// Returns an error if a point cannot complete: shutdown left it behind, or it is overdue.
     pub fn check_unreachable(&self, point: Point) -> Result<()> {
         self.check_abandoned()?;
+        self.tables.check_workers()?;
         self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.check(point))
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Long because its items have examples.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use std::collections::VecDeque;
@@ -10,7 +9,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use millstream_kernels::{Kernel, KernelCtx, RawTensor};
-use millstream_types::{Access, Attrs, CallbackId, Error, ReadId, Result, TensorSpec};
+use millstream_types::{Access, Attrs, CallbackId, Error, ReadId, Result, TensorSpec, catch_unit};
 
 use crate::scope::reentrancy;
 use crate::sync::{AtomicU32, Builder, Condvar, Mutex, Ordering};
@@ -346,7 +345,9 @@ impl HostWorkers {
             Ok(_) => state.threads += 1,
             Err(_) if state.threads > 0 => wake.notify_one(),
             Err(error) => {
-                state.queue.pop_back();
+                let refused = state.queue.pop_back();
+                drop(state);
+                let _ = catch_unit(|| drop(refused));
                 let message = format!("no thread for a host function: {error}");
                 return Err(Error::Internal { message });
             }
@@ -392,7 +393,7 @@ fn work(shared: &(Mutex<HostState>, Condvar), machine: u64) {
         if let Some(function) = state.queue.pop_front() {
             drop(state);
             // A function reports its own panics; one that does not must not end the thread.
-            let _ = catch_unwind(AssertUnwindSafe(function));
+            let _ = catch_unit(function);
             state = lock.lock().unwrap_or_else(PoisonError::into_inner);
         } else if state.stop {
             state.threads -= 1;

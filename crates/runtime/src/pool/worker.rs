@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use millstream_stream_policy::WorkerGroup;
-use millstream_types::{Error, Result};
+use millstream_types::{Error, Result, catch_unit};
 
 use crate::scope::reentrancy;
 use crate::sync::backoff::{Backoff, POLLS};
@@ -46,7 +46,7 @@ pub(super) fn start(
         .name(format!("millstream-pool-{number}"))
         .spawn(move || {
             reentrancy::mark_thread(shared.tables.machine);
-            PoolWorker {
+            let mut worker = PoolWorker {
                 worker: Worker::new(shared.tables.clone(), shared.inbox.clone(), group),
                 parker: Arc::new(ParkedWorker::new(current())),
                 shared: &shared,
@@ -58,8 +58,9 @@ pub(super) fn start(
                 ran: 0,
                 calls: Vec::with_capacity(MAX_CLAIMED),
                 seen: vec![0; shared.claims.len()],
-            }
-            .work();
+            };
+            let ended = catch_unit(|| worker.work());
+            shared.tables.end_worker(worker, ended);
         })
         .map_err(|e| Error::Internal { message: format!("no thread for a worker: {e}") })
 }

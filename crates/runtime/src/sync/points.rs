@@ -22,7 +22,7 @@ use std::task::Waker;
 use intrusive_collections::{LinkedList, LinkedListAtomicLink, intrusive_adapter};
 use smallvec::SmallVec;
 
-use millstream_types::{Point, StreamId};
+use millstream_types::{Point, StreamId, catch_unit};
 
 use crate::sync::inbox::{Inbox, Message};
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, Thread, fence, heavy_fence, light_fence};
@@ -52,7 +52,8 @@ impl Waiter {
         match self {
             Waiter::Stream(inbox, stream) => inbox.post(Message::Resume(stream)),
             Waiter::Thread(thread) => thread.unpark(),
-            Waiter::Task(waker) => waker.wake(),
+            // No call depends on a waker: the panic hook has reported its panic.
+            Waiter::Task(waker) => drop(catch_unit(|| waker.wake())),
         }
     }
 
@@ -192,7 +193,9 @@ impl StreamState {
         {
             let guard = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             for node in &guard.held {
-                waiters.extend(node.waiter.clone().filter(|w| !matches!(w, Waiter::Stream(..))));
+                let waiter = node.waiter.iter().filter(|w| !matches!(w, Waiter::Stream(..)));
+                // As in `wake`.
+                let _ = catch_unit(|| waiters.extend(waiter.cloned()));
             }
         }
         for waiter in waiters {
@@ -291,6 +294,12 @@ impl PointTable {
 
     pub fn park(&self, point: Point, milestone: Milestone, waiter: Waiter) -> bool {
         point.seq != 0 && self.stream(point.stream).park(point.seq, milestone, waiter)
+    }
+
+    /// Wakes the waiters of all streams as [`StreamState::wake_to_recheck`] does.
+    pub(crate) fn wake_to_recheck(&self) {
+        let streams = self.chunks.iter().filter_map(OnceLock::get).flatten();
+        streams.for_each(StreamState::wake_to_recheck);
     }
 
     pub fn leave(&self, point: Point, milestone: Milestone, waiter: &Waiter) {

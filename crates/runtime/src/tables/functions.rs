@@ -284,11 +284,9 @@ impl FunctionTable {
         }
     }
 
-    /// Drops the function of an instruction that is completed without it.
-    pub(crate) fn discard(&self, instruction: &Instruction) {
-        if let Some(id) = self.of(instruction) {
-            drop(self.take(id));
-        }
+    /// Takes out the function of an instruction that is completed without it.
+    pub(crate) fn take_unused(&self, instruction: &Instruction) -> Option<Function> {
+        self.take(self.of(instruction)?)
     }
 
     /// Runs a call's function.

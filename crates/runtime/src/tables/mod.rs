@@ -20,7 +20,7 @@ use millstream_kernels::{Kernel, KernelRegistry, Threads};
 use millstream_ops::closure::CLOSURE;
 use millstream_ops::{Op, OpRegistry};
 use millstream_stream_policy::{ArenaMemory, PolicyTable};
-use millstream_types::{Cause, EventId, FailedOperand, Failure, OpId, StreamKey};
+use millstream_types::{Cause, Error, EventId, FailedOperand, Failure, OpId, Panicked, catch_unit};
 
 use crate::host::{HostTable, HostWorkers};
 use crate::sync::points::PointTable;
@@ -70,6 +70,8 @@ pub struct Tables {
     /// ranks share.
     pub next_barrier: AtomicU64,
     pub backlog: Backlog,
+    /// The panic that ended a worker.
+    pub lost: OnceLock<Panicked>,
     /// How many threads of the program wait for results: no worker pauses then.
     pub waiting: AtomicUsize,
     /// Whether any call was ever given a priority.
@@ -107,11 +109,37 @@ impl Tables {
         all
     }
 
+    /// Ends a worker. If it panicked, nothing can tell which of its instructions were begun: every
+    /// waiter of the machine and of its ranks gets an error.
+    #[cold]
+    pub(crate) fn end_worker<W>(&self, worker: W, ended: Result<(), Panicked>) {
+        let Err(panicked) = ended else { return };
+        // Its devices may still run commands, on memory that its streams own.
+        std::mem::forget(worker);
+        let message = panicked.to_string();
+        let _ = self.lost.set(panicked);
+        self.points.wake_to_recheck();
+        self.backlog.wake();
+        // The communicator may have panicked itself.
+        let _ = catch_unit(|| self.communicator.abort(&message));
+    }
+
+    /// Checks that no worker has panicked.
+    ///
+    /// # Errors
+    /// One has: some instructions never complete.
+    #[inline]
+    pub fn check_workers(&self) -> Result<(), Error> {
+        self.lost.get().map_or(Ok(()), |panicked| {
+            Err(Error::Internal { message: format!("a worker of the machine {panicked}") })
+        })
+    }
+
     /// Builds an instruction's failure, with all details for the program, and logs it.
     pub(crate) fn failure(
         &self,
         instruction: &Instruction,
-        stream: &StreamKey,
+        stream: &dyn fmt::Display,
         cause: Cause,
         message: String,
     ) -> Arc<Failure> {
@@ -218,9 +246,14 @@ impl Backlog {
         let awaited = awaited.load(Ordering::SeqCst);
         // A signal is a system call, so there is none before it helps.
         if awaited > 0 && self.pending() < awaited {
-            let _guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            self.less.notify_all();
+            self.wake();
         }
+    }
+
+    /// Wakes the threads that wait, so that they check whether the wait can end.
+    fn wake(&self) {
+        let _guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.less.notify_all();
     }
 
     /// Waits until at most `most` are pending. Returns false if that takes longer than `timeout`.

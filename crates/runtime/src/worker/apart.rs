@@ -8,8 +8,9 @@
 use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 
-use millstream_ep::{WorkResult, catch_panic};
+use millstream_ep::WorkResult;
 use millstream_kernels::{CompletionToken, DeferredCompletion};
+use millstream_types::catch_panic;
 
 use crate::scope::cancel::{self, CancelScope};
 use crate::scope::reentrancy;

@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_ep::{Progress, WorkResult, catch_panic};
+use millstream_ep::{Progress, WorkResult};
 use millstream_kernels::{CompletionToken, Kernel};
-use millstream_types::{Cause, Error, Point};
+use millstream_types::{Cause, Error, Point, catch_panic};
 
 use crate::host::Callback;
 use crate::profile::Outcome;
@@ -16,7 +16,7 @@ use crate::tables::functions::FunctionId;
 use crate::tables::run_context::CallSite;
 use crate::worker::Worker;
 use crate::worker::apart::Apart;
-use crate::worker::outcome::cause_of;
+use crate::worker::outcome::{cause_of, refusal_of};
 use crate::worker::stream::{Effect, ExternalCompletion};
 use crate::worker::subject::Subject;
 use crate::worker::work::{HostOperand, ReadWork};
@@ -32,7 +32,7 @@ impl Worker {
         subject: Subject,
     ) {
         if let Some(cause) = subject.poison(&self.tables) {
-            drop(callback);
+            subject.drop_unused(&self.tables, &self.streams[at].key, callback);
             subject.skip(&self.tables, &cause);
             self.note_outcome(at, Outcome::Skipped);
             self.launched(at, point.seq, None, None, Effect::None);
@@ -64,9 +64,10 @@ impl Worker {
         function: Option<FunctionId>,
     ) {
         let native = self.native_stream(at).map(|native| native.stream.share_native());
-        let function = function.and_then(|id| self.tables.functions.take(id));
         let gone = || Error::Internal { message: "the function no longer exists".to_owned() };
         let started = native.and_then(|native| {
+            // A function that does not start stays in the table: the refusal drops it.
+            let function = function.and_then(|id| self.tables.functions.take(id));
             let (machine, inbox) = (self.tables.machine, self.inbox.clone());
             let device = self.streams[at].key.device.clone();
             let cancel_scope = self.streams[at].cancel_scope.clone();
@@ -82,7 +83,7 @@ impl Worker {
             Ok(()) => {
                 self.streams[at].external = Some(ExternalCompletion { subject, so_far: Ok(()) });
             }
-            Err(error) => self.refused(at, point.seq, subject, Cause::Device, error.to_string()),
+            Err(error) => self.refused(at, point.seq, subject, refusal_of(&error)),
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_ep::{Progress, run_catching_panic};
+use millstream_ep::{Progress, Work};
 use millstream_instructions::{Body, Instruction, Via};
 use millstream_kernels::Kernel;
-use millstream_types::{Cause, Error, OpId, Point, Result};
+use millstream_types::{Cause, Error, OpId, Point, Result, catch_panic};
 
 use crate::profile::Outcome;
 use crate::sync::inbox::Message;
@@ -13,7 +13,8 @@ use crate::sync::points::Milestone;
 use crate::tables::timed_records::RecordTime;
 use crate::tables::{KernelsByOp, Tables};
 use crate::worker::Worker;
-use crate::worker::stream::{Effect, NativeStream, WorkerStream};
+use crate::worker::outcome::refusal_of;
+use crate::worker::stream::{DeviceStream, Effect, NativeStream, WorkerStream};
 use crate::worker::subject::{EventPlace, Subject};
 use crate::worker::task::Task;
 use crate::worker::unit::{Arguments, Callee, Unit};
@@ -173,12 +174,16 @@ impl Worker {
         if stream.native.is_none() {
             let (inbox, id) = (self.inbox.clone(), stream.id);
             let notify = Arc::new(move || inbox.post(Message::Device(id)));
-            let parts = self.tables.policies.create(&stream.key, notify)?;
-            let (kind, can) = (parts.device.kernel_kind(), parts.device.capabilities());
+            let (parts, kind, can) = catch_panic(|| {
+                let parts = self.tables.policies.create(&stream.key, notify)?;
+                let can = parts.device.capabilities();
+                let kind = parts.device.kernel_kind().to_owned();
+                Ok::<_, Error>((parts, kind, can))
+            })?;
             stream.native = Some(NativeStream {
-                kernels: self.tables.kernels_of(kind),
-                device: parts.device.clone(),
-                stream: parts.stream,
+                kernels: self.tables.kernels_of(&kind),
+                device: parts.device,
+                stream: DeviceStream::new(parts.stream),
                 events: parts.events,
                 asynchronous: can.asynchronous,
                 launches_collectives: can.asynchronous && !can.host_memory,
@@ -240,7 +245,7 @@ impl Worker {
         // No step of a call counts references: all threads would write the count of the tables.
         let stream = &mut streams[at];
         let progress = match (made, stream.native.as_mut()) {
-            (Err(error), _) => Err((Cause::Device, error.to_string())),
+            (Err(error), _) => Err(refusal_of(&error)),
             (Ok(()), None) => Err((Cause::Device, "no stream".to_owned())),
             (Ok(()), Some(native)) => match kernel_of(&native.kernels, subject.op()) {
                 Some(kernel) => {
@@ -258,19 +263,19 @@ impl Worker {
                     let submitted = match on_worker {
                         true => {
                             let native = native.stream.native();
-                            Ok(Progress::Done(run_catching_panic(&mut work, native)))
+                            Ok(Progress::Done(catch_panic(|| work.run(native))))
                         }
                         false => native.stream.submit(&mut work),
                     };
                     taken = work.token.is_taken();
-                    submitted.map_err(|e| (Cause::Device, e.to_string()))
+                    submitted.map_err(|e| refusal_of(&e))
                 }
                 None => Err((Cause::Error, no_kernel(tables, subject.op(), native))),
             },
         };
         match progress {
             Ok(progress) => self.submitted(at, seq, subject, Ok(progress), taken),
-            Err((cause, message)) => self.refused(at, seq, subject, cause, message),
+            Err(refusal) => self.refused(at, seq, subject, refusal),
         }
         None
     }
@@ -298,7 +303,8 @@ impl Worker {
             Ok(None) => self.launched(at, seq, None, None, Effect::None),
             Err(error) => {
                 event.set(&self.tables, None);
-                self.fail(at, &subject, Cause::Device, error.to_string());
+                let (cause, message) = refusal_of(&error);
+                self.fail(at, &subject, cause, message);
                 self.launched(at, seq, None, None, Effect::None);
             }
         }
@@ -362,7 +368,8 @@ impl Worker {
                 Err(error) => {
                     // The failure is reported, and the host waits in the device's stead. If the
                     // device is lost, the next call to it says so.
-                    self.fail(at, &subject(), Cause::Device, error.to_string());
+                    let (cause, message) = refusal_of(&error);
+                    self.fail(at, &subject(), cause, message);
                 }
             }
         }

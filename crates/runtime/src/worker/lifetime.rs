@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_ep::catch_panic;
 use millstream_stream_policy::{StreamPolicy, WorkerGroup};
-use millstream_types::{Cause, Failure, Origin};
+use millstream_types::{Cause, Failure, Origin, StreamType, catch_unit};
 
 use crate::scope::reentrancy;
 use crate::tables::Tables;
@@ -32,14 +31,14 @@ impl WorkerLifetime {
     fn call(&self, policy: usize, name: &str, call: impl FnOnce(&dyn StreamPolicy)) -> bool {
         let WorkerLifetime { tables, group, .. } = self;
         let Some(policy) = tables.policies.all().get(policy) else { return false };
+        let mut ty = StreamType::COMPUTE;
         let called = reentrancy::enter(tables.machine, || {
-            catch_panic(|| {
+            catch_unit(|| {
+                ty = policy.stream_type();
                 call(&**policy);
-                Ok(())
             })
         });
         let Err(error) = called else { return true };
-        let ty = policy.stream_type();
         tables.note_failure(Failure {
             cause: Cause::Panic,
             message: format!("`{name}` of the policy of {ty} streams {error}"),

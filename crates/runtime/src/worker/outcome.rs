@@ -1,7 +1,7 @@
 //! How instructions end: what completes, fails and is skipped, and what that does to their outputs.
 
-use millstream_ep::{Panicked, Progress, WorkResult};
-use millstream_types::{Cause, Point, Result};
+use millstream_ep::{Progress, WorkResult};
+use millstream_types::{Cause, Error, Panicked, Point, Result};
 
 use crate::profile::Outcome;
 use crate::scope::cancel::Cancelled;
@@ -18,6 +18,14 @@ pub(super) fn cause_of(error: &anyhow::Error) -> (Cause, String) {
     match error.downcast_ref::<Panicked>() {
         Some(panic) => (Cause::Panic, panic.message.clone()),
         None => (Cause::Error, format!("{error:#}")),
+    }
+}
+
+/// Returns the cause and the message of a backend's refusal.
+pub(super) fn refusal_of(error: &Error) -> (Cause, String) {
+    match error {
+        Error::Panicked(panic) => (Cause::Panic, panic.message.clone()),
+        other => (Cause::Device, other.to_string()),
     }
 }
 
@@ -85,7 +93,7 @@ impl Worker {
                 self.finish_call(at, &subject, result);
                 self.launched(at, seq, None, None, Effect::None);
             }
-            Err(error) => self.refused(at, seq, subject, Cause::Device, error.to_string()),
+            Err(error) => self.refused(at, seq, subject, refusal_of(&error)),
         }
     }
 
@@ -94,8 +102,7 @@ impl Worker {
         at: usize,
         seq: u64,
         subject: Subject,
-        cause: Cause,
-        message: String,
+        (cause, message): (Cause, String),
     ) {
         // An earlier instruction in flight may heal what this one poisons.
         if !self.streams[at].in_flight.is_empty() {
@@ -155,8 +162,7 @@ impl Worker {
                 self.follow(at, seq, subject, Effect::Call);
             }
             Err(error) if !self.streams[at].in_flight.is_empty() => {
-                let (cause, message) = cause_of(&error);
-                self.refused(at, seq, subject, cause, message);
+                self.refused(at, seq, subject, cause_of(&error));
             }
             result => {
                 self.finish_call(at, &subject, result);

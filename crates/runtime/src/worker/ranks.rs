@@ -20,7 +20,7 @@ use millstream_ep::{Progress, Work, WorkResult};
 use millstream_instructions::{Body, Instruction};
 use millstream_kernels::RankContext;
 use millstream_ops::collective;
-use millstream_types::{Attrs, Cause, Failure, Origin, Point};
+use millstream_types::{Attrs, Failure, Origin, Point};
 
 use crate::sync::Ordering;
 use crate::sync::inbox::Message;
@@ -28,6 +28,7 @@ use crate::tables::Tables;
 use crate::tapes::run::Run;
 use crate::tapes::tape::StepCall;
 use crate::worker::Worker;
+use crate::worker::outcome::refusal_of;
 use crate::worker::stream::{Effect, ExternalCompletion};
 use crate::worker::subject::Subject;
 use crate::worker::unit::NO_ATTRS;
@@ -144,7 +145,7 @@ impl Worker {
             Ok(Progress::Done(result)) => {
                 self.submitted(at, seq, subject, Ok(Progress::Done(result)), false);
             }
-            Err(error) => self.refused(at, seq, subject, Cause::Device, error.to_string()),
+            Err(error) => self.refused(at, seq, subject, refusal_of(&error)),
         }
     }
 

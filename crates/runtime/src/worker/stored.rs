@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_ep::{Progress, WorkResult};
 use millstream_kernels::Kernel;
-use millstream_types::Cause;
+use millstream_types::{Cause, catch_panic};
 
 use crate::tables::slots::{BoundForm, CallSlot};
 use crate::tapes::run::Base;
@@ -51,21 +51,23 @@ impl Worker {
             let instruction = call.instruction(slot);
             return self.call(at, Subject::Instruction(instruction)).and_then(Subject::task);
         };
-        let (token, bound) =
-            (TokenSource::new(inbox, call.at()), bound_kernel(native, slot, kernel));
         let mut work = Unit {
             tables,
             device: &key.device,
             callee: Callee::Stored(&call, slot, workspace),
             kernel,
-            bound,
+            bound: None,
             function: function.is_some().then_some(function),
             // A stream within a cancel scope takes the path of all instructions.
             cancel_scope: None,
             arguments: Arguments::OfLaunch,
-            token,
+            token: TokenSource::new(inbox, call.at()),
         };
-        let submitted = native.stream.submit(&mut work);
+        let bound = catch_panic(|| Ok(bound_kernel(native, slot, kernel)));
+        let submitted = bound.and_then(|bound| {
+            work.bound = bound;
+            native.stream.submit(&mut work)
+        });
         let taken = work.token.is_taken();
         match submitted {
             Ok(Progress::Done(Ok(()))) if !taken && !tables.poison.any() => {

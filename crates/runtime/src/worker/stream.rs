@@ -1,10 +1,12 @@
 //! A stream, as its worker sees it.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-use millstream_ep::{Device, EventPool, Stream, Ticket, WorkResult};
-use millstream_types::{Cause, Error, Point, StreamId, StreamKey};
+use millstream_ep::{Device, Event, EventPool, Progress, Stream, Ticket, Work, WorkResult};
+use millstream_types::panics::{Guarded, catch_panic};
+use millstream_types::{Cause, Error, Point, Result, StreamId, StreamKey};
 
 use crate::profile::samples::StreamSamples;
 use crate::scope::cancel::CancelScope;
@@ -17,7 +19,7 @@ use crate::worker::task::{StoredCall, Task};
 /// The device objects of a stream, created for its first instruction that needs them.
 pub(super) struct NativeStream {
     pub(super) device: Arc<dyn Device>,
-    pub(super) stream: Box<dyn Stream>,
+    pub(super) stream: DeviceStream,
     pub(super) events: Option<Arc<EventPool>>,
     pub(super) kernels: KernelsByOp,
     pub(super) asynchronous: bool,
@@ -25,6 +27,47 @@ pub(super) struct NativeStream {
     /// host's.
     pub(super) launches_collectives: bool,
     pub(super) notifies: bool,
+}
+
+/// A stream of a backend, which may be the program's: a panic is an error of the call.
+pub(super) struct DeviceStream(Guarded<Box<dyn Stream>>);
+
+impl DeviceStream {
+    pub(super) const fn new(stream: Box<dyn Stream>) -> DeviceStream {
+        DeviceStream(Guarded::new(stream))
+    }
+
+    #[inline]
+    pub(super) fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
+        catch_panic(|| self.0.submit(work))
+    }
+
+    pub(super) fn record(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
+        catch_panic(|| self.0.record(event))
+    }
+
+    pub(super) fn wait(&mut self, event: &Arc<dyn Event>) -> Result<Progress> {
+        catch_panic(|| self.0.wait(event))
+    }
+
+    pub(super) fn poll(&mut self, done: &mut dyn FnMut(Ticket, WorkResult)) -> Result<()> {
+        catch_panic(|| self.0.poll(done))
+    }
+}
+
+/// The other calls are rare: a panic ends the worker.
+impl Deref for DeviceStream {
+    type Target = Box<dyn Stream>;
+
+    fn deref(&self) -> &Box<dyn Stream> {
+        &self.0
+    }
+}
+
+impl DerefMut for DeviceStream {
+    fn deref_mut(&mut self) -> &mut Box<dyn Stream> {
+        &mut self.0
+    }
 }
 
 /// The action at the completion of a launched instruction.

@@ -1,12 +1,13 @@
 //! The subject of a completion: an instruction, or a step of a tape. Poison, failures and reads are
 //! the same for both.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use millstream_ep::PooledEvent;
 use millstream_instructions::{Body, Instruction, Kind, Operand};
 use millstream_types::{
-    Cause, EventId, FailedOperand, Failure, OpId, Origin, Point, Result, StreamKey,
+    Cause, EventId, FailedOperand, Failure, OpId, Origin, Point, Result, catch_unit,
 };
 
 use crate::tables::Tables;
@@ -57,7 +58,7 @@ impl StepRef {
 
     fn failure(
         &self,
-        stream: &StreamKey,
+        stream: &dyn Display,
         cause: Cause,
         message: String,
         tables: &Tables,
@@ -161,8 +162,9 @@ impl Subject {
         match self {
             Subject::Instruction(instruction) => {
                 poison(tables, instruction.body.operands(), cause);
-                tables.functions.discard(instruction);
                 if let Some(point) = instruction.body.at() {
+                    let unused = tables.functions.take_unused(instruction);
+                    self.drop_unused(tables, &point.stream, unused);
                     tables.failures.note(point, cause);
                 }
             }
@@ -177,11 +179,19 @@ impl Subject {
         }
     }
 
+    /// Drops a value of the program that it has not used. A panic of the drop is a failure.
+    pub(super) fn drop_unused<T>(&self, tables: &Tables, stream: &dyn Display, value: Option<T>) {
+        if let Err(panicked) = catch_unit(|| drop(value)) {
+            let message = format!("{}, in the drop of its unused function", panicked.message);
+            self.failure(tables, stream, Cause::Panic, message);
+        }
+    }
+
     /// Builds and logs its failure.
     pub(crate) fn failure(
         &self,
         tables: &Tables,
-        stream: &StreamKey,
+        stream: &dyn Display,
         cause: Cause,
         message: String,
     ) -> Arc<Failure> {

@@ -9,8 +9,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_ep::{WorkResult, catch_panic, run_catching_panic};
-use millstream_types::Point;
+use millstream_ep::{Work, WorkResult};
+use millstream_types::{Point, catch_panic};
 
 use crate::profile::Outcome;
 use crate::profile::samples::StreamSamples;
@@ -357,7 +357,7 @@ impl Direct<'_> {
         let step = Subject::Step(subject());
         let token = TokenSource::new(self.inbox, self.run.point(self.number, self.next + 1));
         let mut work = Unit::of_step(tables, self.native.device.id(), &step, kernel, token);
-        let result = run_catching_panic(&mut work, self.any);
+        let result = catch_panic(|| work.run(self.any));
         if work.token.is_taken() {
             self.next += 1;
             return Ok(Some(Exit::External(result)));

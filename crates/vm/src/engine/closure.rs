@@ -1,6 +1,7 @@
 //! The results that functions may have.
 
-/// The result of a function that is pushed: nothing, or a `Result<(), E>`.
+/// The result of a function that is pushed: nothing, a `Result<(), E>`, or none, as the function
+/// panics or never returns.
 ///
 /// ```
 /// # use millstream_vm::*;
@@ -23,6 +24,25 @@ pub trait ClosureResult {
 impl ClosureResult for () {
     fn into_result(self) -> anyhow::Result<()> {
         Ok(())
+    }
+}
+
+/// The type of a function that never returns, which has no name of its own in stable Rust.
+type Never = <fn() -> ! as Returns>::Output;
+
+/// The results of functions, by the types of the functions.
+pub trait Returns {
+    /// The result.
+    type Output;
+}
+
+impl<T> Returns for fn() -> T {
+    type Output = T;
+}
+
+impl ClosureResult for Never {
+    fn into_result(self) -> anyhow::Result<()> {
+        self
     }
 }
 

@@ -3,7 +3,7 @@
 use millstream_runtime::driver::DriverKind;
 use millstream_runtime::emission::Emission;
 use millstream_runtime::emission::guard::EmissionGuard;
-use millstream_runtime::emission::push::{Pending, Uses};
+use millstream_runtime::emission::push::{Pending, Series, Uses};
 use millstream_runtime::scope::{cancel, reentrancy};
 use millstream_runtime::sync::Ordering;
 use millstream_runtime::tables::functions::Function;
@@ -56,19 +56,19 @@ impl Engine {
         }
         let mut own = own.unwrap_or_else(|| Pending {
             scope,
-            functions: Vec::new(),
+            functions: Series::default(),
             uses: Uses::default(),
             stream: self.streams.normal.id,
             cancel_scope,
             origin: Origin::Unknown,
         });
         own.uses.then(uses);
-        own.functions.push(function);
+        let count = own.functions.push(function);
         own.origin = origin.clone();
         if is_nested {
             shared.nested_pushes.fetch_add(1, Ordering::Release);
         }
-        if own.functions.len() >= most {
+        if count >= most {
             shared.has_bulk.store(!emission.bulks.is_empty(), Ordering::Release);
             return self.push_own(emission, own).map(|()| None);
         }

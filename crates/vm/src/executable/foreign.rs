@@ -82,7 +82,7 @@ pub fn accepts(list: &CheckedList, policies: &PolicyTable, ops: &OpRegistry) -> 
 
 fn accepts_one(list: &InstructionList, policies: &PolicyTable, ops: &OpRegistry) -> Result<()> {
     for decl in &list.streams {
-        policies.policy(&decl.key)?;
+        policies.query(&decl.key, |_| ())?;
     }
     for device in &list.arenas {
         policies.devices().probe(device)?;

@@ -30,6 +30,7 @@ use super::gradients::LaunchedLeaf;
 use super::kept::{KeptOutput, WrittenAgain};
 use super::launched::Launched;
 use super::offline::moved;
+use super::overflow::OVERFLOW_ON;
 use super::{Executable, ExecutableInner, overflow, workspace};
 
 /// How many launches an instance keeps to be used again.
@@ -271,7 +272,8 @@ impl<'a> LaunchBuilder<'a> {
 
     /// Has the machine look, behind the launch, whether a float that it has written is infinite or
     /// NaN: an element of an output, or of a tensor that it changes. [`Launched::overflowed`] says
-    /// so, without a wait.
+    /// so, without a wait. [`Recorder::check_overflow`](crate::Recorder::check_overflow) checks the
+    /// results of all calls.
     ///
     /// ```
     /// # use millstream_vm::*;
@@ -353,20 +355,25 @@ impl<'a> LaunchBuilder<'a> {
     /// used up; this thread has a [tape](crate::Tape), and a tensor depends on one with a gradient.
     pub fn run(self) -> Result<Launched> {
         self.pass_layers()?;
-        if !self.checks_overflow {
+        let program = self.executable.0.program.clone();
+        let is_check = |output: &OutputSpec| output.name.starts_with(OVERFLOW_ON);
+        if !self.checks_overflow && !program.outputs.iter().any(is_check) {
             return self.make();
         }
-        let formals = self.executable.0.program.formals.iter().zip(&self.given);
+        let formals = program.formals.iter().zip(&self.given).filter(|_| self.checks_overflow);
         let changed = formals.filter(|(formal, _)| formal.access.is_some_and(Access::writes));
         let mut written: Vec<Tensor> = changed.filter_map(|(_, given)| given.cloned()).collect();
-        let (section, origin) = (self.section, self.origin.clone());
+        let (looks, section, origin) = (self.checks_overflow, self.section, self.origin.clone());
         let mut launched = self.make()?;
-        for output in &launched.outputs {
-            if !written.iter().any(|tensor| tensor.is_same(output)) {
+        let mut known = Vec::new();
+        for (output, spec) in launched.outputs.iter().zip(&program.outputs) {
+            if is_check(spec) {
+                known.push(output.clone());
+            } else if looks && !written.iter().any(|tensor| tensor.is_same(output)) {
                 written.push(output.clone());
             }
         }
-        let check = || no_grad(|| overflow::check(&written, section));
+        let check = || no_grad(|| overflow::check(&written, &known, section));
         launched.overflow = with_origin(&origin, check)?;
         Ok(launched)
     }

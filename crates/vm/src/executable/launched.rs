@@ -88,12 +88,15 @@ impl Launched {
     /// ```
     ///
     /// # Errors
-    /// The launch was made without [`LaunchBuilder::check_overflow`](crate::LaunchBuilder).
+    /// Neither [`LaunchBuilder::check_overflow`](crate::LaunchBuilder) nor
+    /// [`Recorder::check_overflow`](crate::Recorder::check_overflow) was called.
     #[track_caller]
     pub fn overflowed(&self) -> Result<&Tensor> {
         let missing = || Error::Invalid {
             what: "launch",
-            message: "nothing looked for infinities; launch with `check_overflow()`".to_owned(),
+            message: "nothing looked for infinities; launch with `check_overflow()`, or \
+                      record with it"
+                .to_owned(),
         };
         at_caller(self.overflow.as_ref().ok_or_else(missing))
     }

@@ -197,7 +197,10 @@ impl<'a> RecordedCall<'a> {
                 Err(Error::Op { op: name.to_owned(), message }.at(&origin))
             }
         };
-        outputs.into_iter().map(result).collect()
+        let results: Vec<RecordedTensor> =
+            outputs.into_iter().map(result).collect::<Result<_>>()?;
+        recorder.check_results(inputs, &results, stream, &origin)?;
+        Ok(results)
     }
 }
 

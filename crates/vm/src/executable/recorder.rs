@@ -83,6 +83,8 @@ pub struct Recorder {
     pub(super) generators: Vec<Generator>,
     /// The first mistake of a function that is being recorded.
     pub(super) mistake: Option<Error>,
+    /// The greatest magnitudes of results so far, if calls are checked for overflow.
+    pub(super) magnitudes: Option<Vec<RecordedTensor>>,
 }
 
 impl Machine {
@@ -139,6 +141,7 @@ impl Machine {
             kept: Vec::new(),
             generators: Vec::new(),
             mistake: None,
+            magnitudes: None,
         }
     }
 }
@@ -863,6 +866,7 @@ impl Recorder {
 
     fn finished(mut self) -> Result<Recorded> {
         let gradients = self.finish_gradients()?;
+        self.finish_overflow()?;
         let Recorder { machine, builder, sink, formals, outputs, callbacks, .. } = self;
         let Recorder { kept, generators, .. } = self;
         builder.all_sections_ended()?;

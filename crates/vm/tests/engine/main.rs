@@ -1,4 +1,5 @@
-//! The dependency engine: order, failures, properties and lifetimes of pushed functions.
+//! The dependency engine: order, failures, properties and lifetimes of pushed functions. `panics` is
+//! about all code of the program.
 
 mod bulk;
 mod failures;
@@ -7,6 +8,7 @@ mod lists;
 mod mxnet;
 mod nested;
 mod order;
+mod panics;
 mod properties;
 mod scopes;
 mod simulated;

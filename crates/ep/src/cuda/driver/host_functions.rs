@@ -10,8 +10,9 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use millstream_types::catch_unit;
 
 /// A function that is called once.
 pub(super) type HostFunction = Box<dyn FnOnce() + Send>;
@@ -83,7 +84,7 @@ pub(super) extern "C" fn call(number: *mut c_void) {
     };
     let Some((stream, function)) = taken else { return };
     // A panic must not unwind into the driver. The functions report their own panics.
-    let _ = catch_unwind(AssertUnwindSafe(function));
+    let _ = catch_unit(function);
     let mut table = table();
     let index = table.running.iter().position(|running| *running == stream);
     index.map(|index| table.running.swap_remove(index));

@@ -22,7 +22,7 @@ use crate::tables::functions::Function;
 
 pub use policies::{CLOSURES, PRIORITIZED, policies};
 pub use queued::QueuedPush;
-pub use scopes::{BulkScopes, Pending};
+pub use scopes::{BulkScopes, Pending, Series};
 pub use uses::Uses;
 
 /// The stream of a push.

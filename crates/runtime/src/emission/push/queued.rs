@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::TensorRef;
 use millstream_ops::closure::CLOSURE;
-use millstream_types::{Cause, Error, Failure, Origin, Point, Result, StreamId};
+use millstream_types::{Cause, Error, Failure, Origin, Point, Result, StreamId, catch_unit};
 
 use crate::emission::closure_calls::ClosureForm;
 use crate::emission::shared::MachineShared;
@@ -73,10 +73,14 @@ impl QueuedPush {
     pub(crate) fn emit(mut self, emission: &mut Emission, pusher: &str) {
         let made = self.try_emit(emission);
         let QueuedPush { function, stream, form, origin, .. } = self;
+        // Dropping a refused function may run code of the program, which must not enter.
+        let machine = emission.router.tables.machine;
+        let dropped = reentrancy::enter(machine, || catch_unit(|| drop(function)));
         if let Err(error) = made {
+            let dropped = dropped.map_or_else(|p| format!("; its drop {p}"), |()| String::new());
             let failure = Failure {
                 cause: Cause::Error,
-                message: format!("{pusher}, and it was refused: {error}"),
+                message: format!("{pusher}, and it was refused: {error}{dropped}"),
                 instruction: "OpCall",
                 op: Some(form.name.map_or_else(|| CLOSURE.to_owned(), |name| name.into_owned())),
                 operands: Vec::new(),
@@ -87,8 +91,6 @@ impl QueuedPush {
             };
             emission.router.tables.note_failure(failure);
         }
-        // Dropping a refused function may run code of the program, which must not enter.
-        reentrancy::enter(emission.router.tables.machine, || drop(function));
     }
 }
 

@@ -9,10 +9,13 @@
 //! 3. `MachineShared::has_bulk` is true while a scope holds functions. It changes under the lock;
 //!    a wait that takes no lock reads it first.
 
+use std::collections::VecDeque;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use millstream_ep::WorkResult;
 use millstream_instructions::{Priority, TensorRef};
-use millstream_types::{Access, Origin, Result, StreamId};
+use millstream_types::{Access, Origin, Result, StreamId, catch_panic, catch_unit};
 
 use crate::emission::Emission;
 use crate::emission::router::Router;
@@ -27,10 +30,45 @@ use super::queued::QueuedPush;
 use super::uses::Uses;
 use crate::tables::run_context::CallSite;
 
+/// Functions that run one after the other. The drop of each is caught by itself: a second panic
+/// while the first unwinds would end the process.
+#[derive(Default)]
+pub struct Series(VecDeque<Function>);
+
+impl Series {
+    /// Adds a function. Returns how many there are.
+    pub fn push(&mut self, function: Function) -> usize {
+        self.0.push_back(function);
+        self.0.len()
+    }
+
+    /// Runs the functions until one fails, and drops the others.
+    fn run(mut self) -> WorkResult {
+        let mut ran = Ok(());
+        while ran.is_ok()
+            && let Some(function) = self.0.pop_front()
+        {
+            ran = catch_panic(|| function.run(None, CallSite::HOST));
+        }
+        ran.and(catch_unit(|| drop(self)).map_err(Into::into))
+    }
+}
+
+impl Drop for Series {
+    fn drop(&mut self) {
+        let drops = self.0.drain(..).map(|unused| catch_unit(|| drop(unused)));
+        if let Err(first) = drops.fold(Ok(()), Result::and)
+            && !std::thread::panicking()
+        {
+            resume_unwind(Box::new(first.message));
+        }
+    }
+}
+
 /// The functions of one scope.
 pub struct Pending {
     pub scope: u64,
-    pub functions: Vec<Function>,
+    pub functions: Series,
     pub uses: Uses,
     pub stream: StreamId,
     pub cancel_scope: Option<Arc<CancelScope>>,
@@ -86,9 +124,8 @@ impl Pending {
     /// Returns one push of all functions, which runs them one after the other.
     pub fn merged(self) -> QueuedPush {
         let Pending { functions, uses, stream, cancel_scope, origin, .. } = self;
-        let run = |function: Function| function.run(None, CallSite::HOST);
-        let all = move || functions.into_iter().try_for_each(run);
-        let (function, stream) = (Function::Once(Box::new(all)), Target::Stream(stream));
+        let function = Function::Once(Box::new(move || functions.run()));
+        let stream = Target::Stream(stream);
         let (form, operands) = uses.form(Priority::default(), None);
         let mut push = QueuedPush::new(function, stream, &uses, &form, &operands, &origin);
         push.cancel_scope = cancel_scope;
@@ -108,7 +145,11 @@ impl MachineShared {
         let scopes = std::mem::take(&mut emission.bulks.0);
         self.has_bulk.store(false, Ordering::Release);
         if self.is_closed() {
-            return reentrancy::enter(self.tables.machine, || drop(scopes));
+            // The machine is gone, so nobody is left to report a panic to.
+            let functions = scopes.into_iter().map(|pending| pending.functions);
+            return reentrancy::enter(self.tables.machine, || {
+                functions.for_each(|functions| drop(catch_unit(|| drop(functions))));
+            });
         }
         for pending in scopes {
             pending.push(emission);

@@ -51,7 +51,8 @@ impl Router {
                 Some(0) => own,
                 Some(k) => self.driver.host_worker_after(&self.tables, own, usize::from(k))?,
                 None => {
-                    let group = self.tables.policies.policy(&tape.key)?.worker_group(&tape.key);
+                    let key = &tape.key;
+                    let group = self.tables.policies.query(key, |p| p.worker_group(key))?;
                     self.driver.own_worker(&self.tables, group)?
                 }
             };

@@ -205,12 +205,14 @@ impl Router {
 
     fn choose_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<usize> {
         let key = &decl.key;
-        let policy = self.tables.policies.policy(key)?;
-        let group = policy.worker_group(key);
+        let (group, any_order) = self
+            .tables
+            .policies
+            .query(key, |policy| (policy.worker_group(key), policy.runs_in_any_order()))?;
         let options = self.options.get(&id).copied().unwrap_or_default();
         match group {
             WorkerGroup::Host | WorkerGroup::Dedicated(_)
-                if decl.mode == StreamMode::Pool && policy.runs_in_any_order() =>
+                if decl.mode == StreamMode::Pool && any_order =>
             {
                 self.driver.pool(&self.tables, group)
             }

@@ -289,7 +289,7 @@ impl Machine {
     /// # use millstream_types::{DeviceId, StreamKey, StreamType};
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// let key = StreamKey::compute(DeviceId::cpu(0), 0);
-    /// assert_eq!(machine.policies().policy(&key)?.stream_type(), StreamType::COMPUTE);
+    /// assert_eq!(machine.policies().query(&key, |p| p.stream_type())?, StreamType::COMPUTE);
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     pub fn policies(&self) -> &Arc<PolicyTable> {

@@ -148,6 +148,7 @@ impl Machine {
             collectives: ops.iter().map(|op| collective::is(op.name())).collect(),
             communicator: config.communicator,
             next_barrier: millstream_runtime::sync::AtomicU64::new(0),
+            lost: Default::default(),
             backlog: Backlog::default(),
             waiting: AtomicUsize::new(0),
             has_priorities: AtomicBool::new(false),
@@ -306,7 +307,7 @@ impl Machine {
 
     /// Returns the streams that can stand for one of this key.
     fn named(&self, key: &StreamKey) -> Result<Kind> {
-        let group = self.policies().policy(key)?.worker_group(key);
+        let group = self.policies().query(key, |policy| policy.worker_group(key))?;
         Ok(Kind::Named(key.device.clone(), key.ty, group))
     }
 
