@@ -11,8 +11,8 @@ that it accepts. Each call is recorded with tools/record.py, in several kinds:
     reference                      PyTorch's reference inputs: shapes, extremal and huge numbers
     limits                         infinities, NaN, zeros, huge and tiny numbers in elementwise ops
     shapes                         the sample cut to length 0, to length 1, and to no dimensions
-    inner                          results of the ops within that have several, as LU factors and
-                                   saved masks, in turn of row-major, column-major and other tensors
+    inner                          results of the ops within that have several, as packed factors
+                                   and statistics, of row-major, column-major and other tensors
 
 One run of `millstream run` executes many recordings, and every call counts as one of:
 
@@ -120,8 +120,11 @@ OPEN_VECTORS["linalg.eig"] = eigen
 OPEN_VECTORS["linalg.eigvals"] = eigen
 # Results of ops that PyTorch leaves open: indices of equal elements, signs of vectors.
 OPEN_RESULTS = {
-    ("_linalg_svd", 0), ("_linalg_svd", 2), ("_linalg_eigh", 1), ("linalg_eig", 0), ("linalg_eig", 1),
+    ("_linalg_svd", 0), ("_linalg_svd", 2), ("_linalg_eigh", 1),
+    ("linalg_eig", 0), ("linalg_eig", 1),
     *((name, 1) for name in (*OPEN_INDICES, "sort", "topk")),
+    # What no gradient of the mode reads.
+    ("_embedding_bag", 2), ("_embedding_bag", 3),
 }
 # Calls whose results PyTorch leaves open: an op, a kind, and a dtype if it is so in that one alone.
 UNSPECIFIED = {
@@ -130,6 +133,8 @@ UNSPECIFIED = {
     **{("nn.functional.grid_sample", "reference", dtype): "PyTorch reads beyond the image"
        for dtype in ("bf16", "f16")},
     ("_batch_norm_with_update", "shapes"): "PyTorch reads beyond the weights",
+    **{("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu", "inner", dtype):
+       "PyTorch reads heads as if their last stride were 1" for dtype in ("bf16", "f16")},
     **{("linalg.matrix_rank", kind): "PyTorch does not write to `out` below a dispatch mode"
        for kind in ("out", "resized", "gaps")},
     **{(name, "gaps"): "PyTorch writes into the gaps" for name in (
@@ -242,18 +247,17 @@ def column_major(tensor):
 
 
 class Inner(TorchDispatchMode):
-    """Notes the results of ops that have several, by op and number."""
+    """Notes the results of ops that have several."""
 
     def __init__(self):
         super().__init__()
-        self.noted = {}
+        self.noted = []
 
     def __torch_dispatch__(self, op, types, args=(), kwargs=None):
         results = op(*args, **(kwargs or {}))
         if isinstance(results, (tuple, list)):
-            specified = [r for k, r in enumerate(results) if (op.overloadpacket.__name__, k) not in OPEN_RESULTS]
-            for result in tensors_of(specified):
-                self.noted[f"{op} {len(self.noted)}"] = result
+            name = op.overloadpacket.__name__
+            self.noted += [r for k, r in enumerate(results) if (name, k) not in OPEN_RESULTS]
         return results
 
 
@@ -326,7 +330,7 @@ class Call:
         def run():
             with Inner() as inner:
                 self.op(x, *args, **kwargs)
-            return results_of(list(inner.noted.values()))
+            return results_of(inner.noted)
         return run, with_storages(inputs)
 
     def gradient(self, x, args, kwargs, inputs):

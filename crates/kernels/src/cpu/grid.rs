@@ -292,7 +292,12 @@ impl Boxes {
         for (number, roi) in all::<f64>(rois).chunks_exact(5).enumerate() {
             let image = roi[0] as usize;
             let exists = roi[0] >= 0.0 && image < images[0];
-            ensure!(exists, "rois[{number}, 0]: expected one of {} images, got {}", images[0], roi[0]);
+            ensure!(
+                exists,
+                "rois[{number}, 0]: expected one of {} images, got {}",
+                images[0],
+                roi[0]
+            );
             numbers.push(image);
             let side = |dim: usize| {
                 let shift = if aligned { 0.5 } else { 0.0 };
@@ -402,9 +407,7 @@ fn uncovered(ctx: &KernelCtx<'_>) -> Result<()> {
     let corners: Vec<f64> = all(boxes);
     let boxes: Vec<&[f64]> = corners.chunks_exact(4).collect();
     let area = |of: &[f64]| r(r(of[2] - of[0]) * r(of[3] - of[1]));
-    let side = |a: &[f64], b: &[f64], k: usize| {
-        r(a[k + 2].min(b[k + 2]) - a[k].max(b[k])).max(0.0)
-    };
+    let side = |a: &[f64], b: &[f64], k: usize| r(a[k + 2].min(b[k + 2]) - a[k].max(b[k])).max(0.0);
     let mut kept = vec![Bool::new(true); boxes.len()];
     for (at, best) in boxes.iter().enumerate() {
         for other in at + 1..boxes.len() {

@@ -49,7 +49,7 @@ pub(super) fn complex(
             import.as_lazy(x, Lazy { conjugate: !lazy.conjugate, ..lazy })?
         }
         "dot" | "vdot" => {
-            let right = given.tensor(import, "other")?;
+            let right = given.tensor(import, if name == "dot" { "tensor" } else { "other" })?;
             let (of_left, of_right) = (import.lazy(x).conjugate, import.lazy(right).conjugate);
             let left = if name == "vdot" { conjugate(import, x)? } else { x };
             let made = apply(import, "matmul", &[left, right])?;
