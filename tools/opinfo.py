@@ -11,6 +11,8 @@ that it accepts. Each call is recorded with tools/record.py, in several kinds:
     reference                      PyTorch's reference inputs: shapes, extremal and huge numbers
     limits                         infinities, NaN, zeros, huge and tiny numbers in elementwise ops
     shapes                         the sample cut to length 0, to length 1, and to no dimensions
+    inner                          results of the ops within that have several, as packed factors
+                                   and statistics, of row-major, column-major and other tensors
 
 One run of `millstream run` executes many recordings, and every call counts as one of:
 
@@ -47,6 +49,7 @@ import warnings
 import torch
 from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.opinfo import core
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -70,7 +73,7 @@ INACCURATE = {
 }
 KINDS = (
     "forward", "gradient", "inplace", "out", "resized", "gaps", "noncontiguous", "reference",
-    "limits", "shapes",
+    "limits", "shapes", "inner",
 )
 INF, NAN = float("inf"), float("nan")
 # Ops whose results depend on single elements.
@@ -115,6 +118,14 @@ def eigen(values, vectors=None):
 # The order of the eigenvalues of a general matrix is open, too.
 OPEN_VECTORS["linalg.eig"] = eigen
 OPEN_VECTORS["linalg.eigvals"] = eigen
+# Results of ops that PyTorch leaves open: indices of equal elements, signs of vectors.
+OPEN_RESULTS = {
+    ("_linalg_svd", 0), ("_linalg_svd", 2), ("_linalg_eigh", 1),
+    ("linalg_eig", 0), ("linalg_eig", 1),
+    *((name, 1) for name in (*OPEN_INDICES, "sort", "topk")),
+    # What no gradient of the mode reads.
+    ("_embedding_bag", 2), ("_embedding_bag", 3),
+}
 # Calls whose results PyTorch leaves open: an op, a kind, and a dtype if it is so in that one alone.
 UNSPECIFIED = {
     ("msort", "gradient"): "equal elements may come in any order",
@@ -122,6 +133,8 @@ UNSPECIFIED = {
     **{("nn.functional.grid_sample", "reference", dtype): "PyTorch reads beyond the image"
        for dtype in ("bf16", "f16")},
     ("_batch_norm_with_update", "shapes"): "PyTorch reads beyond the weights",
+    **{("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu", "inner", dtype):
+       "PyTorch reads heads as if their last stride were 1" for dtype in ("bf16", "f16")},
     **{("linalg.matrix_rank", kind): "PyTorch does not write to `out` below a dispatch mode"
        for kind in ("out", "resized", "gaps")},
     **{(name, "gaps"): "PyTorch writes into the gaps" for name in (
@@ -229,6 +242,25 @@ def gaps_of(storage):
     return storage[::2] if len(storage) == 3 else storage[1::2]
 
 
+def column_major(tensor):
+    return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor
+
+
+class Inner(TorchDispatchMode):
+    """Notes the results of ops that have several."""
+
+    def __init__(self):
+        super().__init__()
+        self.noted = []
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        results = op(*args, **(kwargs or {}))
+        if isinstance(results, (tuple, list)):
+            name = op.overloadpacket.__name__
+            self.noted += [r for k, r in enumerate(results) if (name, k) not in OPEN_RESULTS]
+        return results
+
+
 class Call:
     """A call of an op with a sample's arguments, of one kind."""
 
@@ -247,7 +279,9 @@ class Call:
         if kind == "shapes":
             length = LENGTHS[turn % len(LENGTHS)]
             sample = tensors_by(lambda t: cut(t, length))
-        if kind == "noncontiguous":
+        if kind == "inner" and turn % 3 == 1:
+            sample = tensors_by(column_major)
+        if kind == "noncontiguous" or kind == "inner" and turn % 3 == 2:
             sample = sample.noncontiguous()
             copy = lambda t: t  # noqa: E731
         if op.name in CASTS and is_inexact(sample.input):
@@ -290,6 +324,13 @@ class Call:
 
     def noncontiguous(self, x, args, kwargs, inputs):
         run, inputs = self.forward(x, args, kwargs, inputs)
+        return run, with_storages(inputs)
+
+    def inner(self, x, args, kwargs, inputs):
+        def run():
+            with Inner() as inner:
+                self.op(x, *args, **kwargs)
+            return results_of(inner.noted)
         return run, with_storages(inputs)
 
     def gradient(self, x, args, kwargs, inputs):
@@ -576,7 +617,7 @@ def quiet():
 
 def samples_of(op, dtype, kind, given, foreach):
     """Yields up to the wanted number of samples of an op, spread evenly over all of them."""
-    requires_grad = kind == "gradient"
+    requires_grad = kind == "gradient" or kind == "inner" and takes_gradient(op, dtype)
     if foreach:
         found = list(op.sample_inputs("cpu", dtype, requires_grad, noncontiguous=False))
     elif kind == "reference":
@@ -586,13 +627,18 @@ def samples_of(op, dtype, kind, given, foreach):
     count = min(given.samples, len(found))
     for k in range(count):
         at = k * len(found) // count
-        yield at, found[at]
+        # Of the kind "inner", each in three layouts.
+        yield from [(at, found[at])] * (3 if kind == "inner" else 1)
+
+
+def takes_gradient(op, dtype):
+    return (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd \
+        and dtype in op.supported_backward_dtypes("cpu")
 
 
 def suits(op, dtype, kind, foreach):
     if kind == "gradient":
-        return not foreach and (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd \
-            and dtype in op.supported_backward_dtypes("cpu")
+        return not foreach and takes_gradient(op, dtype)
     if foreach and kind not in ("forward", "inplace"):
         return False
     if kind in ("out", "resized", "gaps") and not op.supports_out:

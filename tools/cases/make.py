@@ -15,7 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "tests/traces/own"
 # The maximum size of a case in bytes.
 LARGEST = 60_000
-LARGE = {"op_samples": 300_000, "complex_samples": 300_000, "gpu_ops": 200_000}
+LARGE = {"op_samples": 300_000, "complex_samples": 300_000, "gpu_ops": 200_000,
+         "inner_results": 110_000}
 # The number of roundings of 16-bit results differs in places.
 TOLERANCE = {"half_sums": (1e-2, 1e-3), "autocast": (2e-2, 1e-2)}
 

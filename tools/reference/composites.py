@@ -10,6 +10,7 @@ import json
 import pathlib
 
 import torch
+import torchvision  # noqa: F401, `nms`
 
 from cases import DTYPES
 
@@ -163,10 +164,10 @@ case("_trilinear", lambda a, b, c, **k: A._trilinear(a, b, c, *k.values()), r(2,
 spd = torch.eye(3).double() * 3 + r(3, 3) @ r(3, 3).T / 4
 spd = (spd + spd.T) / 2
 general = r(3, 3) + 2 * torch.eye(3).double()
-case("_linalg_det", lambda a: A._linalg_det(a)[:1], general)
-case("_linalg_slogdet", lambda a: A._linalg_slogdet(a)[:2], general)
-case("_linalg_solve_ex", lambda a, b: A._linalg_solve_ex(a, b)[:1], general, r(3, 2))
-case("_linalg_solve_ex", lambda a, b: A._linalg_solve_ex(a, b)[:1], general, r(3))
+case("_linalg_det", same("_linalg_det"), general)
+case("_linalg_slogdet", same("_linalg_slogdet"), general)
+case("_linalg_solve_ex", same("_linalg_solve_ex"), general, r(3, 2))
+case("_linalg_solve_ex", same("_linalg_solve_ex"), general, r(3))
 case("linalg_lu", same("linalg_lu"), general)
 low = torch.linalg.cholesky(spd)
 case("cholesky_solve", same("cholesky_solve"), r(3, 2), low, gradient=False)
@@ -595,6 +596,30 @@ for is_found in [0.0, 1.0]:
     case("adam_step_", guarded, r(4), r(4), r(4), p(4), torch.tensor(3.0), torch.tensor(2.0),
          torch.tensor(is_found), absent=[5, 6], lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.01,
          eps=1e-8, amsgrad=False, maximize=False, gradient=False)
+
+# Bytes, of which each element counts
+bytes_ = [torch.randint(0, 256, shape, dtype=torch.uint8) for shape in [(2, 3, 4, 5), (1, 5, 7, 3)]]
+for op in ["upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa",
+           "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"]:
+    for x, to, corners in [(bytes_[0], [6, 3], False), (bytes_[1], [3, 8], True)]:
+        case(op, lambda x, output_size, **k: getattr(A, op)(x, output_size, *k.values()), x,
+             output_size=to, align_corners=corners)
+case("upsample_bilinear2d", lambda x, output_size, scales_h, scales_w: A.upsample_bilinear2d(
+    x, output_size, False, scales_h, scales_w), bytes_[0], output_size=[4, 7], scales_h=1.1,
+    scales_w=1.5)
+case("_int_mm", same("_int_mm"), *[torch.randint(-128, 128, shape, dtype=torch.int8)
+                                   for shape in [(17, 8), (8, 16)]])
+corners = torch.rand(40, 2).double() * 6
+boxes = torch.cat([corners, corners + torch.rand(40, 2) * 4], 1)
+for threshold in [0.2, 0.5]:
+    case("nms", lambda b, s, iou_threshold: torch.ops.torchvision.nms(b, s, iou_threshold), boxes,
+         (torch.rand(40) * 8).round().double(), iou_threshold=threshold, gradient=False)
+# A first step of momentum that is skipped, and one that is not
+for is_found in [0.0, 1.0]:
+    case("sgd_step_", lambda w, g, b, f, **k: (A._fused_sgd_(
+        [w], [g], [b], found_inf=f, **k), w)[1], r(4), r(4), r(4), torch.tensor(is_found),
+        absent=[3, 4], lr=0.1, momentum=0.9, dampening=0.0, weight_decay=0.0, nesterov=False,
+        maximize=False, is_first_step=True, gradient=False)
 
 lines = ",\n".join(json.dumps(case) for case in found)
 FILE.write_text(f"[\n{lines}\n]\n")

@@ -15,6 +15,7 @@ import pathlib
 import runpy
 
 import torch
+import torchvision  # noqa: F401, its ops
 from cases import DTYPES
 
 FOLDER = pathlib.Path(__file__).parents[2] / "xtask/src/docs/examples/recorded"

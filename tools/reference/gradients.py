@@ -28,7 +28,7 @@ OPEN = {"_linalg_svd": [0, 2], "_linalg_eigh": [1], "linalg_eig": [1]}
 # Operands for which PyTorch has no derivative, although it has one for others.
 CONSTANT = {
     "igamma": [0], "igammac": [0], "special_zeta": [0], "nll_loss_backward": [3, 4],
-    "nll_loss2d_backward": [3, 4], "fractional_max_pool": [1],
+    "nll_loss2d_backward": [3, 4], "fractional_max_pool": [1], "roi_align": [1],
 }
 
 data = bytearray()
@@ -249,6 +249,11 @@ record("mish_backward", [g, x], {}, of(torch.nn.functional.mish))
 record("hardsigmoid_backward", [g, x], {}, of(torch.nn.functional.hardsigmoid))
 record("logit_backward", [g, x.sigmoid()], {}, of(torch.logit))
 record("logit_backward", [g, x.sigmoid()], {"eps": 0.2}, of(lambda x: torch.logit(x, 0.2)))
+rois = torch.tensor([[0, 0.3, 0.2, 2.6, 3.1], [0, -1.0, 1.4, 1.2, 2.3]], dtype=torch.float64)
+attrs = {"spatial_scale": 1.0, "pooled_height": 1, "pooled_width": 2, "sampling_ratio": 2,
+         "aligned": True}
+record("roi_align", [rand((1, 2, 3, 4), seed=30), rois], attrs,
+       lambda x, r: torch.ops.torchvision.roi_align(x, r, *attrs.values()))
 
 without = sorted(ops - {case["op"] for case in found})
 text = json.dumps({"torch": torch.__version__.split("+")[0], "cases": found, "without": without},

@@ -8,7 +8,7 @@
 //!
 //! The normalization is 0 (none), 1 (by the root of the number of transformed elements) or 2 (by
 //! that number). `onesided` keeps the first half of the spectrum in the last dimension of `dim`,
-//! from which `_fft_c2r` computes that many elements.
+//! from which `_fft_c2r` computes that many elements. Without dimensions, `_fft_c2c` copies.
 //!
 //! Source: <https://docs.pytorch.org/docs/stable/fft.html>.
 
@@ -54,7 +54,7 @@ pub(crate) const OPS: &[Def] = &[
             if !matches!(x.dtype, DType::F32 | DType::F64) {
                 return refuse("dtype", format!("expected f32 or f64, got {}", x.brief()));
             }
-            let last = dims(call, x.shape())?;
+            let last = last(dims(call, x.shape())?)?;
             let mut shape = Dims::from_slice(x.shape());
             if required("onesided", call.attrs.bool("onesided")?)? {
                 shape[last] = shape[last] / 2 + 1;
@@ -74,7 +74,7 @@ pub(crate) const OPS: &[Def] = &[
         arity: Arity::Listed,
         rule: |call| {
             let x = complex(call)?;
-            let last = dims(call, x.shape())?;
+            let last = last(dims(call, x.shape())?)?;
             let given = required("last_dim_size", call.attrs.int("last_dim_size")?)?;
             let length = usize::try_from(given).ok().filter(|&n| n > 0);
             let Some(length) = length.filter(|&n| n / 2 < x.shape()[last]) else {
@@ -96,8 +96,8 @@ fn complex<'a>(call: CallSpec<'a>) -> Result<&'a TensorSpec> {
     }
 }
 
-/// Checks the transformed dimensions and the normalization; returns the last dimension.
-fn dims(call: CallSpec<'_>, shape: &[usize]) -> Result<usize> {
+/// Checks the normalization; returns the transformed dimensions.
+fn dims(call: CallSpec<'_>, shape: &[usize]) -> Result<Dims> {
     let given = required("dim", call.attrs.ints("dim")?)?;
     let mut seen = Dims::new();
     for &dim in &given {
@@ -111,12 +111,13 @@ fn dims(call: CallSpec<'_>, shape: &[usize]) -> Result<usize> {
         seen.push(at);
     }
     match call.attrs.int("normalization")?.unwrap_or(0) {
-        0..=2 => {}
-        other => {
-            return refuse("argument", format!("normalization: expected 0, 1 or 2, got {other}"));
-        }
+        0..=2 => Ok(seen),
+        other => refuse("argument", format!("normalization: expected 0, 1 or 2, got {other}")),
     }
-    match seen.last() {
+}
+
+fn last(dims: Dims) -> Result<usize> {
+    match dims.last() {
         Some(last) => Ok(*last),
         None => refuse("argument", "dim: expected a dimension, got none"),
     }

@@ -1,15 +1,23 @@
-//! Samples of images at the points of a grid, and their gradients.
+//! Samples of images at the points of a grid and within boxes, and their gradients; the boxes that
+//! no better one covers.
 //!
 //! `grid_sampler_2d(x, grid; interpolation_mode, padding_mode, align_corners)` reads an image at
 //! points whose coordinates go from -1 to 1, the last dimension first; `grid_sampler_3d` a volume.
 //! Modes of interpolation are 0 linear, 1 nearest, 2 cubic (images only); of padding 0 zeros,
 //! 1 the border, 2 reflections.
 //!
-//! Source: <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html>.
+//! `roi_align(x, rois; spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)` divides
+//! each box, a row of `rois` (the image's number, then two corners, each with the last dimension
+//! first), into cells, whose results are the means of samples. `nms_mask(boxes; iou_threshold)`
+//! keeps a box unless a kept one before it covers more than that share of their union.
+//!
+//! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html>,
+//! <https://docs.pytorch.org/vision/stable/ops.html>.
 
-use millstream_types::{Access, Result, TensorSpec};
+use millstream_types::{Access, DType, Result, TensorSpec};
 use smallvec::SmallVec;
 
+use crate::args::required;
 use crate::def::{Arity, Def, arg};
 use crate::elementwise::refuse;
 use crate::schema::{ArgDoc, CallSpec, OutputSpec, Signature};
@@ -56,7 +64,103 @@ pub(crate) const OPS: &[Def] = &[
     sampler("grid_sampler_3d", |call| samples(call, 3)),
     gradient("grid_sampler_2d_backward", |call| gradients(call, 2)),
     gradient("grid_sampler_3d_backward", |call| gradients(call, 3)),
+    Def {
+        name: "roi_align",
+        summary: "the means of samples in the cells of boxes",
+        inputs: &[arg("x", "[n,c,h,w]; f32 or f64"), ROIS],
+        attrs: CELLS,
+        arity: Arity::Listed,
+        rule: |call| {
+            let x = &call.inputs[0];
+            let (boxes, [height, width]) = cells(call, x)?;
+            let shape = [boxes, x.shape()[1], height, width];
+            Ok(Signature::reads(2, TensorSpec::contiguous(x.dtype, &shape)?))
+        },
+    },
+    Def {
+        name: "_roi_align_backward",
+        summary: "the gradient of `roi_align`",
+        inputs: &[GRAD, ROIS],
+        attrs: &[
+            CELLS[0],
+            CELLS[1],
+            CELLS[2],
+            CELLS[3],
+            CELLS[4],
+            arg("batch_size", "the number of images").int(),
+            arg("channels", "of an image").int(),
+            arg("height", "of an image").int(),
+            arg("width", "of an image").int(),
+        ],
+        arity: Arity::Listed,
+        rule: |call| {
+            let grad = &call.inputs[0];
+            let (boxes, [height, width]) = cells(call, grad)?;
+            let shape = ["batch_size", "channels", "height", "width"].map(|of| length(call, of));
+            let [n, c, h, w] = shape;
+            let shape = [n?, c?, h?, w?];
+            if grad.shape() != [boxes, shape[1], height, width] {
+                return refuse("shape", format!("{} is no gradient of {shape:?}", grad.brief()));
+            }
+            Ok(Signature::reads(2, TensorSpec::contiguous(grad.dtype, &shape)?))
+        },
+    },
+    Def {
+        name: "nms_mask",
+        summary: "which boxes no kept one before covers",
+        inputs: &[arg("boxes", "[n,4], of two corners; f32 or f64")],
+        attrs: &[arg("iou_threshold", "the greatest share of the union").float()],
+        arity: Arity::Listed,
+        rule: |call| {
+            let boxes = &call.inputs[0];
+            let &[count, 4] = boxes.shape() else {
+                return refuse("shape", format!("expected boxes [n,4], got {}", boxes.brief()));
+            };
+            is_full_float(boxes)?;
+            required("iou_threshold", call.attrs.float("iou_threshold")?)?;
+            Ok(Signature::reads(1, TensorSpec::contiguous(DType::Bool, &[count])?))
+        },
+    },
 ];
+
+const ROIS: ArgDoc = arg("rois", "[k,5]: an image's number, and the corners of a box; x's dtype");
+const CELLS: &[ArgDoc] = &[
+    arg("spatial_scale", "the factor of the corners").float(),
+    arg("pooled_height", "the cells of a column").int(),
+    arg("pooled_width", "the cells of a row").int(),
+    arg("sampling_ratio", "the samples along a side of a cell; 0 or less: one for each element")
+        .int(),
+    arg("aligned", "whether positions are those of the elements' centres").flag(),
+];
+
+fn is_full_float(x: &TensorSpec) -> Result<()> {
+    match x.dtype {
+        DType::F32 | DType::F64 => Ok(()),
+        _ => refuse("dtype", format!("expected f32 or f64, got {}", x.brief())),
+    }
+}
+
+fn length(call: CallSpec<'_>, name: &str) -> Result<usize> {
+    let length = required(name, call.attrs.int(name)?)?;
+    match usize::try_from(length) {
+        Ok(length) => Ok(length),
+        Err(_) => refuse("argument", format!("{name}: expected 0 or more, got {length}")),
+    }
+}
+
+/// Checks the operands of means in boxes; returns the numbers of boxes and of their cells.
+fn cells(call: CallSpec<'_>, x: &TensorSpec) -> Result<(usize, [usize; 2])> {
+    let rois = &call.inputs[1];
+    is_full_float(x)?;
+    let (&[boxes, 5], 4, true) = (rois.shape(), x.shape().len(), x.dtype == rois.dtype) else {
+        let message = format!("{} does not fit {}: expected [k,5]", rois.brief(), x.brief());
+        return refuse("shape", message);
+    };
+    required("spatial_scale", call.attrs.float("spatial_scale")?)?;
+    required("sampling_ratio", call.attrs.int("sampling_ratio")?)?;
+    required("aligned", call.attrs.bool("aligned")?)?;
+    Ok((boxes, [length(call, "pooled_height")?, length(call, "pooled_width")?]))
+}
 
 /// Checks image, grid and modes; returns the shape of the samples.
 fn check(call: CallSpec<'_>, x: &TensorSpec, grid: &TensorSpec, dims: usize) -> Result<Vec<usize>> {

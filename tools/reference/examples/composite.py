@@ -219,6 +219,9 @@ for name, corners in [("nearest1d", False), ("nearest2d", False), ("nearest3d", 
         e(op, resampled, x=x, output_size=to, align_corners=True)
     for scale in scales[dims - 1]:
         e(op, resampled, x=x, output_size=to, **{scale: 2.0 if scale in ("scales", "scales_w") else 1.0})
+boxes = f([0, 0, 2, 2], [0, 0, 2, 3], [3, 0, 4, 1])
+e("nms", lambda boxes, scores, iou_threshold: torch.ops.torchvision.nms(boxes, scores, iou_threshold),
+  boxes=boxes, scores=f(0.5, 1, 0), iou_threshold=0.5)
 e("affine_grid_generator", lambda theta, size, align_corners: A.affine_grid_generator(
     theta, list(size), align_corners), theta=f([[1, 0, 0], [0, 2, 0]]), size=(1, 1, 2, 2),
   align_corners=True)

@@ -13,6 +13,17 @@ for dims in [2, 3]:
     e(f"grid_sampler_{dims}d", sampler, x=x, grid=grid, align_corners=True)
 
 
+def means(x, rois, *, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
+    return torch.ops.torchvision.roi_align(
+        x, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
+
+
+e("roi_align", means, x=f([1, 2, 3], [4, 5, 6])[None, None], rois=f([0, 0, 0, 2, 1]), spatial_scale=1.0,
+  pooled_height=1, pooled_width=2, sampling_ratio=1, aligned=True)
+e("nms_mask", lambda boxes, iou_threshold: b(0, 0).index_fill(0, torch.ops.torchvision.nms(
+    boxes, f(2, 1), iou_threshold), True), boxes=f([0, 0, 2, 2], [0, 0, 2, 3]), iou_threshold=0.5)
+
+
 def segments(data, lengths, reduce, **k):
     return torch.segment_reduce(data, reduce, lengths=lengths, **k)
 

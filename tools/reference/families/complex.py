@@ -174,6 +174,8 @@ for dtype in COMPLEX:
             for length in {2 * shape[-1] - 1, 2 * shape[-1] - 2} - {0}:
                 f.case("_fft_c2r", [z], {"dim": dims, "last_dim_size": length},
                        lambda z: A._fft_c2r(z, dims, 0, length), **near_fft, layout=False)
+    f.case("_fft_c2c", [x[0, 0]], {"dim": [], "normalization": 1, "forward": True},
+           lambda z: A._fft_c2c(z, [], 1, True))
     f.refuses("_fft_c2c", [x], {"dim": [0, 0], "forward": True}, lambda x: torch.fft.fftn(x, dim=(0, 0)))
     a = complex_((2, 4, 4), dtype, 13) + 4 * torch.eye(4)
     b = complex_((2, 4, 3), dtype, 14)

@@ -99,6 +99,8 @@ for dtype in FLOATS:
     batch(rand((5, 4), dtype, 7), w, b, mean, gapped(var))
     batch(rand((5, 4, 3), dtype, 8), w, b, mean, var)
     group(x, 2, w, b, masks=MASKS)
+    group(x, 2, gapped(w), gapped(b))
+    batch(x, gapped(w), b, gapped(mean), var)
     group(x, 4, None, None)
     group(x, 1, w, None)
     group(rand((2, 6, 5), dtype, 9), 3, rand((6,), dtype, 1), rand((6,), dtype, 2), 0.1)

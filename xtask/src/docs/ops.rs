@@ -89,7 +89,7 @@ following.
 | complex numbers as arguments, but for those of `fill`, `full`, `index_fill`, `masked_fill`, `constant_pad_nd` and `_unsafe_masked_index`, operands of operators, `alpha` and `beta` of `add`, `sub`, `addmm`, `addmv`, `addr`, `addbmm` and `baddbmm`, `value` of `addcmul` and `addcdiv`; c32 | other arguments are real numbers; the dtypes are c64 and c128 |
 | u16, u32 and u64 in ops other than special functions, products with a fraction, and those that store, move, convert, compare, sort, hash or combine them bit by bit; beside other integers of as many dimensions | as in PyTorch, these dtypes have no arithmetic and promote with floats alone |
 | sparse, nested and quantised tensors | only dense tensors have a layout here |
-| custom kernels, such as those of `torchvision` and `torch_nn` | a trace does not hold them; a recording with `--opaque` has their results |
+| custom kernels, such as those of `torch_nn`, and of `torchvision` all but `nms` and `roi_align` | a trace does not hold them; a recording with `--opaque` has their results |
 | results that PyTorch leaves open: `empty`, elements after a `resize_` to more | no element of an unknown writer is read |
 | LU factors without pivots | PyTorch refuses them on the CPU |
 | `avg_pool3d` of integers narrower than i64 | there is no such kernel |

@@ -38,7 +38,7 @@
 //! | `linalg` | factorizations and solutions of matrices |
 //! | `pooling`, `norm`, `batch_norm`, `softmax` | layers of neural networks |
 //! | `loss`, `nll`, `embedding`, `dropout` | losses, table lookup, dropout |
-//! | `grid`, `segments`, `ctc` | grids, segments, the loss of alignments |
+//! | `grid`, `boxes`, `segments`, `ctc` | samples of images, segments, the loss of alignments |
 //! | `collective` | collectives of all ranks |
 
 use std::sync::Arc;
@@ -59,6 +59,7 @@ use multi_tensor::MultiTensorKernel;
 mod arith;
 mod attention;
 mod batch_norm;
+mod boxes;
 pub(crate) mod call_layouts;
 mod closure;
 pub(crate) mod collective;
@@ -197,6 +198,7 @@ fn bind_of(op: &str) -> Option<Bind> {
 /// The kernels that the host runs for every device, with the operands that they write.
 const ON_HOST: &[&[(Kernel, Written)]] = &[
     counting::KERNELS,
+    boxes::KERNELS,
     ctc::KERNELS,
     fft::KERNELS,
     frexp::KERNELS,

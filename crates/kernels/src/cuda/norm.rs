@@ -14,7 +14,7 @@ use millstream_types::DType;
 
 use super::row_reduction::{self, RowAccess, RowArgs, RowDim};
 use super::source::computed;
-use super::{KIND, Unsupported, copy, native};
+use super::{KIND, native};
 use crate::context::{KernelCtx, RawTensor};
 use crate::cpu::optional_inputs::{operands, required};
 use crate::registry::KernelRegistry;
@@ -27,14 +27,20 @@ enum NormKind {
     Batch,
 }
 
-/// A dimension of x: its length and stride; the stride of the statistics of rows, and of the
-/// parameters, if they vary along it.
+/// A dimension of x: its length and stride; if the statistics of rows, or the parameters, vary along
+/// it, their dimension, and the elements between neighbours there.
 #[derive(Clone, Copy)]
 struct Axis {
     length: usize,
     stride: usize,
-    row: Option<usize>,
-    parameter: Option<usize>,
+    row: Option<(usize, usize)>,
+    parameter: Option<(usize, usize)>,
+}
+
+/// Returns the stride of a statistic or a parameter along a dimension of x.
+fn stride(tensor: Option<RawTensor<'_>>, along: Option<(usize, usize)>) -> usize {
+    let strides = tensor.map_or(&[][..], |tensor| tensor.strides);
+    along.map_or(0, |(dim, step)| strides.get(dim).map_or(0, |stride| stride * step))
 }
 
 /// Returns the dimensions of x for a kind of normalisation. Group normalisation splits the
@@ -50,42 +56,28 @@ fn axes(ctx: &KernelCtx<'_>, kind: NormKind, x: &RawTensor<'_>) -> Result<Vec<Ax
                 ctx.attrs().ints("normalized_shape")?.context("normalized_shape: expected")?;
             let kept = rank.checked_sub(shape.len());
             let kept = kept.context("normalized_shape: schema and kernel disagree")?;
-            let mut step = 1;
-            for axis in all[..kept].iter_mut().rev() {
-                axis.row = Some(step);
-                step *= axis.length;
-            }
-            let mut step = 1;
-            for axis in all[kept..].iter_mut().rev() {
-                axis.parameter = Some(step);
-                step *= axis.length;
+            for (dim, axis) in all.iter_mut().enumerate() {
+                match dim.checked_sub(kept) {
+                    None => axis.row = Some((dim, 1)),
+                    Some(dim) => axis.parameter = Some((dim, 1)),
+                }
             }
         }
         NormKind::Group => {
             let groups = ctx.attrs().int("group")?.context("group: expected")? as usize;
             ensure!(rank >= 2 && groups > 0, "{x:?}: schema and kernel disagree");
             let each = x.shape[1] / groups;
-            all[0].row = Some(groups);
+            all[0].row = Some((0, 1));
             let (length, stride) = (groups, x.strides[1] * each);
-            all[1] = Axis { length: each, parameter: Some(1), ..all[1] };
-            all.insert(1, Axis { length, stride, row: Some(1), parameter: Some(each) });
+            all[1] = Axis { length: each, parameter: Some((0, 1)), ..all[1] };
+            all.insert(1, Axis { length, stride, row: Some((1, 1)), parameter: Some((0, each)) });
         }
         NormKind::Batch => {
             ensure!(rank >= 2, "{x:?}: schema and kernel disagree");
-            (all[1].row, all[1].parameter) = (Some(1), Some(1));
+            (all[1].row, all[1].parameter) = (Some((0, 1)), Some((0, 1)));
         }
     }
     Ok(all)
-}
-
-/// Checks that a parameter or statistic is dense.
-fn dense(tensor: Option<RawTensor<'_>>) -> Result<()> {
-    match tensor {
-        Some(tensor) if !copy::is_dense(&tensor)? => {
-            Err(Unsupported::of("a parameter that is not dense"))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn name(op: &str, dtypes: &[DType]) -> String {
@@ -152,18 +144,15 @@ fn forward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
         running_mean,
         running_variance,
     ];
-    [weight, bias, saved.map(|()| mean), saved.map(|()| rstd), running_mean, running_variance]
-        .into_iter()
-        .try_for_each(dense)?;
     // The result may have other strides than x.
     let outs = axes(ctx, kind, &out)?;
     let dims: Vec<RowDim<8>> = axes(ctx, kind, &x)?
         .iter()
         .zip(&outs)
         .map(|(axis, out)| {
-            let (row, parameter) = (axis.row.unwrap_or(0), axis.parameter.unwrap_or(0));
-            let strides =
-                [axis.stride, parameter, parameter, out.stride, row, row, parameter, parameter];
+            let of =
+                |k: usize| stride(all[k], if k < 4 || k > 5 { axis.parameter } else { axis.row });
+            let strides = [axis.stride, of(1), of(2), out.stride, of(4), of(5), of(6), of(7)];
             RowDim { length: axis.length, kept: axis.row.is_some(), strides }
         })
         .collect();
@@ -205,11 +194,9 @@ fn backward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
         }
     };
     let [grad, x] = [required(inputs[0])?, required(inputs[1])?];
-    [inputs[2], inputs[3], weight].into_iter().try_for_each(dense)?;
     let mut results = results.into_iter();
     let mut next = |wanted: bool| if wanted { results.next() } else { None };
     let outs = [next(wanted[0]), next(wanted[1]), next(wanted[2])];
-    [outs[1], outs[2]].into_iter().try_for_each(dense)?;
     let batch = kind == NormKind::Batch;
     // The gradient of x needs the rows of x; the gradients of the parameters need rows by
     // parameter. For batch normalisation both are the same rows.
@@ -239,18 +226,10 @@ fn backward(ctx: &KernelCtx<'_>, kind: NormKind) -> Result<()> {
             .iter()
             .enumerate()
             .map(|(k, axis)| {
-                let (row, parameter) = (axis.row.unwrap_or(0), axis.parameter.unwrap_or(0));
+                let of = |k: usize| stride(all[k], if k < 4 { axis.row } else { axis.parameter });
                 let x_grad = x_grads.as_ref().map_or(0, |axes| axes[k].stride);
-                let strides = [
-                    grads[k].stride,
-                    axis.stride,
-                    row,
-                    row,
-                    parameter,
-                    x_grad,
-                    parameter,
-                    parameter,
-                ];
+                let strides =
+                    [grads[k].stride, axis.stride, of(2), of(3), of(4), x_grad, of(6), of(7)];
                 let kept = if by_parameter { axis.parameter } else { axis.row };
                 RowDim { length: axis.length, kept: kept.is_some(), strides }
             })

@@ -6,6 +6,8 @@
 //!
 //! Long because of its table.
 
+use std::f64::consts::PI;
+
 use millstream_types::{Attrs, DType, Result};
 
 use crate::def::arg;
@@ -66,6 +68,8 @@ pub(crate) const UPSAMPLING: &[Composite] = pairs! {
         CORNERS2_BACK, upsample, upsample_backward, Mode::LinearMean;
     "_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa_backward", CUBIC_MEAN, GRAD, CORNERS2_TO,
         CORNERS2_BACK, upsample, upsample_backward, Mode::CubicMean;
+    "_upsample_lanczos2d_aa", "_upsample_lanczos2d_aa_backward", LANCZOS_MEAN, GRAD, CORNERS2_TO,
+        CORNERS2_BACK, upsample, upsample_backward, Mode::LanczosMean;
 };
 
 table! {
@@ -74,6 +78,15 @@ table! {
         means_backward);
     op("affine_grid_generator", "the positions that an affine map gives to each element of a grid",
         THETA, GRID, affine_grid);
+    op("nms", "the numbers of the boxes that no better one covers, the best first", BOXES, COVERED,
+        |calls, given| {
+            let (boxes, scores) = (given.tensor("boxes")?, given.tensor("scores")?);
+            let by_score = along(0).with("descending", true);
+            let [_, order] = calls.several("sort", &[scores], by_score)?;
+            let sorted = calls.one("index_select", &[boxes, order], along(0))?;
+            let kept = calls.one("nms_mask", &[sorted], given.passed(&["iou_threshold"]))?;
+            calls.apply("masked_select", &[order, kept])
+        });
 }
 
 const REFLECTED: &str = "x with its elements reflected around it";
@@ -84,11 +97,15 @@ const LINEAR: &str = "x resampled to other lengths by linear interpolation";
 const CUBIC: &str = "x resampled to other lengths by cubic interpolation";
 const LINEAR_MEAN: &str = "x resampled by linear means over as many elements as one covers";
 const CUBIC_MEAN: &str = "x resampled by cubic means over as many elements as one covers";
+const LANCZOS_MEAN: &str = "x resampled by Lanczos' means over as many elements as one covers";
 
 const X: &[ArgDoc] = &[arg("x", "the dimensions that change last")];
 const GRAD: &[ArgDoc] = &[arg("grad", "the shape of the result")];
 const GRAD_X: &[ArgDoc] = &[arg("grad", "the shape of the result"), arg("x", "the operand")];
 const THETA: &[ArgDoc] = &[arg("theta", "[n,dims,dims+1]: the maps")];
+const BOXES: &[ArgDoc] = &[arg("boxes", "[n,4]: two corners of each"), arg("scores", "[n]")];
+const COVERED: &[ArgDoc] =
+    &[arg("iou_threshold", "the greatest share of the union that a better one covers").float()];
 const GRID: &[ArgDoc] = &[
     arg("size", "[n,c,spatial..]: the shape of the samples").ints(),
     arg("align_corners", "whether -1 and 1 are the centres of the outermost elements").flag(),
@@ -203,6 +220,8 @@ struct Taps {
     dim: usize,
     length: usize,
     taps: Vec<Tap>,
+    /// Of bytes, the number of fraction bits of the weights, which are whole numbers.
+    bits: Option<u32>,
 }
 
 fn lengths(of: &[i64]) -> Result<Vec<usize>> {
@@ -221,7 +240,8 @@ fn weights(calls: &mut Calls<'_>, of: &[f64], dtype: DType, behind: usize) -> Re
 fn gathered(calls: &mut Calls<'_>, x: Symbol, all: &[Taps]) -> Result<Symbol> {
     let dtype = calls.dtype(x);
     let weighted = all.iter().any(|taps| taps.taps.iter().any(|tap| tap.1.is_some()));
-    let mut x = if weighted { calls.cast(x, wide(dtype))? } else { x };
+    let sums = if dtype == DType::U8 { DType::I32 } else { wide(dtype) };
+    let mut x = if weighted { calls.cast(x, sums)? } else { x };
     for taps in all {
         let behind = calls.rank(x) - taps.dim - 1;
         let mut sum: Option<Symbol> = None;
@@ -230,7 +250,7 @@ fn gathered(calls: &mut Calls<'_>, x: Symbol, all: &[Taps]) -> Result<Symbol> {
             let dim = Attrs::new().with("dim", taps.dim as i64);
             let mut part = calls.one("index_select", &[x, index], dim)?;
             if let Some(share) = share {
-                let share = weights(calls, share, wide(dtype), behind)?;
+                let share = weights(calls, share, sums, behind)?;
                 part = calls.apply("mul", &[part, share])?;
             }
             sum = Some(match sum {
@@ -239,6 +259,12 @@ fn gathered(calls: &mut Calls<'_>, x: Symbol, all: &[Taps]) -> Result<Symbol> {
             });
         }
         x = sum.unwrap_or(x);
+        if let Some(bits) = taps.bits {
+            x = calls.by("add", x, 1i64 << bits >> 1)?;
+            x = calls.by("__rshift__", x, i64::from(bits))?;
+            let bounds = Attrs::new().with("min", 0i64).with("max", 255i64);
+            x = calls.one("clamp", &[x], bounds)?;
+        }
     }
     if all.is_empty() { calls.apply("clone", &[x]) } else { calls.cast(x, dtype) }
 }
@@ -285,7 +311,7 @@ fn padded(shape: &[usize], padding: &[i64], reflect: bool) -> Result<Vec<Taps>> 
         if at.iter().any(|at| !(0..length).contains(at)) {
             return Err(wrong(format!("padding {padding:?} of {shape:?}")));
         }
-        all.push(Taps { dim, length: length as usize, taps: vec![(at, None)] });
+        all.push(Taps { dim, length: length as usize, taps: vec![(at, None)], bits: None });
     }
     Ok(all)
 }
@@ -312,7 +338,7 @@ fn averaged(shape: &[usize], to: &[usize]) -> Result<Vec<Taps>> {
             });
             (at.collect(), Some(share.collect()))
         };
-        all.push(Taps { dim: first + k, length, taps: (0..most).map(tap).collect() });
+        all.push(Taps { dim: first + k, length, taps: (0..most).map(tap).collect(), bits: None });
     }
     Ok(all)
 }
@@ -323,9 +349,10 @@ enum Mode {
     NearestExact,
     Linear,
     Cubic,
-    /// Linear and cubic, over as many elements as a result covers.
+    /// Over as many elements as a result covers.
     LinearMean,
     CubicMean,
+    LanczosMean,
 }
 
 /// Returns the taps of upsampling from this shape.
@@ -340,10 +367,11 @@ fn upsampled(mode: Mode, shape: &[usize], dtype: DType, given: &Given<'_>) -> Re
         _ => &["scales_d", "scales_h", "scales_w"],
     };
     let nearest = matches!(mode, Mode::Nearest | Mode::NearestExact);
-    if !nearest && !dtype.is_float() {
+    let of_bytes = dtype == DType::U8 && to.len() == 2 && !nearest;
+    if !nearest && !of_bytes && !dtype.is_float() {
         return Err(wrong(format!("interpolation of {dtype}")));
     }
-    let single = nearest || dtype != DType::F64;
+    let single = nearest || (dtype != DType::F64 && !of_bytes);
     let mut all = Vec::new();
     for (k, &count) in to.iter().enumerate() {
         let length = shape[first + k];
@@ -351,10 +379,39 @@ fn upsampled(mode: Mode, shape: &[usize], dtype: DType, given: &Given<'_>) -> Re
             return Err(wrong("upsampling from or to no elements"));
         }
         let factor = given.attrs.float(names[k])?.filter(|factor| *factor > 0.0);
-        let taps = taps(mode, length, count, factor, corners, single);
-        all.push(Taps { dim: first + k, length, taps });
+        let mut taps = taps(mode, length, count, factor, corners, single);
+        let bits = of_bytes.then(|| in_fixed_point(&mut taps));
+        all.push(Taps { dim: first + k, length, taps, bits });
+    }
+    if of_bytes {
+        // Bytes are rounded after each dimension, the last one first.
+        all.reverse();
+        all.retain(|taps| taps.length != to[taps.dim - first]);
     }
     Ok(all)
+}
+
+/// Makes the weights whole multiples of a fraction, as large as 16 bits hold; returns the number of
+/// its bits. An element that is read several times has one weight.
+fn in_fixed_point(taps: &mut [Tap]) -> u32 {
+    for later in 1..taps.len() {
+        let (before, rest) = taps.split_at_mut(later);
+        let (at, Some(shares)) = &mut rest[0] else { continue };
+        for (k, share) in shares.iter_mut().enumerate() {
+            let same = before.iter_mut().find(|(other, _)| other[k] == at[k]);
+            if let Some((_, Some(sums))) = same {
+                sums[k] += std::mem::take(share);
+            }
+        }
+    }
+    let all = || taps.iter().filter_map(|tap| tap.1.as_ref()).flatten();
+    let most = all().copied().fold(0.0, f64::max);
+    let fits = |bits: &u32| most * f64::from(2u32 << bits) + 0.5 < 32768.0;
+    let bits = (0..22).find(|bits| !fits(bits)).unwrap_or(22);
+    for share in taps.iter_mut().filter_map(|tap| tap.1.as_mut()).flatten() {
+        *share = (*share * f64::from(1u32 << bits)).round();
+    }
+    bits
 }
 
 /// Returns the taps of a dimension.
@@ -398,7 +455,9 @@ fn taps(
                 (each(&|k| clamped(low(k) + 1)), shares(&share)),
             ]
         }
-        Mode::LinearMean | Mode::CubicMean => covering(mode, length, count, step),
+        Mode::LinearMean | Mode::CubicMean | Mode::LanczosMean => {
+            covering(mode, length, count, step)
+        }
         Mode::Cubic => {
             let low = |k: usize| source(k).floor() as i64;
             let share = |k: usize| rounded(source(k) - low(k) as f64);
@@ -413,11 +472,18 @@ fn taps(
 
 /// Returns the taps of means over as many elements as a result covers.
 fn covering(mode: Mode, length: usize, count: usize, step: f64) -> Vec<Tap> {
-    let width = if mode == Mode::LinearMean { 1.0 } else { 2.0 } * step.max(1.0);
+    let reach = match mode {
+        Mode::LinearMean => 1.0,
+        Mode::LanczosMean => 3.0,
+        _ => 2.0,
+    };
+    let width = reach * step.max(1.0);
+    let sinc = |x: f64| if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) };
     let weight = |x: f64| match mode {
-        Mode::LinearMean => (1.0 - x.abs()).max(0.0),
-        _ if x.abs() < 2.0 => cubic(x.abs(), -0.5),
-        _ => 0.0,
+        _ if x.abs() >= reach => 0.0,
+        Mode::LinearMean => 1.0 - x.abs(),
+        Mode::LanczosMean => sinc(x) * sinc(x / 3.0),
+        _ => cubic(x.abs(), -0.5),
     };
     let mut windows = Vec::new();
     for k in 0..count {

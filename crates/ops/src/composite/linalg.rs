@@ -79,9 +79,9 @@ fn factors(calls: &mut Calls<'_>, a: Symbol) -> Result<[Symbol; 3]> {
 }
 
 /// Returns the factors that PyTorch computes for determinants, and that their gradients read: those
-/// of the transpose, if a matrix is contiguous.
+/// of the transpose, if a real matrix is contiguous.
 fn factors_for_determinant(calls: &mut Calls<'_>, a: Symbol) -> Result<[Symbol; 3]> {
-    let turned = calls.spec(a).layout.is_contiguous();
+    let turned = calls.spec(a).layout.is_contiguous() && !calls.dtype(a).is_complex();
     let a = if turned { transposed(calls, a)? } else { a };
     factors(calls, a)
 }

@@ -1,6 +1,6 @@
 //! Composite products with a bias.
 
-use millstream_types::{AttrValue, Attrs, Result};
+use millstream_types::{AttrValue, Attrs, DType, Result};
 
 use crate::def::arg;
 use crate::schema::ArgDoc;
@@ -14,6 +14,11 @@ table! {
         addmv);
     op("addbmm", "beta * x plus alpha times the sum of the products of a batch", ADDBMM, FACTORS,
         addbmm);
+    op("_int_mm", "the product of matrices of bytes, in i32", MATRICES, &[], |calls, given| {
+        let x = calls.cast(given.tensor("x")?, DType::I32)?;
+        let y = calls.cast(given.tensor("mat2")?, DType::I32)?;
+        calls.apply("matmul", &[x, y])
+    });
     op("_trilinear", "the sum of the products of three tensors with new dimensions", TRILINEAR,
         TRILINEAR_ATTRS, trilinear);
 }
@@ -31,6 +36,7 @@ const ADDBMM: &[ArgDoc] = &[
     arg("batch1", "[b,n,k]"),
     arg("batch2", "[b,k,m]"),
 ];
+const MATRICES: &[ArgDoc] = &[arg("x", "i8, [n,k]"), arg("mat2", "i8, [k,m]")];
 const TRILINEAR: &[ArgDoc] =
     &[arg("i1", "any shape"), arg("i2", "any shape"), arg("i3", "any shape")];
 const TRILINEAR_ATTRS: &[ArgDoc] = &[

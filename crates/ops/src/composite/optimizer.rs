@@ -105,6 +105,12 @@ fn guarded(
     let (found, scale) = (given.optional("found_inf"), given.optional("grad_scale"));
     let mut kept = Vec::new();
     if found.is_some() {
+        // A new momentum has no elements to keep.
+        if given.flag("is_first_step", false)?
+            && let Some(buffer) = given.optional("buffer")
+        {
+            calls.call("fill", &[buffer], Attrs::new().with("value", 0i64))?;
+        }
         let gradient = scale.and(given.optional("grad"));
         let changed = ["weights"].iter().chain(state).filter_map(|name| given.optional(name));
         for x in changed.chain(gradient) {

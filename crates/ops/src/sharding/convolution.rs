@@ -25,6 +25,12 @@ pub(super) const RULES: Rules = &[
     ("grid_sampler_3d", samples),
     ("grid_sampler_2d_backward", sample_gradients),
     ("grid_sampler_3d_backward", sample_gradients),
+    ("roi_align", |whole| {
+        let ways = [Way::new([B, S0], [S0]), Way::new([S1, B], [S1])];
+        Ok(ways.into_iter().chain(whole.linear(&[0])).collect())
+    }),
+    ("_roi_align_backward", |_| Ok(vec![Way::new([S0, S0], [P]), Way::new([P, B], [P])])),
+    ("nms_mask", |_| Ok(Vec::new())),
 ];
 
 /// The dimensions of a weight.

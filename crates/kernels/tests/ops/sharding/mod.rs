@@ -230,7 +230,7 @@ fn parts_of_parts_along_two_axes() {
 
 /// Ops of which no call has a way.
 const WITHOUT: &[&str] =
-    &["scrub", "masked_select", "nonzero", "unique", "nonzero_static", "closure"];
+    &["scrub", "masked_select", "nonzero", "unique", "nonzero_static", "nms_mask", "closure"];
 
 /// An operand that is changed keeps its sharding.
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_types::layout::contiguous_strides;
 use millstream_types::{AttrValue, Attrs, DType, Dims, Layout, TensorSpec};
 
-use super::{Import, Initial, Lowered, Refusal, StorageIndex, TensorState, Val, unsupported};
+use super::{Import, Initial, Lazy, Lowered, Refusal, StorageIndex, TensorState, Val, unsupported};
 use crate::data::Data;
 use crate::et::raw_form::NodeForm;
 use crate::et::sidecar_notes::Const;
@@ -325,10 +325,8 @@ impl Import<'_> {
             )));
         }
         let storage = tensor.storage;
-        // A tensor that the node made, and no view of another one.
-        let fresh = self.storages[storage.0].root == val
-            && self.storages[storage.0].initial.is_none()
-            && storage.0 >= self.before;
+        // A tensor that the node made, and no view of an operand.
+        let fresh = self.storages[storage.0].initial.is_none() && storage.0 >= self.before;
         let differing = given
             .strides
             .clone()
@@ -359,7 +357,12 @@ impl Import<'_> {
     /// Copies a tensor to other strides.
     fn relaid(&mut self, val: Val, strides: &[usize]) -> Lowered<Val> {
         let ints = |dims: &[usize]| dims.iter().map(|&d| d as i64).collect::<Vec<i64>>();
-        let spec = self.spec(val).clone();
+        let (spec, lazy) = (self.spec(val).clone(), self.lazy(val));
+        if lazy != Lazy::NONE {
+            let stored = self.as_lazy(val, Lazy::NONE)?;
+            let relaid = self.relaid(stored, strides)?;
+            return self.as_lazy(relaid, lazy);
+        }
         let layout = Layout::strided(spec.shape(), strides, 0).map_err(|e| e.to_string())?;
         if layout.covers(layout.numel()) {
             let attrs = Attrs::new().with("strides", ints(strides));

@@ -2,17 +2,26 @@
 
 use millstream_types::{AttrValue, Attrs, DType};
 
-use super::{Made, apply, one_call};
+use super::{Made, apply, one_call, same};
 use crate::et::args::NodeArgs;
 use crate::et::import::{Import, Lazy, Lowered, Refusal, Val};
-use crate::et::value::Arg;
+use crate::et::value::{Arg, Recorded};
 
 /// Lowers an op; `None` if it is none of these, or its operand is real.
 pub(super) fn complex(
     import: &mut Import<'_>,
     name: &str,
     given: &NodeArgs<'_>,
+    results: &[Option<Recorded>],
 ) -> Lowered<Option<Made>> {
+    let is_right = matches!(given.get("left"), Some((_, Arg::Bool(false))));
+    if name == "linalg_lu_solve" && is_right {
+        let mut made = same(import, name, given, results)?;
+        for made in made.iter_mut().flatten() {
+            *made = stored_conjugate(import, *made)?;
+        }
+        return Ok(Some(made));
+    }
     if name == "_linalg_eigvals" || name == "linalg_eigvals" {
         let a = given.tensor(import, if name.starts_with('_') { "input" } else { "self" })?;
         let made = import.call("linalg_eig", &[a], Attrs::new().with("compute_v", false))?;
@@ -39,9 +48,15 @@ pub(super) fn complex(
             let lazy = import.lazy(x);
             import.as_lazy(x, Lazy { conjugate: !lazy.conjugate, ..lazy })?
         }
-        "vdot" => {
-            let (left, right) = (conjugate(import, x)?, given.tensor(import, "other")?);
-            apply(import, "matmul", &[left, right])?
+        "dot" | "vdot" => {
+            let right = given.tensor(import, if name == "dot" { "tensor" } else { "other" })?;
+            let (of_left, of_right) = (import.lazy(x).conjugate, import.lazy(right).conjugate);
+            let left = if name == "vdot" { conjugate(import, x)? } else { x };
+            let made = apply(import, "matmul", &[left, right])?;
+            match of_right && of_left == (name == "dot") {
+                true => stored_conjugate(import, made)?,
+                false => made,
+            }
         }
         _ => conjugate(import, x)?,
     };
@@ -88,7 +103,16 @@ fn padded(import: &mut Import<'_>, given: &NodeArgs<'_>) -> Lowered<Val> {
     filled_by(import, given, "value", [zeros, outside])
 }
 
-const NAMES: &[&str] = &["_conj", "_conj_physical", "conj_physical", "vdot"];
+const NAMES: &[&str] = &["_conj", "_conj_physical", "conj_physical", "dot", "vdot"];
+
+/// Returns a result that PyTorch stores conjugated, and conjugates where it is read.
+fn stored_conjugate(import: &mut Import<'_>, made: Val) -> Lowered<Val> {
+    if !import.spec(made).dtype.is_complex() {
+        return Ok(made);
+    }
+    let stored = conjugate(import, made)?;
+    import.as_lazy(stored, Lazy { conjugate: true, negate: false })
+}
 
 /// Returns the complex conjugate; of real numbers, the tensor itself.
 pub(super) fn conjugate(import: &mut Import<'_>, x: Val) -> Lowered<Val> {

@@ -72,6 +72,8 @@ const RENAMED: &[(&str, &str)] = &[
     ("sgn", "sign"),
     ("sgn_", "sign_"),
     ("conj_physical", "clone"),
+    ("_is_all_true", "all"),
+    ("_is_any_true", "any"),
 ];
 
 /// In-place ops that change only the layout of a tensor, with the op that returns the same view.
@@ -93,6 +95,8 @@ const NOTHING: &[&str] = &[
     "_has_same_storage_numel",
     "is_same_size",
     "_linalg_check_errors",
+    "_assert_async",
+    "_assert_tensor_metadata",
 ];
 
 /// Ops that change operands, the running statistics, which PyTorch's schemas do not declare.
@@ -167,7 +171,8 @@ fn lower(
     if name.starts_with("c10d::") || name == collective::WAIT {
         return collective::lower(import, given);
     }
-    if !name.starts_with("aten::") {
+    // torchvision's ops have their names here, too.
+    if !name.starts_with("aten::") && !name.starts_with("torchvision::") {
         if !knows(import.ops(), name) {
             if import.has_recorded_results() {
                 return recorded(import, given.signature.base(), given, results);
@@ -350,7 +355,7 @@ fn several(
     if let Some(made) = batch_norm(import, name, given, results)? {
         return Ok(Some(made));
     }
-    if let Some(made) = complex(import, name, given)? {
+    if let Some(made) = complex(import, name, given, results)? {
         return Ok(Some(made));
     }
     if let Some(made) = overload(import, name, given, results)? {

@@ -80,6 +80,15 @@ pub(super) fn with_outs(
     let mut written = Vec::new();
     for (made, target) in made.into_iter().zip(targets) {
         let made = made.ok_or_else(|| unsupported("a result to be written is absent"))?;
+        // A row-major target of this op becomes a view that is conjugated where it is read.
+        let lazy = import.lazy(made);
+        if base == "linalg_lu_solve" && import.spec(target).layout.is_contiguous() {
+            let made = import.as_lazy(made, Lazy::NONE)?;
+            let target = import.as_lazy(target, Lazy::NONE)?;
+            let target = write(import, made, target)?;
+            written.push(Some(import.as_lazy(target, lazy)?));
+            continue;
+        }
         written.push(Some(write(import, made, target)?));
     }
     // Ops that write to a list of tensors return nothing.
@@ -123,6 +132,7 @@ const SPECIAL: &[&str] = &[
     "fill",
     "full",
     "index_put",
+    "linalg_lu_solve",
     "log_sigmoid_backward",
     "max",
     "min",

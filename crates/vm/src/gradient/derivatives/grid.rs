@@ -10,6 +10,7 @@ const SAMPLER: &[(Save, &[usize])] = &[(I0, &[0, 1]), (I1, &[0, 1])];
 pub(super) const RULES: &[Rule] = &[
     joint("grid_sampler_2d", SAMPLER, |d| sampled(d, "grid_sampler_2d_backward")),
     joint("grid_sampler_3d", SAMPLER, |d| sampled(d, "grid_sampler_3d_backward")),
+    each("roi_align", &[(I1, &[0])], &[Some(averaged), None]),
     each(
         "segment_reduce",
         &[(I0, &[0]), (I1, &[0]), (O0, &[0])],
@@ -28,6 +29,15 @@ pub(super) const RULES: &[Rule] = &[
         &[Some(aligned), None, None, None],
     ),
 ];
+
+fn averaged(d: &Derivative<'_>) -> Result<Tensor> {
+    let mut attrs = d.attrs().clone();
+    for (name, &length) in ["batch_size", "channels", "height", "width"].iter().zip(d.shape(0)?) {
+        attrs.set(*name, length as i64);
+    }
+    let mut made = crate::tensor::call_op("_roi_align_backward", &[&d.g()?, &d.input(1)?], attrs)?;
+    Ok(made.remove(0))
+}
 
 fn sampled(d: &Derivative<'_>, op: &str) -> Result<Vec<Option<Tensor>>> {
     let needed = [d.needs(0), d.needs(1)];
