@@ -14,7 +14,7 @@ use crate::tables::timed_records::RecordTime;
 use crate::tables::{KernelsByOp, Tables};
 use crate::worker::Worker;
 use crate::worker::outcome::refusal_of;
-use crate::worker::stream::{DeviceStream, Effect, NativeStream, WorkerStream};
+use crate::worker::stream::{Effect, NativeStream, WorkerStream};
 use crate::worker::subject::{EventPlace, Subject};
 use crate::worker::task::Task;
 use crate::worker::unit::{Arguments, Callee, Unit};
@@ -174,21 +174,7 @@ impl Worker {
         if stream.native.is_none() {
             let (inbox, id) = (self.inbox.clone(), stream.id);
             let notify = Arc::new(move || inbox.post(Message::Device(id)));
-            let (parts, kind, can) = catch_panic(|| {
-                let parts = self.tables.policies.create(&stream.key, notify)?;
-                let can = parts.device.capabilities();
-                let kind = parts.device.kernel_kind().to_owned();
-                Ok::<_, Error>((parts, kind, can))
-            })?;
-            stream.native = Some(NativeStream {
-                kernels: self.tables.kernels_of(&kind),
-                device: parts.device,
-                stream: DeviceStream::new(parts.stream),
-                events: parts.events,
-                asynchronous: can.asynchronous,
-                launches_collectives: can.asynchronous && !can.host_memory,
-                notifies: can.notifies,
-            });
+            stream.native = Some(NativeStream::create(&self.tables, &stream.key, notify)?);
             if let (Some(samples), Some(native)) = (&stream.samples, &mut stream.native) {
                 // As in `Worker::record_times`.
                 let _ = native.stream.measure(Some(samples.clock()));

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-use millstream_ep::{Device, Event, EventPool, Progress, Stream, Ticket, Work, WorkResult};
+use millstream_ep::{Device, Event, EventPool, Notify, Progress, Stream, Ticket, Work, WorkResult};
 use millstream_types::panics::{Guarded, catch_panic};
 use millstream_types::{Cause, Error, Point, Result, StreamId, StreamKey};
 
 use crate::profile::samples::StreamSamples;
 use crate::scope::cancel::CancelScope;
 use crate::sync::points::Milestone;
-use crate::tables::KernelsByOp;
+use crate::tables::{KernelsByOp, Tables};
 use crate::worker::graph::GraphRef;
 use crate::worker::subject::{StepRef, Subject};
 use crate::worker::task::{StoredCall, Task};
@@ -29,14 +29,29 @@ pub(super) struct NativeStream {
     pub(super) notifies: bool,
 }
 
+impl NativeStream {
+    /// Creates the objects by the stream's policy.
+    pub(super) fn create(tables: &Tables, key: &StreamKey, notify: Notify) -> Result<NativeStream> {
+        catch_panic(|| {
+            let parts = tables.policies.create(key, notify)?;
+            let can = parts.device.capabilities();
+            Ok(NativeStream {
+                kernels: tables.kernels_of(parts.device.kernel_kind()),
+                device: parts.device,
+                stream: DeviceStream(Guarded::new(parts.stream)),
+                events: parts.events,
+                asynchronous: can.asynchronous,
+                launches_collectives: can.asynchronous && !can.host_memory,
+                notifies: can.notifies,
+            })
+        })
+    }
+}
+
 /// A stream of a backend, which may be the program's: a panic is an error of the call.
 pub(super) struct DeviceStream(Guarded<Box<dyn Stream>>);
 
 impl DeviceStream {
-    pub(super) const fn new(stream: Box<dyn Stream>) -> DeviceStream {
-        DeviceStream(Guarded::new(stream))
-    }
-
     #[inline]
     pub(super) fn submit(&mut self, work: &mut dyn Work) -> Result<Progress> {
         catch_panic(|| self.0.submit(work))

@@ -30,9 +30,8 @@ impl ClosureResult for () {
 /// The type of a function that never returns, which has no name of its own in stable Rust.
 type Never = <fn() -> ! as Returns>::Output;
 
-/// The results of functions, by the types of the functions.
+// The results of functions, by the types of the functions.
 pub trait Returns {
-    /// The result.
     type Output;
 }
 

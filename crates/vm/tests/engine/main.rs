@@ -1,5 +1,5 @@
-//! The dependency engine: order, failures, properties and lifetimes of pushed functions. `panics` is
-//! about all code of the program.
+//! The dependency engine: order, failures, properties and lifetimes of pushed functions. `panics`
+//! is about all code of the program.
 
 mod bulk;
 mod failures;

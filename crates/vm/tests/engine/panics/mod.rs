@@ -1,6 +1,6 @@
-//! Code of the program that panics: in each closure and trait that a machine takes, at each call and
-//! in each drop. Somebody gets an error with the panic's message, nothing hangs or aborts, and the
-//! machine goes on; after a panic of a backend's rare calls, every later use gets an error.
+//! Code of the program that panics: in each closure and trait that a machine takes, at each call
+//! and in each drop. An error has the panic's message, nothing hangs or aborts, and the machine
+//! goes on; after a panic of a backend's rare calls, every later use gets an error.
 //!
 //! | module | holds |
 //! |---|---|
