@@ -28,7 +28,7 @@ MATRICES = {
     "group_norm": (REAL, lambda a: A.native_group_norm(a, None, None, 2, 4, 4, 2, 1e-5)),
     "batch_norm": (REAL, lambda a: A.native_batch_norm(a, None, None, None, None, True, 0.1, 1e-5)),
     "attention": (REAL, lambda a: A._scaled_dot_product_flash_attention_for_cpu(
-        a[None], a[None], a[None])),
+        *[a[None].contiguous()] * 3)),
     "max_pool": (REAL, lambda a: A.max_pool2d_with_indices(a[None], [2, 2])),
     "adaptive": (REAL, lambda a: A.adaptive_max_pool2d(a[None], [3, 2])),
     "nll": (REAL, lambda a: A.nll_loss_forward(a[0], torch.tensor([0, 3, 1, 2]), a[0, 0], 1, -100)),

@@ -621,5 +621,11 @@ for is_found in [0.0, 1.0]:
         absent=[3, 4], lr=0.1, momentum=0.9, dampening=0.0, weight_decay=0.0, nesterov=False,
         maximize=False, is_first_step=True, gradient=False)
 
+case("_upsample_lanczos2d_aa", lambda x, output_size: A._upsample_lanczos2d_aa(x, output_size, False),
+     r(1, 1, 5, 4), output_size=[2, 6])
+case("_upsample_lanczos2d_aa_backward", lambda g, output_size, input_size:
+     A._upsample_lanczos2d_aa_backward(g, output_size, input_size, False), r(1, 1, 2, 6),
+     output_size=[2, 6], input_size=[1, 1, 5, 4], gradient=False)
+
 lines = ",\n".join(json.dumps(case) for case in found)
 FILE.write_text(f"[\n{lines}\n]\n")

@@ -6,10 +6,11 @@
 //! Modes of interpolation are 0 linear, 1 nearest, 2 cubic (images only); of padding 0 zeros,
 //! 1 the border, 2 reflections.
 //!
-//! `roi_align(x, rois; spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)` divides
-//! each box, a row of `rois` (the image's number, then two corners, each with the last dimension
-//! first), into cells, whose results are the means of samples. `nms_mask(boxes; iou_threshold)`
-//! keeps a box unless a kept one before it covers more than that share of their union.
+//! `roi_align(x, rois; spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)`
+//! divides each box, a row of `rois` (the image's number, then two corners, each with the last
+//! dimension first), into cells, whose results are the means of samples. `nms_mask(boxes;
+//! iou_threshold)` keeps a box unless a kept one before it covers more than that share of their
+//! union.
 //!
 //! Sources: <https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html>,
 //! <https://docs.pytorch.org/vision/stable/ops.html>.

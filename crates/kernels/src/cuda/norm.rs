@@ -27,8 +27,8 @@ enum NormKind {
     Batch,
 }
 
-/// A dimension of x: its length and stride; if the statistics of rows, or the parameters, vary along
-/// it, their dimension, and the elements between neighbours there.
+/// A dimension of x: its length and stride; if the statistics of rows, or the parameters, vary
+/// along it, their dimension, and the elements between neighbours there.
 #[derive(Clone, Copy)]
 struct Axis {
     length: usize,

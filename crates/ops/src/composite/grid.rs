@@ -18,58 +18,41 @@ use super::{Calls, Composite, Given, Symbol, op, table, wrong};
 
 /// Defines an op and its gradient for each way to pad or to resample.
 macro_rules! pairs {
-    ($($name:literal, $back:literal, $summary:expr, $operands:ident, $attrs:ident, $of_back:ident,
-       $rule:ident, $rule_back:ident, $way:expr;)*) => {
+    ($operands:ident, $rule:ident, $rule_back:ident;
+     $($name:literal, $summary:expr, $attrs:ident, $of_back:ident, $way:expr;)*) => {
         &[$(
             op($name, $summary, X, $attrs, |calls, given| $rule(calls, given, $way)),
-            op($back, concat!("the gradient of `", $name, "`"), $operands, $of_back,
-                |calls, given| $rule_back(calls, given, $way)),
+            op(concat!($name, "_backward"), concat!("the gradient of `", $name, "`"), $operands,
+                $of_back, |calls, given| $rule_back(calls, given, $way)),
         )*]
     };
 }
 
 pub(crate) const PADDING: &[Composite] = pairs! {
-    "reflection_pad1d", "reflection_pad1d_backward", REFLECTED, GRAD_X, PAD, PAD, pad,
-        pad_backward, true;
-    "reflection_pad2d", "reflection_pad2d_backward", REFLECTED, GRAD_X, PAD, PAD, pad,
-        pad_backward, true;
-    "reflection_pad3d", "reflection_pad3d_backward", REFLECTED, GRAD_X, PAD, PAD, pad,
-        pad_backward, true;
-    "replication_pad1d", "replication_pad1d_backward", REPEATED, GRAD_X, PAD, PAD, pad,
-        pad_backward, false;
-    "replication_pad2d", "replication_pad2d_backward", REPEATED, GRAD_X, PAD, PAD, pad,
-        pad_backward, false;
-    "replication_pad3d", "replication_pad3d_backward", REPEATED, GRAD_X, PAD, PAD, pad,
-        pad_backward, false;
+    GRAD_X, pad, pad_backward;
+    "reflection_pad1d", REFLECTED, PAD, PAD, true;
+    "reflection_pad2d", REFLECTED, PAD, PAD, true;
+    "reflection_pad3d", REFLECTED, PAD, PAD, true;
+    "replication_pad1d", REPEATED, PAD, PAD, false;
+    "replication_pad2d", REPEATED, PAD, PAD, false;
+    "replication_pad3d", REPEATED, PAD, PAD, false;
 };
 
 pub(crate) const UPSAMPLING: &[Composite] = pairs! {
-    "upsample_nearest1d", "upsample_nearest1d_backward", NEAREST, GRAD, SCALES1_TO, SCALES1_BACK,
-        upsample, upsample_backward, Mode::Nearest;
-    "upsample_nearest2d", "upsample_nearest2d_backward", NEAREST, GRAD, SCALES2_TO, SCALES2_BACK,
-        upsample, upsample_backward, Mode::Nearest;
-    "upsample_nearest3d", "upsample_nearest3d_backward", NEAREST, GRAD, SCALES3_TO, SCALES3_BACK,
-        upsample, upsample_backward, Mode::Nearest;
-    "_upsample_nearest_exact1d", "_upsample_nearest_exact1d_backward", EXACT, GRAD, SCALES1_TO,
-        SCALES1_BACK, upsample, upsample_backward, Mode::NearestExact;
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact2d_backward", EXACT, GRAD, SCALES2_TO,
-        SCALES2_BACK, upsample, upsample_backward, Mode::NearestExact;
-    "_upsample_nearest_exact3d", "_upsample_nearest_exact3d_backward", EXACT, GRAD, SCALES3_TO,
-        SCALES3_BACK, upsample, upsample_backward, Mode::NearestExact;
-    "upsample_linear1d", "upsample_linear1d_backward", LINEAR, GRAD, CORNERS1_TO, CORNERS1_BACK,
-        upsample, upsample_backward, Mode::Linear;
-    "upsample_bilinear2d", "upsample_bilinear2d_backward", LINEAR, GRAD, CORNERS2_TO,
-        CORNERS2_BACK, upsample, upsample_backward, Mode::Linear;
-    "upsample_trilinear3d", "upsample_trilinear3d_backward", LINEAR, GRAD, CORNERS3_TO,
-        CORNERS3_BACK, upsample, upsample_backward, Mode::Linear;
-    "upsample_bicubic2d", "upsample_bicubic2d_backward", CUBIC, GRAD, CORNERS2_TO, CORNERS2_BACK,
-        upsample, upsample_backward, Mode::Cubic;
-    "_upsample_bilinear2d_aa", "_upsample_bilinear2d_aa_backward", LINEAR_MEAN, GRAD, CORNERS2_TO,
-        CORNERS2_BACK, upsample, upsample_backward, Mode::LinearMean;
-    "_upsample_bicubic2d_aa", "_upsample_bicubic2d_aa_backward", CUBIC_MEAN, GRAD, CORNERS2_TO,
-        CORNERS2_BACK, upsample, upsample_backward, Mode::CubicMean;
-    "_upsample_lanczos2d_aa", "_upsample_lanczos2d_aa_backward", LANCZOS_MEAN, GRAD, CORNERS2_TO,
-        CORNERS2_BACK, upsample, upsample_backward, Mode::LanczosMean;
+    GRAD, upsample, upsample_backward;
+    "upsample_nearest1d", NEAREST, SCALES1_TO, SCALES1_BACK, Mode::Nearest;
+    "upsample_nearest2d", NEAREST, SCALES2_TO, SCALES2_BACK, Mode::Nearest;
+    "upsample_nearest3d", NEAREST, SCALES3_TO, SCALES3_BACK, Mode::Nearest;
+    "_upsample_nearest_exact1d", EXACT, SCALES1_TO, SCALES1_BACK, Mode::NearestExact;
+    "_upsample_nearest_exact2d", EXACT, SCALES2_TO, SCALES2_BACK, Mode::NearestExact;
+    "_upsample_nearest_exact3d", EXACT, SCALES3_TO, SCALES3_BACK, Mode::NearestExact;
+    "upsample_linear1d", LINEAR, CORNERS1_TO, CORNERS1_BACK, Mode::Linear;
+    "upsample_bilinear2d", LINEAR, CORNERS2_TO, CORNERS2_BACK, Mode::Linear;
+    "upsample_trilinear3d", LINEAR, CORNERS3_TO, CORNERS3_BACK, Mode::Linear;
+    "upsample_bicubic2d", CUBIC, CORNERS2_TO, CORNERS2_BACK, Mode::Cubic;
+    "_upsample_bilinear2d_aa", LINEAR_MEAN, CORNERS2_TO, CORNERS2_BACK, Mode::LinearMean;
+    "_upsample_bicubic2d_aa", CUBIC_MEAN, CORNERS2_TO, CORNERS2_BACK, Mode::CubicMean;
+    "_upsample_lanczos2d_aa", LANCZOS_MEAN, CORNERS2_TO, CORNERS2_BACK, Mode::LanczosMean;
 };
 
 table! {

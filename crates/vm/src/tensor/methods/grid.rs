@@ -602,6 +602,71 @@ impl Tensor {
         call::one("grid_sampler_3d", &given, options.attrs)
     }
 
+    /// Returns the means of samples in the cells of boxes.
+    ///
+    /// - `x`, this tensor: \[n,c,h,w\]; f32 or f64
+    /// - `rois`: \[k,5\]: an image's number, and the corners of a box; x's dtype
+    /// - `spatial_scale`: the factor of the corners
+    /// - `pooled_height`: the cells of a column
+    /// - `pooled_width`: the cells of a row
+    /// - `sampling_ratio`: the samples along a side of a cell; 0 or less: one for each element
+    /// - `aligned`: whether positions are those of the elements' centres
+    ///
+    /// PyTorch: `aten::roi_align`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let x = Tensor::from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], (1, 1, 2, 3), &machine)?;
+    /// let rois = Tensor::from_slice(&[0.0f32, 0.0, 0.0, 2.0, 1.0], (1, 5), &machine)?;
+    /// let y = x.roi_align(&rois, 1.0, 1, 2, 1, true)?;
+    /// assert_eq!(y.shape(), [1, 1, 1, 2]);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn roi_align(
+        &self,
+        rois: &Tensor,
+        spatial_scale: impl Real,
+        pooled_height: impl Int,
+        pooled_width: impl Int,
+        sampling_ratio: impl Int,
+        aligned: bool,
+    ) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(rois);
+        attrs.set("spatial_scale", spatial_scale.to_real());
+        attrs.set("pooled_height", pooled_height.to_int());
+        attrs.set("pooled_width", pooled_width.to_int());
+        attrs.set("sampling_ratio", sampling_ratio.to_int());
+        attrs.set("aligned", aligned);
+        call::one("roi_align", &given, attrs)
+    }
+
+    /// Returns which boxes no kept one before covers.
+    ///
+    /// - `boxes`, this tensor: \[n,4\], of two corners; f32 or f64
+    /// - `iou_threshold`: the greatest share of the union
+    ///
+    /// PyTorch: `aten::nms_mask`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let boxes =
+    ///     Tensor::from_slice(&[0.0f32, 0.0, 2.0, 2.0, 0.0, 0.0, 2.0, 3.0], (2, 4), &machine)?;
+    /// assert_eq!(boxes.nms_mask(0.5)?.to_vec::<bool>()?, [true, false]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nms_mask(&self, iou_threshold: impl Real) -> Result<Tensor> {
+        let mut attrs = Attrs::new();
+        attrs.set("iou_threshold", iou_threshold.to_real());
+        call::one("nms_mask", &[self], attrs)
+    }
+
     /// Returns a reduction of each segment of a dimension.
     ///
     /// - `data`, this tensor: any shape; floats
@@ -802,6 +867,35 @@ impl Tensor {
         attrs.set("size", size.to_ints());
         attrs.set("align_corners", align_corners);
         call::one("affine_grid_generator", &[self], attrs)
+    }
+
+    /// Returns the numbers of the boxes that no better one covers, the best first.
+    ///
+    /// - `boxes`, this tensor: \[n,4\]: two corners of each
+    /// - `scores`: \[n\]
+    /// - `iou_threshold`: the greatest share of the union that a better one covers
+    ///
+    /// PyTorch: `aten::nms`.
+    ///
+    /// ```
+    /// # use millstream_vm::*;
+    /// # let machine = Machine::new(MachineConfig::default())?;
+    /// let boxes = Tensor::from_slice(
+    ///     &[0.0f32, 0.0, 2.0, 2.0, 0.0, 0.0, 2.0, 3.0, 3.0, 0.0, 4.0, 1.0],
+    ///     (3, 4),
+    ///     &machine,
+    /// )?;
+    /// let scores = Tensor::from_slice(&[0.5f32, 1.0, 0.0], 3, &machine)?;
+    /// assert_eq!(boxes.nms(&scores, 0.5)?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), millstream_types::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn nms(&self, scores: &Tensor, iou_threshold: impl Real) -> Result<Tensor> {
+        let mut given = call::given(self);
+        let mut attrs = Attrs::new();
+        given.push(scores);
+        attrs.set("iou_threshold", iou_threshold.to_real());
+        call::one("nms", &given, attrs)
     }
 
     /// Returns x with its elements reflected around it.
