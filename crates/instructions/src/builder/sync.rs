@@ -320,7 +320,7 @@ impl Builder {
     pub(super) fn waited(&mut self, at: Point, until: Point) {
         let (waiter, source) = (at.stream.index(), until.stream.index());
         if let Ok([waiter, source]) = self.streams.get_disjoint_mut([waiter, source]) {
-            waiter.waited(at.seq, until, source.at(until.seq));
+            waiter.waited(at, until, source.at(until.seq));
         }
         self.holds(at.stream);
     }

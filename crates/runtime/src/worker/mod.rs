@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_stream_policy::{KnownChunks, WorkerGroup};
-use millstream_types::{Point, StreamId};
+use millstream_types::{DeviceId, Error, Point, StreamId, StreamKey, StreamType};
 
 use crate::profile::recording::Recording;
 use crate::profile::samples::StreamSamples;
@@ -96,6 +96,11 @@ pub(crate) struct Worker {
 
 const NONE: u32 = u32::MAX;
 
+/// Returns the key of a stream that has work but was never opened. No policy serves its type.
+pub(crate) fn unopened_key() -> StreamKey {
+    StreamKey::new(DeviceId::cpu(0), StreamType::new("unopened"), 0)
+}
+
 /// How long a worker sleeps between two polls of a device that sends no notifications.
 pub(crate) const POLL: Duration = Duration::from_micros(50);
 
@@ -131,7 +136,7 @@ impl Worker {
             Task::Launch(run) => return self.accept_launch(run),
             task => task,
         };
-        let at = self.index[task.stream().index()] as usize;
+        let at = self.place(task.stream());
         let stream = &mut self.streams[at];
         if stream.is_blocked() || !stream.pending.is_empty() {
             stream.pending.push_back(task);
@@ -145,7 +150,7 @@ impl Worker {
     fn accept_launch(&mut self, run: Arc<Run>) {
         self.accept(Task::BeginLaunch(run.clone()));
         for (k, playing) in run.tapes.iter().enumerate() {
-            let stream = playing.stream.id;
+            let stream = playing.stream.id();
             if self.position(stream).is_some() {
                 let (tape, run) = (k as u16, run.clone());
                 self.accept(Task::Play { stream, tape, next: 0, run });
@@ -157,7 +162,7 @@ impl Worker {
     /// Takes a stored call.
     #[inline]
     pub(crate) fn accept_call(&mut self, call: StoredCall) {
-        let at = self.index[call.stream.index()] as usize;
+        let at = self.place(call.stream);
         let stream = &mut self.streams[at];
         if stream.is_blocked() || !stream.pending.is_empty() {
             stream.pending.push_back(Task::Call(call));
@@ -171,7 +176,23 @@ impl Worker {
         self.index.get(stream.index()).filter(|at| **at != NONE).map(|at| *at as usize)
     }
 
-    fn open(&mut self, id: StreamId, key: millstream_types::StreamKey) {
+    /// Returns the position of a stream that has work here.
+    #[inline]
+    fn place(&mut self, stream: StreamId) -> usize {
+        self.position(stream).unwrap_or_else(|| self.open_lost(stream))
+    }
+
+    /// Opens a stream that was never given to this worker. All its work fails.
+    #[cold]
+    fn open_lost(&mut self, id: StreamId) -> usize {
+        self.open(id, unopened_key());
+        let message = format!("{id} got work before a worker had opened it");
+        let at = self.streams.len() - 1;
+        self.streams[at].lost = Some(Error::Internal { message });
+        at
+    }
+
+    fn open(&mut self, id: StreamId, key: StreamKey) {
         if self.index.len() <= id.index() {
             self.index.resize(id.index() + 1, NONE);
         }
@@ -246,9 +267,10 @@ impl Worker {
                 }
             }
             Message::ExternalDone(point, result) => {
-                let at = self.index[point.stream.index()] as usize;
-                self.external_done(at, point.seq, result);
-                self.run_pending(at);
+                if let Some(at) = self.position(point.stream) {
+                    self.external_done(at, point.seq, result);
+                    self.run_pending(at);
+                }
             }
             Message::Device(stream) => {
                 // The device may notify before the stream's opening has ended, or after its close.
