@@ -88,7 +88,8 @@ impl Frontier {
         if other.points.len() <= FEW {
             return other.points.iter().fold(false, |news, point| self.add(*point) | news);
         }
-        let own = std::mem::take(&mut self.points);
+        let most = self.points.len() + other.points.len();
+        let own = std::mem::replace(&mut self.points, SmallVec::with_capacity(most));
         let (mut own, mut others) = (own.iter().peekable(), other.points.iter().peekable());
         loop {
             let stream = match (own.peek(), others.peek()) {

@@ -114,12 +114,14 @@ impl Router {
     /// Returns a stream of the program, which is opened again if it is closed.
     pub(super) fn opened(&mut self, id: StreamId) -> OpenStream {
         let stream = self.routed(id);
-        match (stream.open, stream.opened.clone()) {
-            (Some(open), _) => open,
-            (None, Some((key, worker))) => self.open_on(id, key, worker),
+        if let Some(open) = stream.open {
+            return open;
+        }
+        match stream.opened.clone() {
+            Some((key, worker)) => self.open_on(id, key, worker),
             // Only an emission that has not opened its own stream comes here. The worker lacks the
             // stream, and fails the task.
-            (None, None) => OpenStream { id, worker: 0 },
+            None => OpenStream { id, worker: 0 },
         }
     }
 
