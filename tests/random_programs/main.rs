@@ -20,7 +20,7 @@ fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
 /// Returns the number of programs: `MILLSTREAM_CASES`, or few enough for every run of the tests.
 fn cases() -> u32 {
     let wanted = std::env::var("MILLSTREAM_CASES").ok();
-    wanted.and_then(|count| count.parse().ok()).unwrap_or(millstream_testing::cases(600, 3000))
+    wanted.and_then(|count| count.parse().ok()).unwrap_or(millstream_testing::cases(400, 3000))
 }
 
 proptest! {

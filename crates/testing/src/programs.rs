@@ -91,7 +91,7 @@ pub fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Out
                 vec![]
             }
             // So many streams that some are closed when they are dropped.
-            16 if b < 64 => {
+            16 if b < 24 => {
                 let create = |_| machine.create_stream(&DeviceId::cpu(0)).unwrap();
                 for stream in (0..34).map(create).collect::<Vec<_>>() {
                     machine.call("add_", &[&x, &y]).on(&stream).unwrap();

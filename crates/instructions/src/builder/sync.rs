@@ -296,11 +296,12 @@ impl Builder {
         }
         self.emit_wait(sink, at, until, via, origin);
         self.waited(at, until);
-        // For the instruction's further waits. A pool's own clock does not hold it.
-        brought.add(until);
+        // For the instruction's further waits. A pool's own clock does not hold it. An empty clock
+        // that joins another shares its points.
         if let Some(passed) = self.streams[until.stream.index()].at(until.seq) {
             brought.join(passed);
         }
+        brought.add(until);
     }
 
     /// Emits a wait and counts it.

@@ -119,9 +119,9 @@ impl Router {
         }
         match stream.opened.clone() {
             Some((key, worker)) => self.open_on(id, key, worker),
-            // Only an emission that has not opened its own stream comes here. The worker lacks the
-            // stream, and fails the task.
-            None => OpenStream { id, worker: 0 },
+            // Only an emission that has not opened its own stream comes here. The worker was not
+            // given the stream, and fails all its work.
+            None => *stream.open.insert(OpenStream { id, worker: 0 }),
         }
     }
 
@@ -214,7 +214,8 @@ impl Router {
 
     /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
     pub(super) fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
-        let was_open = self.is_open(stream);
+        let RoutedStream { open, opened, .. } = self.routed(stream);
+        let was_closed = open.is_none() && opened.is_some();
         let to = self.opened(stream);
         let own = &mut self.streams[stream.index()];
         own.tail = seq;
@@ -231,7 +232,7 @@ impl Router {
             self.push(to, enter);
         }
         self.push(to, task);
-        if !was_open {
+        if was_closed {
             self.close(stream);
         }
     }
