@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use millstream_instructions::TensorRef;
 use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::router::OpenStream;
 use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;
-use millstream_runtime::emission::router::OpenStream;
 use millstream_runtime::tapes::run::Run;
 use millstream_types::{Access, Result, StreamId};
 

@@ -25,7 +25,6 @@ use millstream_types::StreamKey;
 
 use crate::emission::router::OpenStream;
 
-
 /// The number of operands up to which a prepared kernel is called. A tape gathers the addresses of
 /// a call on its stack.
 pub const MAX_OPERANDS: usize = 16;

@@ -81,7 +81,8 @@ impl Router {
 
     /// Returns where the tapes of the next launch begin.
     pub fn playing(&mut self, tapes: &[OpenStream]) -> SmallVec<[Playing; 4]> {
-        let playing = |&stream: &OpenStream| Playing { stream, base: *self.tapes.tail(stream.id()) };
+        let playing =
+            |&stream: &OpenStream| Playing { stream, base: *self.tapes.tail(stream.id()) };
         tapes.iter().map(playing).collect()
     }
 

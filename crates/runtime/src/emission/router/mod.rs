@@ -19,8 +19,7 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, TensorRef,
-    Via,
+    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, TensorRef, Via,
 };
 use millstream_ops::collective::{self, Channel, Numbering};
 use millstream_stream_policy::KnownChunks;

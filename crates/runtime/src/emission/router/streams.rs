@@ -107,7 +107,8 @@ impl Router {
         let open = self.assign(id, &key, worker);
         let compiling = self.compiles(&key.device).then(|| key.device.clone());
         let stream = self.routed(id);
-        (stream.opened, stream.open, stream.compiling) = (Some((key, worker)), Some(open), compiling);
+        (stream.opened, stream.open, stream.compiling) =
+            (Some((key, worker)), Some(open), compiling);
         open
     }
 
