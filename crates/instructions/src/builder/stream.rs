@@ -259,3 +259,43 @@ impl Knowledge for Known<'_> {
         self.observed.covers(point)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn track(k: u32) -> StreamTrack {
+        let key = StreamKey::compute(DeviceId::cpu(0), k);
+        let decl = StreamDecl::new(key, StreamMode::InOrder);
+        StreamTrack::new(decl, ArenaId(0), StreamFacts::on(DeviceId::cpu(0)))
+    }
+
+    proptest! {
+        /// A clock that is replaced holds the same points as one that is joined.
+        #[test]
+        fn a_wait_adds_all_that_had_passed(
+            steps in proptest::collection::vec((0u16..20, 0u16..20, 0u64..4), 1..300),
+        ) {
+            let mut tracks: Vec<StreamTrack> = (0..20).map(track).collect();
+            for (waiter, source, back) in steps {
+                let own = usize::from(waiter);
+                let until = tracks[usize::from(source)].seq.saturating_sub(back);
+                let until = Point::new(StreamId(source), until);
+                if waiter != source && !tracks[own].known.covers(until) {
+                    let passed = tracks[usize::from(source)].at(until.seq).cloned();
+                    let mut joined = tracks[own].known.clone();
+                    if let Some(passed) = &passed {
+                        joined.join(passed);
+                    }
+                    joined.add(until);
+                    tracks[own].seq += 1;
+                    let at = Point::new(StreamId(waiter), tracks[own].seq);
+                    tracks[own].waited(at, until, passed.as_ref());
+                    prop_assert_eq!(&tracks[own].known, &joined);
+                }
+                tracks[own].seq += 1;
+            }
+        }
+    }
+}
