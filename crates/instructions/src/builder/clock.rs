@@ -23,7 +23,7 @@ pub(super) struct Clock {
 }
 
 /// The number of points from which on the recent ones join the base.
-const RECENT: usize = 16;
+const RECENT: usize = 64;
 
 /// The points of many streams. Most clocks are another one and a few points more, so those that
 /// come from one another share a base.
@@ -164,8 +164,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn points() -> impl Strategy<Value = Vec<Point>> {
-        let point = (0u16..40, 0u64..20).prop_map(|(s, n)| Point::new(StreamId(s), n));
-        proptest::collection::vec(point, 0..80)
+        let point = (0u16..120, 0u64..20).prop_map(|(s, n)| Point::new(StreamId(s), n));
+        proptest::collection::vec(point, 0..250)
     }
 
     fn clock(points: &[Point]) -> Clock {
@@ -184,7 +184,7 @@ mod tests {
             let mut model: Frontier = a.iter().copied().collect();
             let news = joined.join(&other);
             prop_assert_eq!(news, model.join(&b.iter().copied().collect()));
-            for s in (0..40).map(StreamId) {
+            for s in (0..120).map(StreamId) {
                 prop_assert_eq!(joined.get(s), model.get(s));
             }
             prop_assert!(!joined.join(&other));
@@ -193,7 +193,7 @@ mod tests {
             prop_assert_eq!(&joined, &clock(&all));
             // A copy shares points, and does not change with the clock.
             let copy = joined.clone();
-            for s in (0..40).map(StreamId) {
+            for s in (0..120).map(StreamId) {
                 joined.add(Point::new(s, 99));
             }
             prop_assert_eq!(copy.frontier(), model);
@@ -205,7 +205,7 @@ mod tests {
         fn pruned_points_are_covered_by_the_other_clock(a in points(), b in points()) {
             let (mut pruned, other) = (clock(&a), clock(&b));
             pruned.prune(&other);
-            for stream in (0..40).map(StreamId) {
+            for stream in (0..120).map(StreamId) {
                 let kept = pruned.get(stream);
                 let (before, covered) = (clock(&a).get(stream), other.get(stream));
                 prop_assert_eq!(kept.max(covered), before.max(covered));
