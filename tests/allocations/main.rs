@@ -9,17 +9,19 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The system's allocator with a count of its allocations, and of the bytes in use.
+/// The system's allocator with counts of its allocations, of their bytes, and of the bytes in use.
 struct Counting;
 
 // Relaxed suffices: a test reads them only while no other thread works.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
 // SAFETY: each call passes its arguments on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        ALLOCATED.fetch_add(layout.size() as u64, Ordering::Relaxed);
         BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
@@ -38,6 +40,11 @@ static ALLOCATOR: Counting = Counting;
 /// Returns the number of allocations so far.
 fn allocations() -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed)
+}
+
+/// Returns the bytes of all allocations so far.
+fn bytes_allocated() -> u64 {
+    ALLOCATED.load(Ordering::Relaxed)
 }
 
 /// Returns the bytes in use.

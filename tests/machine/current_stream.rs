@@ -29,9 +29,14 @@ fn created_streams_are_new() {
     let m = inline();
     let streams = [&CPU, &SIM, &CPU, &CPU].map(|device| m.create_stream(device).unwrap());
     let made = streams.each_ref().map(|stream| stream.key().to_string());
-    assert_eq!(made, ["cpu:0 compute 1", "sim:0 compute 1", "cpu:0 compute 2", "cpu:0 compute 3"]);
-    cpu(&m, 9);
-    assert_eq!(m.create_stream(&CPU).unwrap().key().to_string(), "cpu:0 compute 10");
+    let numbers = ["cpu:0 compute c0", "sim:0 compute c0", "cpu:0 compute c1", "cpu:0 compute c2"];
+    assert_eq!(made, numbers);
+    // The program's own numbers name other streams, whichever was there first.
+    for k in 0..4 {
+        let named = cpu(&m, k);
+        assert!(streams.iter().all(|created| created.key() != named.key()), "{k}");
+    }
+    assert_eq!(m.create_stream(&CPU).unwrap().key().to_string(), "cpu:0 compute c3");
     m.create_stream(&DeviceId::sim(1)).unwrap_err();
     assert_eq!(m.streams_used().unwrap(), [], "a stream costs nothing before it is used");
 }
@@ -172,7 +177,7 @@ fn calls_records_and_waits_use_the_current_stream() {
     insta::assert_snapshot!(list, @r#"
     millstream-list 1
     stream s0 cpu:0 compute 0 in-order
-    stream s1 cpu:0 compute 1 in-order
+    stream s1 cpu:0 compute c0 in-order
     arena a0 cpu:0
     external %0 "x" f32[2] in 8 bytes of a0
     AllocateTensor s0 %1 f32[2] as 8 bytes at a0+512 generation 2

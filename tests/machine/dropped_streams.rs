@@ -181,6 +181,36 @@ fn streams_close_and_open_again() {
     assert!(m.stream_keys().unwrap().len() < 200);
 }
 
+/// Work of an emission for streams that the workers have closed: events behind the last writes to
+/// tensors that live on, and patterns in free memory. The streams are opened for it, and closed
+/// again.
+#[test]
+fn a_closed_stream_does_the_work_that_others_need_of_it() {
+    for (driver, device) in ALL_DRIVERS.into_iter().flat_map(|d| [(d, CPU), (d, SIM)]) {
+        for checked in [false, true] {
+            let config = config(driver, SyncPolicy::Frontier).check_memory(checked);
+            let m = Machine::new(config).unwrap();
+            let s = m.compute(&device, 0).unwrap();
+            let x = upload(&s, &m, &[1.0, -2.0]);
+            for round in 0..3 {
+                let new = |_| m.create_stream(&device).unwrap();
+                let streams: Vec<Stream> = (0..40).map(new).collect();
+                for side in &streams {
+                    used(&m, &x, side);
+                    m.call("add_", &[&x, &x]).on(side).unwrap();
+                }
+                // The host waits for nothing, so a later use waits for the last of them.
+                drop(streams);
+                used(&m, &x, &s);
+                m.call("add_", &[&x, &x]).on(&s).unwrap();
+                let elements = [1.0, -2.0].map(|e: f32| e * 41f32.exp2());
+                assert_eq!(read(&x), elements, "{driver:?} on {device}, round {round}");
+                m.call("mul_", &[&x]).attr("other", (-41f64).exp2()).on(&s).unwrap();
+            }
+        }
+    }
+}
+
 /// A reused stream reports the failures of its present handles, and a completion those of its own.
 #[test]
 fn failures_belong_to_their_handles() {

@@ -1,6 +1,6 @@
-//! Random programs: worker threads give the results of the inline driver, the checker accepts every
-//! list, and lists do not depend on the driver. The fuzz target `programs` makes the same programs
-//! from its input.
+//! Random programs, which create and drop streams: worker threads and the simulation give the
+//! results of the inline driver, the checker accepts every list, and lists do not depend on the
+//! driver. The fuzz target `programs` makes the same programs from its input.
 
 mod body;
 mod captured;
@@ -20,7 +20,7 @@ fn config(driver: DriverKind, sync: SyncPolicy) -> MachineConfig {
 /// Returns the number of programs: `MILLSTREAM_CASES`, or few enough for every run of the tests.
 fn cases() -> u32 {
     let wanted = std::env::var("MILLSTREAM_CASES").ok();
-    wanted.and_then(|count| count.parse().ok()).unwrap_or(millstream_testing::cases(600, 3000))
+    wanted.and_then(|count| count.parse().ok()).unwrap_or(millstream_testing::cases(400, 3000))
 }
 
 proptest! {
@@ -39,8 +39,10 @@ proptest! {
     ) {
         let sync = if last_used { SyncPolicy::LastUsedStream } else { SyncPolicy::Frontier };
         let inline = run(config(DriverKind::Inline, sync), streams, pools, &steps);
-        let threaded = run(config(DriverKind::Threaded, sync), streams, pools, &steps);
-        prop_assert_eq!(inline.values, threaded.values);
-        prop_assert_eq!(inline.list, threaded.list);
+        for driver in [DriverKind::Threaded, DriverKind::Simulated] {
+            let other = run(config(driver, sync), streams, pools, &steps);
+            prop_assert_eq!(&inline.values, &other.values);
+            prop_assert_eq!(&inline.list, &other.list);
+        }
     }
 }

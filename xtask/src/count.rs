@@ -35,6 +35,7 @@ const KINDS: &[&str] = &[
     "method",
     "builder",
     "chain",
+    "streams",
     "attribute",
     "in-place",
     "view",

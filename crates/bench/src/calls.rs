@@ -29,6 +29,9 @@ pub struct CallsArgs {
     /// Number of rounds, after one more that warms up; without rounds, the calls are made once
     #[arg(long, default_value_t = 7)]
     rounds: u32,
+    /// Number of streams for `--kind streams`
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
+    streams: u16,
     /// Run the calls on a worker thread, not on the caller's
     #[arg(long)]
     worker: bool,
@@ -43,6 +46,8 @@ enum Kind {
     Builder,
     /// `machine.call("add", …)` on the output of the call before
     Chain,
+    /// The same, on one stream after the other: each call depends on another stream
+    Streams,
     /// `machine.call("mul", …)` with one attribute
     Attribute,
     /// `machine.call("add_", …)`
@@ -141,6 +146,13 @@ fn repeat(
         }
         Kind::Chain => {
             for _ in calls {
+                last = machine.call("add", &[&last, y]).one(stream)?;
+            }
+        }
+        Kind::Streams => {
+            let create = |_| machine.create_stream(&DeviceId::cpu(0));
+            let streams = (0..args.streams).map(create).collect::<Result<Vec<_>, _>>()?;
+            for stream in streams.iter().cycle().take(args.calls as usize) {
                 last = machine.call("add", &[&last, y]).one(stream)?;
             }
         }

@@ -85,10 +85,23 @@ impl Frontier {
             }
             return news;
         }
-        for &point in &other.points {
-            news |= self.add(point);
+        if other.points.len() <= FEW {
+            return other.points.iter().fold(false, |news, point| self.add(*point) | news);
         }
-        news
+        let most = self.points.len() + other.points.len();
+        let own = std::mem::replace(&mut self.points, SmallVec::with_capacity(most));
+        let (mut own, mut others) = (own.iter().peekable(), other.points.iter().peekable());
+        loop {
+            let stream = match (own.peek(), others.peek()) {
+                (Some(a), Some(b)) => a.stream.min(b.stream),
+                (Some(next), None) | (None, Some(next)) => next.stream,
+                (None, None) => return news,
+            };
+            let known = own.next_if(|p| p.stream == stream).map_or(0, |p| p.seq);
+            let seq = others.next_if(|p| p.stream == stream).map_or(0, |p| p.seq);
+            news |= known < seq;
+            self.points.push(Point::new(stream, known.max(seq)));
+        }
     }
 
     /// Keeps the points for which `keep` holds.
@@ -158,7 +171,7 @@ mod tests {
     }
 
     fn frontiers() -> impl Strategy<Value = Frontier> {
-        proptest::collection::vec((0u16..12, 0u64..20), 0..20)
+        proptest::collection::vec((0u16..24, 0u64..20), 0..40)
             .prop_map(|v| v.into_iter().map(|(s, n)| point(s, n)).collect())
     }
 
@@ -166,7 +179,7 @@ mod tests {
         #[test]
         fn join_is_the_least_upper_bound(a in frontiers(), b in frontiers(), c in frontiers()) {
             let join = |x: &Frontier, y: &Frontier| { let mut j = x.clone(); j.join(y); j };
-            for s in 0..12 {
+            for s in 0..24 {
                 let s = StreamId(s);
                 prop_assert_eq!(join(&a, &b).get(s), a.get(s).max(b.get(s)));
             }

@@ -6,9 +6,10 @@ use smallvec::SmallVec;
 
 use millstream_instructions::TensorRef;
 use millstream_runtime::emission::Emission;
+use millstream_runtime::emission::router::OpenStream;
 use millstream_runtime::tapes::graph::InstanceGraphs;
 use millstream_runtime::tapes::recycled::Recycled;
-use millstream_runtime::tapes::run::{Run, TapeStream};
+use millstream_runtime::tapes::run::Run;
 use millstream_types::{Access, Result, StreamId};
 
 /// The instances of an executable: its private memory, as often as launches may overlap.
@@ -28,7 +29,7 @@ pub struct Instance {
     /// Its memory, one tensor for each device.
     pub memory: SmallVec<[TensorRef; 1]>,
     /// The streams of the tapes, in the order of the tapes.
-    pub tapes: Box<[TapeStream]>,
+    pub tapes: Box<[OpenStream]>,
     /// The tapes that are launched as one command.
     pub graphs: Arc<InstanceGraphs>,
     /// The last launches.

@@ -25,7 +25,7 @@ pub fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Out
         let mode = if is_pool { StreamMode::Pool } else { StreamMode::InOrder };
         machine.stream_with_mode(&StreamKey::compute(DeviceId::cpu(0), k.into()), mode).unwrap()
     };
-    let streams: Vec<Stream> = (0..streams).map(stream).collect();
+    let mut streams: Vec<Stream> = (0..streams).map(stream).collect();
     let spec = TensorSpec::contiguous(DType::I64, &[4]).unwrap();
     let upload = |k: i64| {
         let bytes = [k, k + 1, -k, 7].map(i64::to_ne_bytes).concat();
@@ -36,12 +36,13 @@ pub fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Out
     machine.start_recording(&named).unwrap();
     let mut events = Vec::new();
     for &(kind, a, b, s) in steps {
-        let stream = &streams[usize::from(s) % streams.len()];
+        let at = usize::from(s) % streams.len();
+        let stream = &streams[at];
         let x = live[usize::from(a) % live.len()].clone();
         // The operands of one call have one shape.
         let y = live[usize::from(b) % live.len()].clone();
         let y = if y.spec().shape() == x.spec().shape() { y } else { x.clone() };
-        let made = match kind % 16 {
+        let made = match kind % 18 {
             0 | 1 => machine.call("add", &[&x, &y]).attr("alpha", 3).on(stream).unwrap(),
             2 => machine.call("mul", &[&x, &y]).on(stream).unwrap(),
             3 => machine.call("relu", &[&x]).on(stream).unwrap(),
@@ -87,6 +88,18 @@ pub fn run(config: MachineConfig, streams: u8, pools: u8, steps: &[Step]) -> Out
             }
             15 => {
                 stream.touch(&[&x, &y]).unwrap();
+                vec![]
+            }
+            // So many streams that some are closed when they are dropped.
+            16 if b < 24 => {
+                let create = |_| machine.create_stream(&DeviceId::cpu(0)).unwrap();
+                for stream in (0..34).map(create).collect::<Vec<_>>() {
+                    machine.call("add_", &[&x, &y]).on(&stream).unwrap();
+                }
+                vec![]
+            }
+            16 | 17 => {
+                streams[at] = machine.create_stream(&DeviceId::cpu(0)).unwrap();
                 vec![]
             }
             _ => vec![],

@@ -260,12 +260,16 @@ impl StreamMode {
     }
 }
 
-/// A stream's identity: device, type, index.
+/// A stream's identity: device, type, index. Streams that a program names and streams that a machine
+/// creates are counted apart: the index of a created stream is written with a `c`.
 ///
 /// ```
 /// # use millstream_types::*;
 /// let key = StreamKey::compute(DeviceId::cpu(0), 1);
 /// assert_eq!(key.to_string(), "cpu:0 compute 1");
+/// let created = StreamKey::created(DeviceId::cpu(0), 1);
+/// assert_eq!(created.to_string(), "cpu:0 compute c1");
+/// assert_eq!("cpu:0 compute c1".parse(), Ok(created));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey {
@@ -273,7 +277,9 @@ pub struct StreamKey {
     pub device: DeviceId,
     /// The type of the stream.
     pub ty: StreamType,
-    /// The index among the device's streams of that type.
+    /// Whether a machine created the stream, without a name by the program.
+    pub is_created: bool,
+    /// The index among the device's streams of that type, created or not.
     pub index: u32,
 }
 
@@ -286,7 +292,7 @@ impl StreamKey {
     /// assert_eq!(key.to_string(), "cuda:0 host2device 0");
     /// ```
     pub const fn new(device: DeviceId, ty: StreamType, index: u32) -> StreamKey {
-        StreamKey { device, ty, index }
+        StreamKey { device, ty, is_created: false, index }
     }
 
     /// Returns the key of compute stream `index` of `device`.
@@ -298,11 +304,49 @@ impl StreamKey {
     pub const fn compute(device: DeviceId, index: u32) -> StreamKey {
         StreamKey::new(device, StreamType::COMPUTE, index)
     }
+
+    /// Returns the key of created compute stream `index` of `device`.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// let (named, created) = (StreamKey::compute, StreamKey::created);
+    /// assert_ne!(created(DeviceId::cpu(0), 3), named(DeviceId::cpu(0), 3));
+    /// ```
+    pub const fn created(device: DeviceId, index: u32) -> StreamKey {
+        StreamKey { device, ty: StreamType::COMPUTE, is_created: true, index }
+    }
+
+    /// Stands before the index of a created stream in text forms.
+    ///
+    /// ```
+    /// # use millstream_types::*;
+    /// assert_eq!(StreamKey::CREATED, "c");
+    /// ```
+    pub const CREATED: &str = "c";
 }
 
 impl fmt::Display for StreamKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.device, self.ty, self.index)
+        let created = if self.is_created { StreamKey::CREATED } else { "" };
+        write!(f, "{} {} {created}{}", self.device, self.ty, self.index)
+    }
+}
+
+impl FromStr for StreamKey {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<StreamKey> {
+        let invalid = || Error::Invalid {
+            what: "stream",
+            message: format!("'{text}': expected device, type and index, as in cpu:0 compute 1"),
+        };
+        let [device, ty, index] = text.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(invalid());
+        };
+        let digits = index.strip_prefix(StreamKey::CREATED);
+        let number = digits.unwrap_or(index).parse().map_err(|_| invalid())?;
+        let key = StreamKey::new(device.parse()?, ty.parse()?, number);
+        Ok(StreamKey { is_created: digits.is_some(), ..key })
     }
 }
 

@@ -186,7 +186,9 @@ pub fn streams_as_assignment(profile: &Profile) -> Result<String, String> {
     let mut of_place: BTreeMap<u32, Vec<(&str, u32)>> = BTreeMap::new();
     for instruction in &profile.instructions {
         let key = profile.streams.get(instruction.stream as usize).and_then(key);
-        let Some(key) = key.filter(|key| key.ty == StreamType::COMPUTE) else { continue };
+        let Some(key) = key.filter(|key| key.ty == StreamType::COMPUTE && !key.is_created) else {
+            continue;
+        };
         let place = profile.place_of(instruction);
         let place = if is_of_trace(place) { number(place) } else { 0 };
         let name = profile.name_of(instruction);

@@ -90,10 +90,7 @@ fn share_workers(profile: &mut Profile) {
 
 /// Returns the key of a stream of ours.
 pub(super) fn key(stream: &Stream) -> Option<StreamKey> {
-    let mut words = stream.key().split(' ');
-    let device = words.next()?.parse().ok()?;
-    let (ty, index) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    Some(StreamKey::new(device, ty, index))
+    stream.key().parse().ok()
 }
 
 /// The numbers of streams, by their keys and by a stream of the same list.

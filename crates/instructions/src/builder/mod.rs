@@ -62,7 +62,7 @@ use smallvec::SmallVec;
 use millstream_ops::OpRegistry;
 use millstream_types::{
     DeviceId, Error, OpId, Origin, Point, Result, StorageId, StreamId, StreamKey, StreamMode,
-    StreamType, TensorId, TensorSpec,
+    TensorId, TensorSpec,
 };
 
 use crate::catalog::StreamCatalog;
@@ -284,8 +284,8 @@ pub struct Builder {
     streams: Vec<StreamTrack>,
     /// The streams by key.
     ids: FxHashMap<StreamKey, StreamId>,
-    /// For each device and type, the first index after those of the known streams.
-    next_index: FxHashMap<(DeviceId, StreamType), u32>,
+    /// For each device, the first index after those of the known created streams.
+    created: FxHashMap<DeviceId, u32>,
     slots: SlotTable,
     records: Records,
     inference: InferenceCache,
@@ -334,7 +334,7 @@ impl Builder {
             protection: Protection::default(),
             streams: Vec::new(),
             ids: FxHashMap::default(),
-            next_index: FxHashMap::default(),
+            created: FxHashMap::default(),
             slots: SlotTable::new(config.sync == SyncPolicy::LastUsedStream),
             records: Records::default(),
             inference: InferenceCache::default(),
@@ -502,8 +502,10 @@ impl Builder {
     /// Notes the key of a stream.
     fn note_key(&mut self, stream: StreamId, key: &StreamKey) {
         self.ids.insert(key.clone(), stream);
-        let next = self.next_index.entry((key.device.clone(), key.ty)).or_default();
-        *next = (*next).max(key.index.saturating_add(1));
+        if key.is_created {
+            let next = self.created.entry(key.device.clone()).or_default();
+            *next = (*next).max(key.index.saturating_add(1));
+        }
     }
 
     /// Returns the mode of a stream, if it is known.
@@ -516,9 +518,9 @@ impl Builder {
         self.ids.get(key).copied()
     }
 
-    /// Returns the first index from which on no stream of this device and type is known.
-    pub fn next_index(&self, device: &DeviceId, ty: StreamType) -> u32 {
-        self.next_index.get(&(device.clone(), ty)).copied().unwrap_or_default()
+    /// Returns the key of the next created compute stream of a device, which is not known yet.
+    pub fn next_created(&self, device: &DeviceId) -> StreamKey {
+        StreamKey::created(device.clone(), self.created.get(device).copied().unwrap_or_default())
     }
 
     /// Whether the host has observed that `point` completed, or it is behind a barrier.

@@ -69,7 +69,7 @@ impl Builder {
         }
         self.emit_wait(sink, at, event.at, via, origin);
         // The event carries the clock at its record, even if the stream's history has lost it.
-        self.streams[at.stream.index()].waited(at.seq, event.at, Some(&event.passed));
+        self.streams[at.stream.index()].waited(at, event.at, Some(&event.passed));
         self.holds(at.stream);
         Ok(())
     }

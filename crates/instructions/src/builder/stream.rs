@@ -47,6 +47,9 @@ pub(super) struct StreamTrack {
     pub(super) known: Clock,
     /// Counts the changes of `known`.
     pub(super) version: u64,
+    /// From which instruction on `known` holds as it is. No other stream has taken it over if this
+    /// is the greatest number.
+    known_from: u64,
     /// The builder's newest events of this stream, oldest first.
     pub(super) events: SmallVec<[(EventId, u64); RECENT_EVENTS]>,
     /// The most events that it keeps.
@@ -92,18 +95,14 @@ impl History {
             return;
         }
         self.points += state.far_points();
-        let mut kept = Clock::new();
         while (self.starts.len() == self.most || self.points > self.most_points)
             && let Some(oldest) = self.clocks.pop_front()
         {
             self.starts.pop_front();
             self.points -= oldest.far_points();
-            kept = oldest;
         }
-        // Overwritten, so that nothing is allocated.
-        kept.clone_from(state);
         self.starts.push_back(from);
-        self.clocks.push_back(kept);
+        self.clocks.push_back(state.clone());
     }
 
     fn at(&self, seq: u64) -> Option<&Clock> {
@@ -125,6 +124,7 @@ impl StreamTrack {
             seq: 0,
             known: Clock::new(),
             version: 0,
+            known_from: 0,
             events: SmallVec::new(),
             fence_epoch: 0,
             requested: SmallVec::new(),
@@ -181,6 +181,7 @@ impl StreamTrack {
     /// Frees the memory of earlier clocks, and returns the stream's events.
     pub(super) fn forget_history(&mut self) -> SmallVec<[(EventId, u64); RECENT_EVENTS]> {
         self.history = History::new(self.history.most, self.history.most_points);
+        self.known_from = u64::MAX;
         std::mem::take(&mut self.events)
     }
 
@@ -192,21 +193,31 @@ impl StreamTrack {
         self.on_device = Vec::new();
     }
 
-    /// Records that the instruction number `from` has waited for `until`, and so for the points
-    /// that had `passed` there. All later instructions of the stream know them too. On a pool they
-    /// do not; a stream that waits for the pool up to `from` does.
-    pub(super) fn waited(&mut self, from: u64, until: Point, passed: Option<&Clock>) {
+    /// Records that the instruction at `at` has waited for `until`, and so for the points that had
+    /// `passed` there. All later instructions of the stream know them too. On a pool they do not; a
+    /// stream that waits for the pool up to `at` does.
+    pub(super) fn waited(&mut self, at: Point, until: Point, passed: Option<&Clock>) {
         let is_pool = self.is_pool();
+        let own = Point::new(at.stream, self.known_from);
         let knows = if is_pool { &mut self.passed } else { &mut self.known };
-        let mut news = passed.is_some_and(|passed| knows.join(passed));
-        news |= knows.add(until);
+        let news = match passed {
+            // Whoever knows the stream from there on knows all that it knows: its clock is replaced
+            // without a look at each point, of which there are as many as streams.
+            Some(passed) if !is_pool && passed.covers(own) && !knows.covers(until) => {
+                knows.clone_from(passed);
+                knows.add(until);
+                true
+            }
+            passed => passed.is_some_and(|passed| knows.join(passed)) | knows.add(until),
+        };
         if news {
             self.version += u64::from(!is_pool);
-            self.remember(from);
+            self.remember(at.seq);
         }
     }
 
     fn remember(&mut self, from: u64) {
+        self.known_from = from;
         let state = if self.is_pool() { &self.passed } else { &self.known };
         self.history.remember(from, state);
     }
@@ -246,5 +257,45 @@ impl Knowledge for Known<'_> {
 
     fn seen(&self, point: Point) -> bool {
         self.observed.covers(point)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn track(k: u32) -> StreamTrack {
+        let key = StreamKey::compute(DeviceId::cpu(0), k);
+        let decl = StreamDecl::new(key, StreamMode::InOrder);
+        StreamTrack::new(decl, ArenaId(0), StreamFacts::on(DeviceId::cpu(0)))
+    }
+
+    proptest! {
+        /// A clock that is replaced holds the same points as one that is joined.
+        #[test]
+        fn a_wait_adds_all_that_had_passed(
+            steps in proptest::collection::vec((0u16..20, 0u16..20, 0u64..4), 1..300),
+        ) {
+            let mut tracks: Vec<StreamTrack> = (0..20).map(track).collect();
+            for (waiter, source, back) in steps {
+                let own = usize::from(waiter);
+                let until = tracks[usize::from(source)].seq.saturating_sub(back);
+                let until = Point::new(StreamId(source), until);
+                if waiter != source && !tracks[own].known.covers(until) {
+                    let passed = tracks[usize::from(source)].at(until.seq).cloned();
+                    let mut joined = tracks[own].known.clone();
+                    if let Some(passed) = &passed {
+                        joined.join(passed);
+                    }
+                    joined.add(until);
+                    tracks[own].seq += 1;
+                    let at = Point::new(StreamId(waiter), tracks[own].seq);
+                    tracks[own].waited(at, until, passed.as_ref());
+                    prop_assert_eq!(&tracks[own].known, &joined);
+                }
+                tracks[own].seq += 1;
+            }
+        }
     }
 }

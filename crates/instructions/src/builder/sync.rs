@@ -296,11 +296,12 @@ impl Builder {
         }
         self.emit_wait(sink, at, until, via, origin);
         self.waited(at, until);
-        // For the instruction's further waits. A pool's own clock does not hold it.
-        brought.add(until);
+        // For the instruction's further waits. A pool's own clock does not hold it. An empty clock
+        // that joins another shares its points.
         if let Some(passed) = self.streams[until.stream.index()].at(until.seq) {
             brought.join(passed);
         }
+        brought.add(until);
     }
 
     /// Emits a wait and counts it.
@@ -320,7 +321,7 @@ impl Builder {
     pub(super) fn waited(&mut self, at: Point, until: Point) {
         let (waiter, source) = (at.stream.index(), until.stream.index());
         if let Ok([waiter, source]) = self.streams.get_disjoint_mut([waiter, source]) {
-            waiter.waited(at.seq, until, source.at(until.seq));
+            waiter.waited(at, until, source.at(until.seq));
         }
         self.holds(at.stream);
     }

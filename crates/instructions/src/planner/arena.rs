@@ -20,6 +20,7 @@ use crate::frontier::Frontier;
 use crate::instruction::Placement;
 
 use super::free_blocks::FreeBlocks;
+use super::stream_set::StreamSet;
 use super::usage::Steps;
 use super::{ArenaId, GRANULARITY, Knowledge, LARGE, Search, rounded};
 
@@ -86,6 +87,9 @@ pub(super) struct Arena {
     pub(super) chunks: Vec<Chunk>,
     /// By stream.
     pub(super) free_blocks: Vec<FreeBlocks>,
+    /// The streams that may have idle or pending blocks, and resting ones.
+    pub(super) with_free: StreamSet,
+    with_resting: StreamSet,
     /// The unused blocks.
     pub(super) unused: FreeBlocks,
     pub(super) steps: Steps,
@@ -108,6 +112,8 @@ impl Arena {
             spare: Vec::new(),
             chunks: Vec::new(),
             free_blocks: Vec::new(),
+            with_free: StreamSet::default(),
+            with_resting: StreamSet::default(),
             unused: FreeBlocks::default(),
             steps: Steps::default(),
             reserved: 0,
@@ -283,7 +289,7 @@ impl Arena {
             None if block.is_unused() => {
                 self.idle(at);
             }
-            None if free.add_resting(&mut self.blocks, at) => {}
+            None if free.add_resting(&mut self.blocks, at) => self.with_resting.insert(stream),
             None => {
                 self.merge_resting(stream);
             }
@@ -303,8 +309,11 @@ impl Arena {
 
     /// Merges the resting blocks of all streams. Returns whether there were any.
     pub(super) fn merge_all_resting(&mut self) -> bool {
-        let streams = 0..self.free_blocks.len();
-        streams.fold(false, |found, k| self.merge_resting(StreamId(k as u16)) | found)
+        let mut found = false;
+        while let Some(stream) = self.with_resting.pop() {
+            found |= self.merge_resting(stream);
+        }
+        found
     }
 
     /// Adds a block that is in no list to its stream's free blocks. Returns the block that it is
@@ -325,6 +334,7 @@ impl Arena {
     fn pend(&mut self, at: u32, open: Point) {
         self.stamps += 1;
         let stream = self.blocks[at as usize].stream;
+        self.with_free.insert(stream);
         self.free_blocks[stream.index()].add_pending(&mut self.blocks, at, open, self.stamps);
     }
 
@@ -364,6 +374,7 @@ impl Arena {
 
     /// Adds a block that is in no list to the idle ones.
     fn add_idle(&mut self, at: u32) {
+        self.with_free.insert(self.blocks[at as usize].stream);
         let (free, blocks) = self.free_with(at);
         free.add_idle(blocks, at);
     }

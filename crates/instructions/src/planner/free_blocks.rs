@@ -76,6 +76,12 @@ impl FreeBlocks {
         })
     }
 
+    /// Whether there is neither an idle block nor a pending one.
+    pub(super) fn is_empty(&self) -> bool {
+        let [small, large] = &self.idle;
+        small.bytes + large.bytes + self.pending.bytes == 0
+    }
+
     /// Adds an idle block.
     pub(super) fn add_idle(&mut self, blocks: &mut [Block], at: u32) {
         let block = &mut blocks[at as usize];

@@ -9,7 +9,8 @@
 //!
 //! 1. an idle block of the stream, or memory that no stream has used;
 //! 2. a pending block of the stream, whose last uses the stream's clock covers by now;
-//! 3. a block of another stream of the device, whose last uses the stream's clock covers;
+//! 3. a block of another stream of the device, whose last uses the stream's clock covers; of many
+//!    streams the [`Search`] examines those with the ids before;
 //! 4. more memory from the device, while the limit allows. If more is pending than in use, and more
 //!    than [`PENDING`], the host first waits for the older half of the pending blocks, most of
 //!    which have long been free on the device;
@@ -26,12 +27,14 @@
 //! | `bins` | free blocks by size |
 //! | `free_blocks` | a stream's free blocks, idle and pending |
 //! | `reclaim` | blocks for a stream that has none |
+//! | `stream_set` | sets of streams |
 //! | `usage` | counts |
 
 mod arena;
 mod bins;
 mod free_blocks;
 mod reclaim;
+mod stream_set;
 mod usage;
 
 use std::fmt;
@@ -146,7 +149,7 @@ pub const LARGE: u64 = 1 << 20;
 /// The bytes that may always be pending while an arena grows.
 pub const PENDING: u64 = 32 << 20;
 
-/// How many blocks of a bin a search examines.
+/// How many blocks of a bin a search examines, and how many other streams with free blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
     /// A few, because another step may serve the request.

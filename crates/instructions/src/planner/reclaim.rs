@@ -75,9 +75,10 @@ impl Arena {
         self.unused.fit_idle(&self.blocks, want, want >= LARGE, search, |_| true)
     }
 
-    /// Finds the best block of another stream whose last uses `stream` knows.
+    /// Finds the best block of another stream whose last uses `stream` knows. The streams before it
+    /// come first, as work often moves from one stream to the next.
     fn fit_elsewhere(
-        &self,
+        &mut self,
         stream: StreamId,
         want: u64,
         large: bool,
@@ -85,13 +86,26 @@ impl Arena {
         known: &impl Knowledge,
     ) -> Option<u32> {
         let knows = |b: &Block| known.open(stream, &b.last_uses).is_none();
-        let others = self.free_blocks.iter().enumerate().filter(|(k, _)| *k != stream.index());
-        others
-            .filter_map(|(_, free)| {
+        let all = self.free_blocks.len();
+        let (mut best, mut examined) = (None, 0);
+        for (mut end, first) in [(stream.index(), 0), (all, stream.index() + 1)] {
+            while examined < search.most()
+                && let Some(other) = self.with_free.last_before(end).filter(|s| s.index() >= first)
+            {
+                end = other.index();
+                let free = &self.free_blocks[end];
+                if free.is_empty() {
+                    self.with_free.remove(other);
+                    continue;
+                }
+                examined += 1;
                 let idle = free.fit_idle(&self.blocks, want, large, search, knows);
-                idle.or_else(|| free.pending.fit(&self.blocks, want, search, knows))
-            })
-            .min_by_key(|&at| (self.blocks[at as usize].size, at))
+                let at = idle.or_else(|| free.pending.fit(&self.blocks, want, search, knows));
+                let size = |at: u32| (self.blocks[at as usize].size, at);
+                best = best.into_iter().chain(at.map(size)).min();
+            }
+        }
+        best.map(|(_, at)| at)
     }
 
     /// Finds the block that costs `stream` the fewest waits, and of these the one that was released

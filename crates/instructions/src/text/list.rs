@@ -198,7 +198,14 @@ fn parse_stream(
     let ty = cursor.word("a stream type")?;
     let ty: StreamType =
         ty.parse().map_err(|e: millstream_types::Error| start.error(e.to_string()))?;
-    let index = cursor.number("the stream's index")?;
+    let start = cursor.clone();
+    let (is_created, index) = match cursor.word("an index") {
+        Ok(word) => {
+            let digits = word.strip_prefix(StreamKey::CREATED).and_then(|word| word.parse().ok());
+            (true, digits.ok_or_else(|| start.expected("the stream's index"))?)
+        }
+        Err(_) => (false, cursor.number("the stream's index")?),
+    };
     let mode = [StreamMode::InOrder, StreamMode::Pool]
         .into_iter()
         .find(|m| cursor.eat(m.name()))
@@ -209,7 +216,7 @@ fn parse_stream(
         (false, None) => return Err(start.error(not_built_in(ty))),
     };
     cursor.comment()?;
-    let key = StreamKey::new(device, ty, index);
+    let key = StreamKey { device, ty, is_created, index };
     if !seen.streams.insert(key.clone()) {
         return Err(cursor.error(format!("stream {key} is declared twice")));
     }

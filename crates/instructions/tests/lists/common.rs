@@ -229,13 +229,16 @@ fn flat_list() -> impl Strategy<Value = InstructionList> {
     let work = proptest::sample::subsequence(WorkKind::ALL.to_vec(), 0..=WorkKind::ALL.len())
         .prop_map(|kinds| WorkSet::of(&kinds));
     let facts = (mode, proptest::option::of(work));
-    let streams = btree_map((devices(), ty, any::<u32>()), facts, 0..4).prop_map(|map| {
-        let decl = |((device, ty, index), (mode, work)): (_, (_, Option<WorkSet>))| {
-            let plain = StreamDecl::new(StreamKey::new(device, ty, index), mode);
-            work.map_or(plain.clone(), |work| plain.accepting(work))
-        };
-        map.into_iter().map(decl).collect()
-    });
+    let streams =
+        btree_map((devices(), ty, any::<bool>(), any::<u32>()), facts, 0..4).prop_map(|map| {
+            let decl =
+                |((device, ty, is_created, index), (mode, work)): (_, (_, Option<WorkSet>))| {
+                    let key = StreamKey { device, ty, is_created, index };
+                    let plain = StreamDecl::new(key, mode);
+                    work.map_or(plain.clone(), |work| plain.accepting(work))
+                };
+            map.into_iter().map(decl).collect()
+        });
     let external = (specs(), any::<u64>(), any::<u16>());
     let externals = btree_map(texts(), external, 0..4).prop_map(|map| {
         let one = |(k, (name, (spec, bytes, arena)))| External {

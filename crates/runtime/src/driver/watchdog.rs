@@ -231,7 +231,7 @@ impl Watchdog {
         let (source, steps) = tape.program.awaited(tape.tape, step)?;
         let Playing { stream, base } = tape.tapes[source];
         let place = tape.program.place(&self.tables.ops, source, steps as usize - 1);
-        Some((place, Point::new(stream.id, base + u64::from(steps))))
+        Some((place, Point::new(stream.id(), base + u64::from(steps))))
     }
 
     /// Returns whether something is overdue.

@@ -30,9 +30,10 @@ use millstream_types::{DeviceId, Point, StreamId, StreamType};
 use crate::emission::Release;
 use crate::emission::StreamOptions;
 use crate::emission::shared::MachineShared;
+use crate::sync;
 
 /// How many free streams of a kind a request examines, and the workers keep open.
-const MOST_EXAMINED: usize = 32;
+const MOST_EXAMINED: usize = sync::FREE_STREAMS;
 
 /// How many streams of the program's own keys may be free without the host having observed their
 /// instructions.

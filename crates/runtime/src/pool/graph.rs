@@ -26,6 +26,7 @@ use crate::scope::cancel::CancelScope;
 use crate::sync::points::Milestone;
 use crate::worker::pooled::ReadyTask;
 use crate::worker::task::{StoredCall, Task};
+use crate::worker::unopened_key;
 
 use super::ready::Ready;
 use super::storages::{After, Noted, Storages};
@@ -156,6 +157,11 @@ impl Graph {
     /// Accepts a task, and adds its edges.
     #[inline]
     pub(super) fn accept(&mut self, task: Task, context: &impl GraphContext) {
+        let id = task.stream();
+        let is_open = self.index.get(id.index()).is_some_and(|at| *at != NONE);
+        if !is_open && !matches!(task, Task::OpenStream(..)) {
+            self.open(id, unopened_key());
+        }
         match task {
             Task::OpenStream(id, key) => self.open(id, *key),
             Task::CloseStream(_) => unreachable!("pools have no lease"),

@@ -30,6 +30,9 @@ pub(crate) const BLOCK: usize = 128;
 /// Places of a ring: the drops of a thread between two emissions. More of them are emitted at once.
 pub(crate) const RING: usize = 16;
 
+/// Streams without handles that the workers keep open, of each kind.
+pub(crate) const FREE_STREAMS: usize = 32;
+
 /// Returns how often a loop checks before it parks. A model needs fewer checks to reach the same
 /// states.
 pub(crate) const fn spins(checks: u32) -> u32 {

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use millstream_instructions::TensorRef;
 use millstream_types::StreamKey;
 
-use run::TapeStream;
+use crate::emission::router::OpenStream;
 
 /// The number of operands up to which a prepared kernel is called. A tape gathers the addresses of
 /// a call on its stack.
@@ -35,5 +35,5 @@ pub const GROUP: usize = 4;
 /// The resources of a dropped executable.
 pub struct Ended {
     pub memory: SmallVec<[TensorRef; 1]>,
-    pub tapes: SmallVec<[(StreamKey, TapeStream); 4]>,
+    pub tapes: SmallVec<[(StreamKey, OpenStream); 4]>,
 }

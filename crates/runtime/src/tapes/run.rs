@@ -7,6 +7,7 @@ use millstream_ep::PooledEvent;
 use millstream_kernels::RawTensor;
 use millstream_types::{Attrs, Failure, Origin, Point, Result, ScalarUse, ScalarValue, StreamId};
 
+use crate::emission::router::OpenStream;
 use crate::scope::cancel::CancelScope;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::tables::Tables;
@@ -14,17 +15,10 @@ use crate::tables::Tables;
 use super::graph::{Decision, GraphRun, InstanceGraph, InstanceGraphs, Stage};
 use super::tape::{Address, PackedAddress, Program, StepCall, StepOperand};
 
-/// The stream that runs a tape of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TapeStream {
-    pub(crate) id: StreamId,
-    pub(crate) worker: usize,
-}
-
 /// A tape in a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Playing {
-    pub(crate) stream: TapeStream,
+    pub(crate) stream: OpenStream,
     /// The sequence number before the tape's first step.
     pub(crate) base: u64,
 }
@@ -200,7 +194,7 @@ impl Run {
     /// Returns the point at which a tape has made so many steps.
     pub(crate) fn point(&self, tape: usize, steps: u32) -> Point {
         let Playing { stream, base } = self.tapes[tape];
-        Point::new(stream.id, base + u64::from(steps))
+        Point::new(stream.id(), base + u64::from(steps))
     }
 
     /// Returns the point at which a tape ends.

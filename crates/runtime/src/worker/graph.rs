@@ -133,7 +133,7 @@ impl Worker {
             return false;
         }
         let tapes = run.program.graphs[*plan].tapes.iter();
-        let mut workers = tapes.map(|tape| run.tapes[usize::from(*tape)].stream.worker);
+        let mut workers = tapes.map(|tape| run.tapes[usize::from(*tape)].stream.worker());
         let first = workers.next();
         if !workers.all(|worker| Some(worker) == first) {
             own.stage = Stage::Refused("its tapes run on several workers".to_owned());
@@ -149,7 +149,7 @@ impl Worker {
         let arrived = std::mem::take(&mut own.arrived);
         drop(own);
         for tape in arrived {
-            let stream = graph.run.tapes[usize::from(tape)].stream.id;
+            let stream = graph.run.tapes[usize::from(tape)].stream.id();
             let at = self.index[stream.index()] as usize;
             if std::mem::take(&mut self.streams[at].joining) {
                 self.inbox.post(Message::Resume(stream));
@@ -193,7 +193,7 @@ impl Worker {
 
     /// Returns the position of the stream of a tape, which must be this worker's.
     fn stream_of(&self, run: &Run, tape: u16) -> anyhow::Result<usize> {
-        let stream = run.tapes[usize::from(tape)].stream.id;
+        let stream = run.tapes[usize::from(tape)].stream.id();
         let at = self.index.get(stream.index()).filter(|at| **at != super::NONE);
         let at = at.ok_or_else(|| anyhow::anyhow!("tape {tape} runs on another worker"))?;
         Ok(*at as usize)

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_stream_policy::{KnownChunks, WorkerGroup};
-use millstream_types::{Point, StreamId};
+use millstream_types::{DeviceId, Error, Point, StreamId, StreamKey, StreamType};
 
 use crate::profile::recording::Recording;
 use crate::profile::samples::StreamSamples;
@@ -77,6 +77,9 @@ pub(crate) struct Worker {
     index: Vec<u32>,
     /// Streams with published points that have not been flushed.
     dirty: Vec<u32>,
+    /// All streams that are not idle, and some that were not at the last flush, by position. So a
+    /// round of the worker takes as long as it has work, and not as it has streams.
+    active: Vec<StreamId>,
     /// Tasks finished since the last flush, and steps of tapes that completed as instructions do.
     finished: u64,
     /// Steps of tapes that count in `finished` when they complete, or did. The emission counts the
@@ -96,6 +99,11 @@ pub(crate) struct Worker {
 
 const NONE: u32 = u32::MAX;
 
+/// Returns the key of a stream that has work but was never opened. No policy serves its type.
+pub(crate) fn unopened_key() -> StreamKey {
+    StreamKey::new(DeviceId::cpu(0), StreamType::new("unopened"), 0)
+}
+
 /// How long a worker sleeps between two polls of a device that sends no notifications.
 pub(crate) const POLL: Duration = Duration::from_micros(50);
 
@@ -109,6 +117,7 @@ impl Worker {
             streams: Vec::new(),
             index: Vec::new(),
             dirty: Vec::new(),
+            active: Vec::new(),
             finished: 0,
             steps: 0,
             known_chunks: KnownChunks::default(),
@@ -131,13 +140,31 @@ impl Worker {
             Task::Launch(run) => return self.accept_launch(run),
             task => task,
         };
-        let at = self.index[task.stream().index()] as usize;
+        let at = self.place(task.stream());
         let stream = &mut self.streams[at];
         if stream.is_blocked() || !stream.pending.is_empty() {
             stream.pending.push_back(task);
         } else if let Some(task) = self.run(at, task) {
             self.streams[at].pending.push_front(task);
         }
+        self.note_active(at);
+    }
+
+    /// Notes a stream that is not idle.
+    #[inline]
+    fn note_active(&mut self, at: usize) {
+        let stream = &mut self.streams[at];
+        if !stream.is_active && !stream.is_idle() {
+            stream.is_active = true;
+            let (id, index) = (stream.id, &self.index);
+            let before = |other: &StreamId| index[other.index()] < at as u32;
+            self.active.insert(self.active.partition_point(before), id);
+        }
+    }
+
+    /// Returns the positions of the streams that may not be idle.
+    fn active(&self) -> impl Iterator<Item = usize> + '_ {
+        self.active.iter().filter_map(|stream| self.position(*stream))
     }
 
     /// Takes a launch: its begin, its tapes on streams of this worker, and its end. Each of the
@@ -145,7 +172,7 @@ impl Worker {
     fn accept_launch(&mut self, run: Arc<Run>) {
         self.accept(Task::BeginLaunch(run.clone()));
         for (k, playing) in run.tapes.iter().enumerate() {
-            let stream = playing.stream.id;
+            let stream = playing.stream.id();
             if self.position(stream).is_some() {
                 let (tape, run) = (k as u16, run.clone());
                 self.accept(Task::Play { stream, tape, next: 0, run });
@@ -157,13 +184,14 @@ impl Worker {
     /// Takes a stored call.
     #[inline]
     pub(crate) fn accept_call(&mut self, call: StoredCall) {
-        let at = self.index[call.stream.index()] as usize;
+        let at = self.place(call.stream);
         let stream = &mut self.streams[at];
         if stream.is_blocked() || !stream.pending.is_empty() {
             stream.pending.push_back(Task::Call(call));
         } else if let Some(task) = self.call_stored(at, call) {
             self.streams[at].pending.push_front(task);
         }
+        self.note_active(at);
     }
 
     /// Returns the position of a stream, if it is open here.
@@ -171,7 +199,23 @@ impl Worker {
         self.index.get(stream.index()).filter(|at| **at != NONE).map(|at| *at as usize)
     }
 
-    fn open(&mut self, id: StreamId, key: millstream_types::StreamKey) {
+    /// Returns the position of a stream that has work here.
+    #[inline]
+    fn place(&mut self, stream: StreamId) -> usize {
+        self.position(stream).unwrap_or_else(|| self.open_lost(stream))
+    }
+
+    /// Opens a stream that was never given to this worker. All its work fails.
+    #[cold]
+    fn open_lost(&mut self, id: StreamId) -> usize {
+        self.open(id, unopened_key());
+        let message = format!("{id} got work before a worker had opened it");
+        let at = self.streams.len() - 1;
+        self.streams[at].lost = Some(Error::Internal { message });
+        at
+    }
+
+    fn open(&mut self, id: StreamId, key: StreamKey) {
         if self.index.len() <= id.index() {
             self.index.resize(id.index() + 1, NONE);
         }
@@ -246,9 +290,10 @@ impl Worker {
                 }
             }
             Message::ExternalDone(point, result) => {
-                let at = self.index[point.stream.index()] as usize;
-                self.external_done(at, point.seq, result);
-                self.run_pending(at);
+                if let Some(at) = self.position(point.stream) {
+                    self.external_done(at, point.seq, result);
+                    self.run_pending(at);
+                }
             }
             Message::Device(stream) => {
                 // The device may notify before the stream's opening has ended, or after its close.
@@ -273,9 +318,10 @@ impl Worker {
     /// Returns the first stream that waits for a reached point.
     fn behind(&self) -> Option<usize> {
         let points = &self.tables.points;
-        self.streams.iter().position(|stream| {
-            stream.blocked_on.is_some_and(|(point, milestone)| points.reached(point, milestone))
-                || stream.awaited.is_some_and(|point| points.reached(point, Milestone::Completed))
+        self.active().find(|&at| {
+            let WorkerStream { blocked_on, awaited, .. } = &self.streams[at];
+            blocked_on.is_some_and(|(point, milestone)| points.reached(point, milestone))
+                || awaited.is_some_and(|point| points.reached(point, Milestone::Completed))
         })
     }
 
@@ -295,8 +341,10 @@ impl Worker {
     /// only after this completed nothing, even where devices send notifications.
     pub(crate) fn poll_devices(&mut self) -> bool {
         let mut moved = false;
-        for at in 0..self.streams.len() {
-            if !self.streams[at].in_flight.is_empty() {
+        for k in 0..self.active.len() {
+            if let Some(at) = self.position(self.active[k])
+                && !self.streams[at].in_flight.is_empty()
+            {
                 let before = self.finished;
                 self.poll(at);
                 self.run_pending(at);
@@ -310,13 +358,12 @@ impl Worker {
     /// a function of the host.
     #[inline]
     pub(crate) fn awaits_others(&self) -> bool {
-        let awaits = |l: &WorkerStream| !l.in_flight.is_empty() || l.external.is_some();
-        self.inbox.has_messages() || self.streams.iter().any(awaits)
+        self.inbox.has_messages() || self.has_in_flight() || self.awaits_external()
     }
 
     /// Returns whether an instruction is in flight.
     pub(crate) fn has_in_flight(&self) -> bool {
-        self.streams.iter().any(|l| !l.in_flight.is_empty())
+        self.active().any(|at| !self.streams[at].in_flight.is_empty())
     }
 
     /// Reports the progress of each stream.
@@ -357,7 +404,7 @@ impl Worker {
 
     /// Returns whether a device has to be polled regularly.
     pub(crate) fn must_poll(&self) -> bool {
-        self.streams.iter().any(WorkerStream::must_be_polled)
+        self.active().any(|at| self.streams[at].must_be_polled())
     }
 
     /// Wakes all waiters for published points, and forgets the closed streams.
@@ -368,6 +415,13 @@ impl Worker {
             self.tables.points.stream(stream.id).flush();
         }
         self.dirty.clear();
+        let Worker { active, index, streams, .. } = self;
+        active.retain(|stream| {
+            let at = index.get(stream.index()).filter(|at| **at != NONE);
+            let Some(stream) = at.map(|at| &mut streams[*at as usize]) else { return false };
+            stream.is_active = !stream.is_idle();
+            stream.is_active
+        });
         if self.finished > 0 {
             let finished = std::mem::take(&mut self.finished);
             // While steps are in flight, tasks count later: the backlog is never taken for less.
@@ -398,12 +452,12 @@ impl Worker {
 
     /// Returns whether a stream waits for an external completion.
     pub(crate) fn awaits_external(&self) -> bool {
-        self.streams.iter().any(|l| l.external.is_some())
+        self.active().any(|at| self.streams[at].external.is_some())
     }
 
     /// Returns whether the worker was stopped and has nothing left to do.
     pub(crate) fn is_done(&self) -> bool {
-        self.stop && self.streams.iter().all(WorkerStream::is_idle)
+        self.stop && self.active().all(|at| self.streams[at].is_idle())
     }
 
     /// Publishes that a stream has reached `seq`. For a pool the pool publishes, as only its graph

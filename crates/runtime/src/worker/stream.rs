@@ -169,6 +169,8 @@ pub(super) struct WorkerStream {
     pub(super) cancel_scope: Option<Arc<CancelScope>>,
     /// Whether points were published since the last flush.
     pub(super) dirty: bool,
+    /// Whether it is among the worker's `active` streams.
+    pub(super) is_active: bool,
     /// Whether the worker forgets the stream once it is idle.
     pub(super) closing: bool,
 }
@@ -192,6 +194,7 @@ impl WorkerStream {
             awaited: None,
             cancel_scope: None,
             dirty: false,
+            is_active: false,
             closing: false,
         }
     }

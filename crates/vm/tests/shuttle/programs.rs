@@ -5,11 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use millstream_types::{Attrs, Error};
+use millstream_instructions::Priority;
+use millstream_instructions::builder::Call;
+use millstream_types::{Attrs, Error, Origin, StreamKey};
 use shuttle::thread::{self, Thread};
 
+use crate::emission::Emission;
 use crate::rig::*;
-use crate::{Completion, Machine, MachineConfig};
+use crate::{Completion, Machine, MachineConfig, Tensor};
 
 /// Waits across three workers, places given out again, one reader.
 #[test]
@@ -51,6 +54,55 @@ fn two_submitters() {
             one.join().unwrap();
         }
         assert_eq!(read(&x), 6);
+    });
+}
+
+/// Two threads that create streams, change one tensor on them and drop them. Most are closed by the
+/// time that the next use waits for their last work.
+#[test]
+fn streams_come_and_go() {
+    explore(|| {
+        let m = machine();
+        let x = upload(&m, &cpu(&m, 0), 1);
+        let doubled = |m: &Machine, x: &Tensor| {
+            let streams = [(); 3].map(|()| m.create_stream(&CPU).unwrap());
+            let own = call(m, "add", &[x, x], &streams[0]);
+            m.call("add_", &[x, x]).on(&streams[2]).unwrap();
+            cpu(m, 1).wait_stream(&streams[1]).unwrap();
+            drop((streams, own));
+        };
+        let (other, same) = (m.clone(), x.clone());
+        let thread = thread::spawn(move || doubled(&other, &same));
+        doubled(&m, &x);
+        assert!([2, 4].contains(&read(&call(&m, "relu", &[&x], &cpu(&m, 0)))));
+        thread.join().unwrap();
+        assert_eq!(read(&x), 4);
+    });
+}
+
+/// A worker that gets work for a stream that it was never given fails the work, and goes on.
+#[test]
+fn work_for_a_stream_that_was_never_opened() {
+    explore(|| {
+        let m = machine();
+        let [x, y] = [1, 2].map(|value| upload(&m, &cpu(&m, 0), value));
+        let mut emission = m.shared.lock().unwrap();
+        let Emission { builder, router, .. } = &mut *emission;
+        let stray = Call {
+            op: builder.ops().id("add_").unwrap(),
+            inputs: &[x.tensor_ref(); 2],
+            into: None,
+            attrs: &Attrs::new(),
+            stream: builder.stream(&StreamKey::compute(CPU, 1)).unwrap(),
+            priority: Priority::default(),
+            section: None,
+            origin: &Origin::Unknown,
+        };
+        builder.call(router, &stray).unwrap();
+        drop(emission);
+        let error = x.read().unwrap_err().to_string();
+        assert!(error.contains("s1 got work before a worker had opened it"), "{error}");
+        assert_eq!(read(&call(&m, "add", &[&y, &y], &cpu(&m, 0))), 4);
     });
 }
 

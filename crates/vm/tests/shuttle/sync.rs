@@ -41,6 +41,9 @@ pub(crate) const BLOCK: usize = 2;
 /// Small, so that drops find it full.
 pub(crate) const RING: usize = 2;
 
+/// Small, so that dropped streams are closed.
+pub(crate) const FREE_STREAMS: usize = 1;
+
 /// No time passes, so no yield is long.
 pub(crate) const fn nanos() -> u64 {
     0

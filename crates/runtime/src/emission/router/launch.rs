@@ -5,34 +5,27 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use millstream_instructions::StreamDecl;
-use millstream_types::{Error, Point, Result, StreamId, StreamKey, StreamMode};
+use millstream_types::{Error, Point, Result, StreamId, StreamKey};
 
 use crate::driver::Driver;
-use crate::tapes::run::{Playing, Run, TapeStream};
+use crate::tapes::run::{Playing, Run};
 use crate::tapes::tape::Tape;
 use crate::worker::task::Task;
 
-use super::Router;
+use super::{OpenStream, Router};
 
 /// The streams that run tapes. Their ids count down, those of the program up.
 #[derive(Default)]
 pub(super) struct TapeStreams {
     /// The last point given to each stream, from the highest id down.
     tails: Vec<u64>,
-    /// The worker of each.
-    workers: Vec<usize>,
+    /// All of them, in the same order.
+    pub(super) all: Vec<OpenStream>,
     /// The streams of dropped executables, by key and worker.
-    free: HashMap<(StreamKey, usize), Vec<StreamId>>,
+    free: HashMap<(StreamKey, usize), Vec<OpenStream>>,
 }
 
 impl TapeStreams {
-    /// Returns each stream with its worker.
-    pub(super) fn workers(&self) -> impl Iterator<Item = (StreamId, usize)> {
-        let id = |k: usize| StreamId(u16::MAX - k as u16);
-        self.workers.iter().enumerate().map(move |(k, worker)| (id(k), *worker))
-    }
-
     fn tail(&mut self, stream: StreamId) -> &mut u64 {
         &mut self.tails[usize::from(u16::MAX - stream.0)]
     }
@@ -42,9 +35,9 @@ impl Router {
     /// Returns streams for the tapes of a new instance, which is first launched on the stream `on`.
     /// The worker of that stream also runs the first tape of the host, so that a launch needs no
     /// other thread; further tapes get the workers after it.
-    pub fn open_tapes(&mut self, tapes: &[Tape], on: StreamId) -> Result<Box<[TapeStream]>> {
+    pub fn open_tapes(&mut self, tapes: &[Tape], on: StreamId) -> Result<Box<[OpenStream]>> {
         self.precompile_tapes(tapes);
-        let own = self.streams[on.index()].worker;
+        let own = self.opened(on).worker();
         let mut opened = Vec::with_capacity(tapes.len());
         for tape in tapes {
             let worker = match tape.on_host {
@@ -56,12 +49,12 @@ impl Router {
                     self.driver.own_worker(&self.tables, group)?
                 }
             };
-            opened.push(TapeStream { id: self.tape_stream(&tape.key, worker)?, worker });
+            opened.push(self.tape_stream(&tape.key, worker)?);
         }
         Ok(opened.into())
     }
 
-    fn tape_stream(&mut self, key: &StreamKey, worker: usize) -> Result<StreamId> {
+    fn tape_stream(&mut self, key: &StreamKey, worker: usize) -> Result<OpenStream> {
         let free = self.tapes.free.get_mut(&(key.clone(), worker)).and_then(Vec::pop);
         if let Some(free) = free {
             return Ok(free);
@@ -72,25 +65,24 @@ impl Router {
             let message = "a machine has no more streams for the tapes of executables".to_owned();
             return Err(Error::Invalid { what: "stream", message });
         };
-        let id = StreamId(id as u16);
+        let open = self.assign(StreamId(id as u16), key, worker);
         self.tapes.tails.push(0);
-        self.tapes.workers.push(worker);
-        let decl = StreamDecl::new(key.clone(), StreamMode::InOrder);
-        self.assign(id, &decl.key, worker);
-        Ok(id)
+        self.tapes.all.push(open);
+        Ok(open)
     }
 
     /// Takes back the streams of a dropped executable. Its launches may not have completed yet: the
     /// next tape of a stream begins after them.
-    pub(crate) fn close_tapes(&mut self, tapes: impl IntoIterator<Item = (StreamKey, TapeStream)>) {
+    pub(crate) fn close_tapes(&mut self, tapes: impl IntoIterator<Item = (StreamKey, OpenStream)>) {
         for (key, stream) in tapes {
-            self.tapes.free.entry((key, stream.worker)).or_default().push(stream.id);
+            self.tapes.free.entry((key, stream.worker())).or_default().push(stream);
         }
     }
 
     /// Returns where the tapes of the next launch begin.
-    pub fn playing(&mut self, tapes: &[TapeStream]) -> SmallVec<[Playing; 4]> {
-        let playing = |&stream: &TapeStream| Playing { stream, base: *self.tapes.tail(stream.id) };
+    pub fn playing(&mut self, tapes: &[OpenStream]) -> SmallVec<[Playing; 4]> {
+        let playing =
+            |&stream: &OpenStream| Playing { stream, base: *self.tapes.tail(stream.id()) };
         tapes.iter().map(playing).collect()
     }
 
@@ -101,7 +93,7 @@ impl Router {
         if let Some(times) = &self.times {
             times.launch(run);
         }
-        let own = self.streams[stream.index()].worker;
+        let own = self.opened(stream);
         // One entry of the worker's queue instead of three: the worker alone counts references
         // then. A simulated worker takes them one by one, so that others may come between, and the
         // watchdog watches each.
@@ -112,14 +104,14 @@ impl Router {
             self.submit(stream, seq, Task::BeginLaunch(run.clone()));
         }
         for (k, playing) in run.tapes.iter().enumerate() {
-            *self.tapes.tail(playing.stream.id) = run.end_of(k).seq;
-            if at_once && playing.stream.worker == own {
+            let on = playing.stream;
+            *self.tapes.tail(on.id()) = run.end_of(k).seq;
+            if at_once && on.worker() == own.worker() {
                 self.tables.backlog.add();
                 continue;
             }
-            let (stream, tape) = (playing.stream.id, k as u16);
-            let task = Task::Play { stream, tape, next: 0, run: run.clone() };
-            self.push(playing.stream.worker, task);
+            let (stream, tape) = (on.id(), k as u16);
+            self.push(on, Task::Play { stream, tape, next: 0, run: run.clone() });
         }
         if at_once {
             self.tables.backlog.add();

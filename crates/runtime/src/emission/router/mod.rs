@@ -8,9 +8,9 @@
 
 mod launch;
 mod precompile;
+mod streams;
 mod times;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,15 +19,11 @@ use smallvec::SmallVec;
 
 use millstream_instructions::builder::PreparedCall;
 use millstream_instructions::{
-    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, StreamDecl,
-    TensorRef, Via,
+    Body, External, Frontier, Instruction, ListRecorder, Placement, Priority, Sink, TensorRef, Via,
 };
 use millstream_ops::collective::{self, Channel, Numbering};
-use millstream_stream_policy::{KnownChunks, WorkerGroup};
-use millstream_types::{
-    DeviceId, Origin, Point, Result, StreamId, StreamKey, StreamMode, StreamType, TensorId,
-    TensorSpec,
-};
+use millstream_stream_policy::KnownChunks;
+use millstream_types::{Origin, Point, StreamId, TensorId, TensorSpec};
 
 use crate::driver::Driver;
 use crate::driver::watchdog::Watchdog;
@@ -44,49 +40,9 @@ use crate::worker::task::{Companion, MAX_TENSORS, StoredCall, Task};
 
 use launch::TapeStreams;
 use precompile::Precompiled;
+pub use streams::OpenStream;
+use streams::RoutedStream;
 pub use times::TimesRecorder;
-
-/// A stream as the router sees it.
-#[derive(Clone, Debug)]
-struct RoutedStream {
-    id: StreamId,
-    worker: usize,
-    /// Whether the worker runs it. It has a worker once it was open.
-    is_open: bool,
-    /// The sequence number of the last instruction given to the worker.
-    tail: u64,
-    /// The last completed instruction, when it was last asked: the worker writes the counter all
-    /// the time, so a look at it takes as long as many instructions.
-    completed: Cell<u64>,
-    /// Points that the next instruction comes after, beside its waits.
-    gates: SmallVec<[Point; 2]>,
-    /// The cancel scopes that its worker applies to the next instruction.
-    cancel_scope: Option<Arc<CancelScope>>,
-    /// Its device, if that compiles the kernels of calls.
-    compiling: Option<DeviceId>,
-}
-
-/// The worker of the host's streams with a priority.
-const PRIORITIZED: StreamType = StreamType::new("prioritized");
-
-/// The worker of a stream that has none yet.
-const UNOPENED: usize = usize::MAX;
-
-impl RoutedStream {
-    fn unopened(id: StreamId) -> RoutedStream {
-        let (worker, completed, gates) = (UNOPENED, Cell::new(0), SmallVec::new());
-        RoutedStream {
-            id,
-            worker,
-            is_open: false,
-            tail: 0,
-            completed,
-            gates,
-            cancel_scope: None,
-            compiling: None,
-        }
-    }
-}
 
 /// Gives instructions to workers.
 pub struct Router {
@@ -138,110 +94,14 @@ impl Router {
         }
     }
 
-    /// Returns whether a worker runs a stream of the program.
-    #[inline]
-    pub(crate) fn is_open(&self, id: StreamId) -> bool {
-        self.streams.get(id.index()).is_some_and(|s| s.is_open)
-    }
-
-    /// Has a worker run a stream of the program, unless one does. A stream keeps the worker that it
-    /// had before it was closed, as earlier instructions may still be queued there. Called before
-    /// the first instruction is emitted, as the thread that it may need can be refused.
-    pub(crate) fn open(&mut self, id: StreamId, decl: &StreamDecl) -> Result<()> {
-        while self.streams.len() <= id.index() {
-            let id = StreamId(self.streams.len() as u16);
-            let mut stream = RoutedStream::unopened(id);
-            stream.gates.extend(self.last_barrier);
-            self.streams.push(stream);
-        }
-        let RoutedStream { worker, is_open, .. } = self.streams[id.index()];
-        if !is_open {
-            let worker = if worker == UNOPENED { self.choose_worker(id, decl)? } else { worker };
-            self.assign(id, &decl.key, worker);
-            let compiling = self.compiles(&decl.key.device).then(|| decl.key.device.clone());
-            let stream = &mut self.streams[id.index()];
-            (stream.worker, stream.is_open, stream.compiling) = (worker, true, compiling);
-        }
-        Ok(())
-    }
-
-    /// Has the worker of a stream of the program close it behind all its instructions.
-    pub fn close(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get_mut(id.index()) else { return };
-        if std::mem::take(&mut stream.is_open) {
-            // The next instruction may come from another thread's scope.
-            stream.cancel_scope = None;
-            let worker = stream.worker;
-            self.push(worker, Task::CloseStream(id));
-        }
-    }
-
-    /// Sets the options of a stream that has no worker yet.
-    pub fn set_options(&mut self, id: StreamId, options: StreamOptions) {
-        self.options.insert(id, options);
-    }
-
     /// Returns whether a list or times are being recorded.
     pub const fn is_recording(&self) -> bool {
         self.recorder.is_some() || self.times.is_some()
     }
 
-    /// Returns each stream of the program that has a worker, with its worker.
-    pub fn workers(&self) -> Vec<(StreamId, usize)> {
-        let open = self.streams.iter().filter(|stream| stream.is_open);
-        open.map(|stream| (stream.id, stream.worker)).collect()
-    }
-
     /// Returns whether all barriers so far have completed.
     pub fn has_passed_barriers(&self) -> bool {
         self.last_barrier.is_none_or(|at| self.tables.points.reached(at, Milestone::Completed))
-    }
-
-    /// Returns the last point of each stream that was given anything.
-    pub fn tails(&self) -> Vec<Point> {
-        let streams = self.streams.iter().filter(|s| s.tail > 0);
-        streams.map(|s| Point::new(s.id, s.tail)).collect()
-    }
-
-    fn choose_worker(&mut self, id: StreamId, decl: &StreamDecl) -> Result<usize> {
-        let key = &decl.key;
-        let (group, any_order) = self
-            .tables
-            .policies
-            .query(key, |policy| (policy.worker_group(key), policy.runs_in_any_order()))?;
-        let options = self.options.get(&id).copied().unwrap_or_default();
-        match group {
-            WorkerGroup::Host | WorkerGroup::Dedicated(_)
-                if decl.mode == StreamMode::Pool && any_order =>
-            {
-                self.driver.pool(&self.tables, group)
-            }
-            WorkerGroup::Host if options.worker.is_some() => {
-                let worker = options.worker.unwrap_or_default();
-                self.driver.host_worker_after(&self.tables, UNOPENED, worker)
-            }
-            WorkerGroup::Host if options.priority > Some(0) => {
-                self.driver.own_worker(&self.tables, WorkerGroup::Dedicated(PRIORITIZED))
-            }
-            WorkerGroup::Host => {
-                self.next_host_worker += 1;
-                self.driver.host_worker(&self.tables, self.next_host_worker - 1)
-            }
-            other => self.driver.own_worker(&self.tables, other),
-        }
-    }
-
-    /// Tells a worker that a stream is its own.
-    fn assign(&mut self, id: StreamId, key: &StreamKey, worker: usize) {
-        let open = Task::OpenStream(id, Box::new(key.clone()));
-        if let Some(watchdog) = &self.watchdog {
-            watchdog.note(&open);
-        }
-        self.driver.push(worker, open);
-        if let Some(times) = &self.times {
-            let record = Task::RecordTimes(id, Some(times.recording.clone()));
-            self.push(worker, record);
-        }
     }
 
     /// Returns a number that no other storage has.
@@ -325,37 +185,6 @@ impl Router {
                 self.tables.storage_roots.set(id.index(), root);
             }
         }
-    }
-
-    fn push(&mut self, worker: usize, task: Task) {
-        self.tables.backlog.add();
-        if let Some(watchdog) = &self.watchdog {
-            watchdog.note(&task);
-        }
-        self.driver.push(worker, task);
-    }
-
-    /// Gives a task for `stream` of the program to its worker, behind the stream's gates.
-    fn submit(&mut self, stream: StreamId, seq: u64, task: Task) {
-        let at = stream.index();
-        if !self.streams[at].gates.is_empty() {
-            let (worker, id) = (self.streams[at].worker, self.streams[at].id);
-            for gate in std::mem::take(&mut self.streams[at].gates) {
-                self.push(worker, Task::Gate(id, gate, Milestone::Completed));
-            }
-        }
-        let stream = &mut self.streams[at];
-        if let Some(times) = &mut self.times {
-            times.submitted(Point::new(stream.id, seq));
-        }
-        stream.tail = seq;
-        let worker = stream.worker;
-        if !cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref()) {
-            stream.cancel_scope.clone_from(&self.cancel_scope);
-            let enter = Task::SetCancelScope(stream.id, stream.cancel_scope.clone());
-            self.push(worker, enter);
-        }
-        self.push(worker, task);
     }
 
     fn route(&mut self, mut instruction: Instruction) {
@@ -454,7 +283,7 @@ impl Router {
     fn gate_barrier(&mut self, at: Point) {
         let tails: SmallVec<[Point; 8]> =
             self.streams.iter().map(|s| Point::new(s.id, s.tail)).collect();
-        let own = self.streams[at.stream.index()].worker;
+        let own = self.opened(at.stream);
         for tail in tails {
             if tail.stream != at.stream && !self.tables.points.reached(tail, Milestone::Completed) {
                 self.push(own, Task::Gate(at.stream, tail, Milestone::Completed));
@@ -522,11 +351,14 @@ impl Sink for Router {
             let (stream, seq, origin, tensors) = (at.stream, at.seq, origin.clone(), names);
             StoredCall { stream, number, seq, origin, tensors, companion }
         };
-        let stream = &mut self.streams[at.stream.index()];
-        let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
-        if !same || !stream.gates.is_empty() {
+        let Some(stream) = self.streams.get_mut(at.stream.index()) else {
             return self.submit(at.stream, at.seq, Task::Call(stored()));
-        }
+        };
+        let same = cancel::same(stream.cancel_scope.as_ref(), self.cancel_scope.as_ref());
+        let open = stream.open.filter(|_| same && stream.gates.is_empty());
+        let Some(open) = open else {
+            return self.submit(at.stream, at.seq, Task::Call(stored()));
+        };
         match &mut self.driver {
             Driver::Threaded(threaded) => {
                 if let Some(times) = &mut self.times {
@@ -534,7 +366,7 @@ impl Sink for Router {
                 }
                 stream.tail = at.seq;
                 self.tables.backlog.add();
-                threaded.push_with(stream.worker, || Task::Call(stored()));
+                threaded.push_with(open.worker(), || Task::Call(stored()));
             }
             Driver::Inline(inline) => {
                 if let Some(times) = &mut self.times {

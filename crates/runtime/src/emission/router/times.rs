@@ -38,9 +38,9 @@ impl TimesRecorder {
     /// Notes the tapes of a launch.
     pub(super) fn launch(&self, run: &Run) {
         let tapes = run.tapes.iter().zip(&run.program.tapes).map(|(playing, tape)| LaunchedTape {
-            stream: playing.stream.id,
+            stream: playing.stream.id(),
             base: playing.base,
-            worker: tape.on_host.map(|_| playing.stream.worker),
+            worker: tape.on_host.map(|_| playing.stream.worker()),
             sources: tape.sources.clone(),
         });
         self.recording.launch(run.at, tapes.collect());
@@ -68,9 +68,9 @@ impl Router {
     }
 
     fn tell_streams(&mut self, recording: &Option<Arc<Recording>>) {
-        let streams = self.workers().into_iter().chain(self.tapes.workers());
-        for (stream, worker) in streams.collect::<Vec<_>>() {
-            self.push(worker, Task::RecordTimes(stream, recording.clone()));
+        let streams: Vec<_> = self.open_streams().chain(self.tapes.all.iter().copied()).collect();
+        for stream in streams {
+            self.push(stream, Task::RecordTimes(stream.id(), recording.clone()));
         }
     }
 }

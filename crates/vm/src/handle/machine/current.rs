@@ -51,16 +51,17 @@ impl Machine {
         Ok(stream)
     }
 
-    /// Returns a compute stream of `device` that nothing else holds. As every stream, it costs
-    /// nothing before its first instruction. Once its handles are gone, with the tensors made on
-    /// it, a later call may return it again.
+    /// Returns a compute stream of `device` that nothing else holds, and that no key names by
+    /// chance: created streams are counted apart. As every stream, it costs nothing before its first
+    /// instruction. Once its handles are gone, with the tensors made on it, a later call may return
+    /// it again.
     ///
     /// ```
     /// # use millstream_vm::*;
     /// # use millstream_types::DeviceId;
     /// # let machine = Machine::new(MachineConfig::default())?;
     /// let own = machine.create_stream(&DeviceId::cpu(0))?; // nobody else has it
-    /// assert_ne!(own.key(), machine.current_stream()?.key());
+    /// assert_eq!(own.key().to_string(), "cpu:0 compute c0");
     /// # Ok::<(), millstream_types::Error>(())
     /// ```
     ///
@@ -104,9 +105,7 @@ impl Machine {
                 id
             }
             None => {
-                // The first is left to be the default stream.
-                let index = builder.next_index(device, StreamType::COMPUTE).max(1);
-                let key = StreamKey::compute(device.clone(), index);
+                let key = builder.next_created(device);
                 let id = builder.stream(&key)?;
                 if let Some(priority) = options.priority {
                     self.policies().set_priority(&key, priority);

@@ -266,7 +266,7 @@ impl Machine {
 
     /// Returns the stream of a key, in any mode or in this one.
     fn named_stream(&self, key: &StreamKey, mode: Option<StreamMode>) -> Result<Stream> {
-        let may_be_leased = key.index > 0 && mode != Some(StreamMode::Pool);
+        let may_be_leased = (key.index > 0 || key.is_created) && mode != Some(StreamMode::Pool);
         let mut emission = self.shared.lock()?;
         while may_be_leased && emission.builder.known_id(key).is_none() {
             // Streams that were dropped before are free.

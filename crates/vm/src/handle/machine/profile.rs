@@ -235,7 +235,8 @@ impl Profiling {
         shared.recording.set(None);
         let mut emission = shared.lock()?;
         let times = emission.router.finish_times();
-        let opened = emission.router.workers();
+        let opened: Vec<_> =
+            (emission.router.open_streams()).map(|stream| (stream.id(), stream.worker())).collect();
         let mut inference = emission.builder.inference_stats_of_ops();
         for (op, earlier) in &self.inference {
             inference.entry(op.clone()).and_modify(|stats| *stats = stats.since(*earlier));
