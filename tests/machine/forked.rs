@@ -11,6 +11,8 @@ use std::task::{Context, Poll, Waker};
 use millstream::*;
 use millstream_testing::machine::*;
 
+use crate::executable::machine;
+
 /// Set in the process that forks: no other test holds a lock there meanwhile.
 const ALONE: &str = "MILLSTREAM_TEST_FORKS";
 

@@ -161,7 +161,7 @@ fn a_run_outside_ends_a_template_that_it_does_not_fit() {
     let call = |size: usize| traced.call(&[&tensor(&m, &[size], size)]).dim(0, 0).run();
     [2, 3, 5, 6].into_iter().for_each(|size| drop(call(size).unwrap()));
     let error = call(7).unwrap_err().to_string();
-    assert!(error.contains("the function gives `neg(value 0)"), "{error}");
+    assert!(error.contains("and now neg(value 0)"), "{error}");
 }
 
 /// Numbers of the host that depend on the size have no template, unless they are integer arguments.

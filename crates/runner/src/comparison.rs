@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 
 use millstream_comm::{CommError, Communicator};
-use millstream_trace::Program;
 use millstream_instructions::InstructionList;
 use millstream_instructions::text::{parse_list, print_list};
+use millstream_trace::Program;
 use millstream_verify::{ChannelCalls, CommunicatorRules, rank_calls, verify_ranks};
 
 use crate::exchange::Exchange;
@@ -113,8 +113,8 @@ fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 
 /// Returns a hash of the order of a rank's calls.
 fn order(own: &[ChannelCalls]) -> String {
-    let of = |of: &'_ ChannelCalls| of.calls.iter().map(|call| (call.order, &*of.channel));
-    let mut calls: Vec<(usize, &str)> = own.iter().flat_map(of).collect();
+    let of = own.iter().flat_map(|of| of.calls.iter().map(|call| (call.order, &*of.channel)));
+    let mut calls: Vec<(usize, &str)> = of.collect();
     calls.sort_unstable();
     hash(calls.into_iter().map(|(_, channel)| channel))
 }

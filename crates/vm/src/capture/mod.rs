@@ -24,11 +24,9 @@
 //! | `session` | a run of a function whose calls are noted or compared |
 //! | `run` | the notes of a run, without the run |
 //! | `segment` | the executable of some notes |
-//! | `replay` | captures as trees of segments and guards, and their replay |
-//! | `resumption` | replays that have left their capture |
+//! | `replay` | captures as chains of segments and guards, and their replay |
 //! | `comparison` | what runs with different sizes have in common |
 //! | `symbolic` | captures for sizes that the function did not run with |
-//! | `verification` | replays beside which the function runs |
 //! | `report` | counts and reasons |
 //! | `limits` | the bounds of captures |
 
@@ -43,14 +41,13 @@ mod note;
 mod numbers;
 mod replay;
 mod report;
-mod resumption;
 mod run;
 mod segment;
 mod session;
 mod symbolic;
 mod traced;
-mod verification;
 
 pub use limits::CaptureLimits;
 pub use report::TracedReport;
+pub(crate) use session::count_handle;
 pub use traced::{Traced, TracedCall};

@@ -159,7 +159,9 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
         let mut lines: Vec<String> = self.declarations().collect();
         let made = self.made_of(&mut lines, compile);
         // A rank that fails says so, since the others wait for it.
-        lines.extend(made.as_ref().err().map(|error| format!("the error: {}", error.without_place())));
+        lines.extend(
+            made.as_ref().err().map(|error| format!("the error: {}", error.without_place())),
+        );
         let agreed = agreement::check(&machine, &mesh, &lines);
         made.and_then(|made| agreed.map(|()| made))
     }
@@ -186,7 +188,7 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
     ) -> Result<Sharded> {
         let stream = self.machine.current_stream()?;
         let (results, noted) = self.note(&stream)?;
-        lines.extend(noted.lines());
+        lines.extend(noted.lines(self.inputs.len()));
         lines.push(format!("the results {results:?}"));
         let shardings = self.shardings(&noted, &results)?;
         let Divided { inputs, outputs, list, layouts } =

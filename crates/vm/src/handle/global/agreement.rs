@@ -52,8 +52,7 @@ pub(crate) fn check(machine: &Machine, mesh: &Mesh, lines: &[String]) -> Result<
         return Ok(());
     }
     let most = digests.iter().map(|of| of[1] as usize).max().unwrap_or(0);
-    let mut hashes: Vec<i64> =
-        lines.iter().map(|line| hash(&|hasher| line.hash(hasher))).collect();
+    let mut hashes: Vec<i64> = lines.iter().map(|line| hash(&|hasher| line.hash(hasher))).collect();
     hashes.resize(most, 0);
     let hashes = exchange(machine, mesh, &hashes)?;
     let first = (0..most).find_map(|line| {
@@ -63,7 +62,8 @@ pub(crate) fn check(machine: &Machine, mesh: &Mesh, lines: &[String]) -> Result<
     let (line, other) = first.unwrap_or_default();
     let mut text = lines.get(line).map_or("nothing more", String::as_str).as_bytes().to_vec();
     text.resize(LINE, 0);
-    let words = text.chunks_exact(8).map(|bytes| bytes.iter().fold(0, |w, b| w << 8 | i64::from(*b)));
+    let words =
+        text.chunks_exact(8).map(|bytes| bytes.iter().fold(0, |w, b| w << 8 | i64::from(*b)));
     let texts = exchange(machine, mesh, &words.collect::<Vec<i64>>())?;
     let text = |at: usize| {
         let bytes: Vec<u8> = texts[at].iter().flat_map(|word| word.to_be_bytes()).collect();

@@ -214,12 +214,12 @@ impl Noted {
         number
     }
 
-    /// Describes the calls, equally on all ranks: without their places. A tensor from elsewhere is
-    /// named with the way in which it is held.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        let name = |number: &usize| {
+    /// Describes the calls of a function of so many inputs, equally on all ranks: without their
+    /// places. A tensor from elsewhere is named with the way in which it is held.
+    pub(crate) fn lines(&self, inputs: usize) -> impl Iterator<Item = String> + '_ {
+        let name = move |number: &usize| {
             let tensor = &self.tensors[*number];
-            let held = tensor.global().filter(|_| !self.made[*number]);
+            let held = tensor.global().filter(|_| *number >= inputs && !self.made[*number]);
             let held = held.map_or_else(String::new, |held| format!(" as {}", held.sharding));
             format!("{number}: {}{held}", tensor.spec().brief())
         };

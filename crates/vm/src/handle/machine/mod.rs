@@ -57,7 +57,7 @@ use millstream_runtime::profile::recording::ActiveRecording;
 use millstream_runtime::scope::{fork, origin, reentrancy};
 use millstream_runtime::sync::backoff::POLLS;
 use millstream_runtime::sync::points::PointTable;
-use millstream_runtime::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock, Ordering};
+use millstream_runtime::sync::{self, AtomicBool, AtomicUsize, Mutex, OnceLock};
 use millstream_runtime::tables::functions::{FunctionPlaces, FunctionTable};
 use millstream_runtime::tables::loans::Loans;
 use millstream_runtime::tables::poison::{FailureLog, Poison};
