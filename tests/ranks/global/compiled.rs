@@ -222,8 +222,8 @@ fn ranks_compile_one_function() {
         );
         refused(
             compile(6, &|x| x.mul(if own == 0 { 2.0 } else { 3.0 })?.sum(0)),
-            "rank 0 has `mul` of [0: f32[6]] with other=2 to [1], rank 2 has `mul` of [0: f32[6]] \
-             with other=3",
+            "rank 0 has `mul` of [0: f32[6]] with other=2.0 to [1], rank 2 has `mul` of \
+             [0: f32[6]] with other=3.0",
         );
         refused(
             compile(6, &|x| if own == 1 { x.sum(0) } else { x.sum(0)?.neg() }),

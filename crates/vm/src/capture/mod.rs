@@ -7,10 +7,11 @@
 //! 2. A host read is a *guard*: what the function does next may depend on it. The notes between
 //!    guards are *segments*, and each becomes an executable. Its outputs are the tensors that the
 //!    function still held at the guard.
-//! 3. A later call with the same key launches the first segment and reads as the function did. A
+//! 3. A later call with the same key launches the first segment and reads as the function did. The
 //!    value that was read before leads to the next segment. With any other value the function runs
 //!    again, *resumed*: the calls that it makes are compared with the notes and return the tensors
-//!    of the replay, until the read; from there on they run, and are noted as another branch.
+//!    of the replay, until the read; from there on they run. A replay that is verified is compared
+//!    so to its end.
 //!
 //! | module | holds |
 //! |---|---|

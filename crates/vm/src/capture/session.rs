@@ -308,17 +308,11 @@ impl Session {
         }
     }
 
-    /// Ends the repetition, after the function.
+    /// Checks that the function holds nothing that stands for a tensor that it had dropped.
     ///
     /// # Errors
-    /// The function makes fewer calls than it did, or holds what stands for a tensor that it had
-    /// dropped.
-    pub(super) fn end_repetition(&mut self, origin: &Origin) -> Result<()> {
-        let missing = self.prefix.as_ref().and_then(|prefix| prefix.note(self.repeated));
-        if let Some(note) = missing {
-            return Err(changed(&note.action.to_string(), "nothing more", origin));
-        }
-        drop(self.end_prefix());
+    /// It does.
+    pub(super) fn check_alive(&self, origin: &Origin) -> Result<()> {
         let mut alive = self.alive.values();
         match alive.any(|alive| self.stand_ins.contains(&alive.tensor)) {
             true => Err(kept_stand_in(origin)),
@@ -501,23 +495,25 @@ impl Session {
             if let Value::Made(k) = value {
                 self.made = self.made.max(k + 1);
             }
-            let known = self.prefix.as_ref().and_then(|p| p.tensors.get(&value)).cloned();
+            let stream = match step {
+                Step::Call { stream, .. }
+                | Step::Empty { stream, .. }
+                | Step::Upload { stream, .. } => (*stream).clone(),
+                Step::View { of, .. } => of.made_on().clone(),
+                _ => self.machine.current_stream()?,
+            };
+            let known = self.prefix.as_mut().and_then(|prefix| prefix.tensors.get_mut(&value));
             let tensor = match known {
                 Some(tensor) => {
                     if let Value::Input(k) = value {
                         self.handles[k as usize] += 1;
                     }
-                    tensor
+                    // The launch has made it on another stream.
+                    tensor.set_made_on(stream);
+                    tensor.clone()
                 }
                 // It ended before the guard, so nothing but the function's next calls name it.
                 None => {
-                    let stream = match step {
-                        Step::Call { stream, .. }
-                        | Step::Empty { stream, .. }
-                        | Step::Upload { stream, .. } => (*stream).clone(),
-                        Step::View { of, .. } => of.made_on().clone(),
-                        _ => self.machine.current_stream()?,
-                    };
                     let bytes = spec.span_bytes() as u64;
                     let made = self.machine.empty_at(&stream, spec, bytes, origin.clone())?;
                     if let Some(prefix) = &mut self.prefix {
@@ -544,8 +540,7 @@ impl Session {
             if prefix.ended.contains(value) {
                 self.stand_ins.insert(tensor.tensor_ref());
             }
-            // The function holds it, too.
-            if matches!(value, Value::Made(_)) && tensor.handles() > 1 {
+            if matches!(value, Value::Made(_)) {
                 let (tensor, spec) = (tensor.tensor_ref(), tensor.spec().clone());
                 let origin = made.get(value).copied().cloned().unwrap_or_default();
                 self.alive.insert(*value, Alive { tensor, spec, origin });
@@ -630,6 +625,22 @@ pub(super) fn with_any<T>(work: impl FnOnce(&mut Session) -> Option<T>) -> Optio
         let _inner = request::suspend(&[Rank::Trace]);
         work(session.as_mut()?)
     })
+}
+
+/// Ends the repetition of this thread's function, which has returned.
+///
+/// # Errors
+/// It makes fewer calls than it did.
+pub(super) fn end_repetition(origin: &Origin) -> Result<()> {
+    let ended = with_any(|session| {
+        let missing = session.prefix.as_ref().and_then(|prefix| prefix.note(session.repeated));
+        Some(match missing {
+            Some(note) => Err(changed(&note.action.to_string(), "nothing more", origin)),
+            None => Ok(session.end_prefix()),
+        })
+    });
+    // Dropped outside of the session, which notes the ends of tensors.
+    ended.unwrap_or(Ok(None)).map(drop)
 }
 
 /// Uses the session, if it is one of this machine.

@@ -27,7 +27,7 @@ use super::note::Place;
 use super::replay::{Node, Outcome, Resume, Then};
 use super::report::TracedReport;
 use super::run::Run;
-use super::session::{Refusal, Session};
+use super::session::{Refusal, Session, end_repetition};
 use super::symbolic::Templates;
 
 type Function = dyn Fn(&[Tensor], &Attrs) -> Result<Vec<Tensor>> + Send + Sync;
@@ -263,7 +263,7 @@ impl Traced {
     /// ```
     #[track_caller]
     pub fn call<'a>(&'a self, inputs: &[&'a Tensor]) -> TracedCall<'a> {
-        let (inputs, origin) = (inputs.iter().copied().collect(), origin::caller());
+        let (inputs, origin) = (SmallVec::from_slice(inputs), origin::caller());
         let (attrs, scalars, dims) = (Attrs::new(), BTreeMap::new(), SmallVec::new());
         TracedCall { traced: self, inputs, attrs, scalars, dims, origin }
     }
@@ -538,17 +538,21 @@ impl Traced {
     ) -> Result<Vec<Tensor>> {
         let session = Session::new(&self.machine, inputs, lie, arguments, outside, Some(prefix));
         let session = session.map_err(|e| e.at(origin))?;
-        let (results, session) = session.run(|| (self.function)(inputs, &arguments.attrs));
+        let (results, session) = session.run(|| {
+            let results = (self.function)(inputs, &arguments.attrs)?;
+            end_repetition(origin).map(|()| results)
+        });
         let mut session = session.ok_or_else(|| Refusal::nested(origin).error())?;
         let results = results?;
-        session.end_repetition(origin)?;
+        session.check_alive(origin)?;
         let refused = |refusal: Refusal| refusal.error().at(origin);
         let Some(end) = end else {
             let names = session.results(&results).map_err(refused);
             let mut state = self.lock();
             state.report.resumptions += 1;
             state.count_run(self.is_strict);
-            let ended = state.count_left(node);
+            // The rest could not be captured either.
+            let ended = if names.is_ok() { state.count_left(node) } else { None };
             drop(state);
             drop(ended);
             return if self.is_strict { names.map(|_| results) } else { Ok(results) };
@@ -781,7 +785,8 @@ impl<'a> TracedCall<'a> {
     /// That of the function, or of a launch; the function does something else than before; or the
     /// function is strict, and cannot be captured.
     pub fn run(self) -> Result<Vec<Tensor>> {
-        let inputs: Vec<Tensor> = self.inputs.iter().map(|tensor| (*tensor).clone()).collect();
+        let inputs = self.inputs.iter().map(|tensor| (*tensor).clone());
+        let inputs: SmallVec<[Tensor; 4]> = inputs.collect();
         for &(input, dim) in &self.dims {
             let rank = inputs.get(input).map(|tensor| tensor.spec().layout.rank());
             if rank.is_none_or(|rank| dim >= rank) {

@@ -206,6 +206,13 @@ impl Tensor {
         (!is_known).then(|| Arc::strong_count(&self.0))
     }
 
+    /// Sets the stream of later calls, if nobody else has the tensor.
+    pub(crate) fn set_made_on(&mut self, stream: Stream) {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.made_on = stream;
+        }
+    }
+
     /// Returns how many handles there are of the tensor.
     pub(crate) fn handles(&self) -> usize {
         Arc::strong_count(&self.0)
