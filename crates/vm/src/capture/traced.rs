@@ -343,9 +343,7 @@ impl Traced {
         let found = self.lock().find(&key);
         let captures = match found {
             Found::Captures(captures) => captures,
-            Found::Never(error) if self.is_strict => {
-                return Err(error.without_place().clone().at(origin));
-            }
+            Found::Never(error) if self.is_strict => return Err(error),
             Found::Never(_) => {
                 let mut state = self.lock();
                 state.report.plain += 1;
