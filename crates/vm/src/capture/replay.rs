@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use millstream_types::{Error, Origin, Result, ScalarValue, StreamKey};
+use millstream_types::{Error, Origin, Result, ScalarValue};
 
 use crate::handle::Tensor;
 use crate::handle::global;
@@ -29,8 +29,6 @@ pub(super) struct Node {
     after: BTreeMap<Value, Place>,
     /// The tensors from elsewhere.
     pub(super) outside: Vec<(Tensor, Place)>,
-    /// The stream of calls that name none.
-    pub(super) stream: StreamKey,
 }
 
 /// What follows a segment.
@@ -265,8 +263,8 @@ impl Node {
                 }
                 _ => Then::Return(run.results.clone(), left.clone()),
             };
-            let (notes, outside, stream) = (Arc::from(notes), outside.clone(), run.stream.clone());
-            let node = Node { notes, found, segment, then, after: values, outside, stream };
+            let (notes, outside) = (Arc::from(notes), outside.clone());
+            let node = Node { notes, found, segment, then, after: values, outside };
             next = Some(Arc::new(node));
         }
         next.ok_or_else(|| Error::Internal { message: "a capture without notes".to_owned() })

@@ -23,8 +23,6 @@ pub(super) struct Run {
     pub(super) generators: Vec<Drawn>,
     /// The scalars of the call, by name.
     pub(super) arguments: Vec<(String, ScalarValue)>,
-    /// The stream of calls that name none.
-    pub(super) stream: StreamKey,
     /// The created streams that the run has used.
     pub(super) streams: Vec<StreamKey>,
     pub(super) results: Vec<Returned>,
@@ -56,7 +54,6 @@ impl Run {
             outside: session.outside.clone(),
             generators: session.draws.generators.clone(),
             arguments: session.arguments.clone(),
-            stream: session.stream.clone(),
             streams: session.streams.clone(),
             results,
             left: left.into(),

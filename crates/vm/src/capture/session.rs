@@ -114,8 +114,6 @@ pub(super) struct Session {
     pub(super) inputs: Vec<Tensor>,
     /// How many more handles of each input the function has made than dropped.
     handles: Vec<isize>,
-    /// The stream of calls that name none.
-    pub(super) stream: StreamKey,
     /// The created streams, in the order of their first use.
     pub(super) streams: Vec<StreamKey>,
     /// Generators with a higher number were made by the function.
@@ -175,7 +173,6 @@ impl Session {
             arguments: arguments.scalars.clone(),
             inputs: inputs.to_vec(),
             handles: vec![0; inputs.len()],
-            stream: machine.current_stream()?.key.clone(),
             streams: Vec::new(),
             input_storages: places.iter().map(|place| place.storage).collect(),
             last_storage,

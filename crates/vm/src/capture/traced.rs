@@ -359,13 +359,8 @@ impl Traced {
         let Some((entry, node)) = known else {
             return self.capture(key, inputs, &lie, arguments, origin);
         };
-        // A created stream stands for the one of the capture.
-        let other = (node.stream != stream.key).then(|| self.machine.stream(&node.stream));
-        let other = other.transpose().map_err(at)?;
-        other.iter().try_for_each(|other| other.wait_stream(&stream)).map_err(at)?;
         let is_verified = self.is_verified_now();
         let outcome = node.replay(inputs, &arguments.values(), entry, is_verified, origin)?;
-        other.iter().try_for_each(|other| stream.wait_stream(other)).map_err(at)?;
         match outcome {
             Outcome::Done(results) => {
                 self.lock().count_replay(&node, self.is_strict);
