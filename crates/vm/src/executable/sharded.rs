@@ -2,6 +2,8 @@
 //!
 //! The calls of the function are noted, divided among the ranks together, and recorded on this
 //! rank's parts ([`survey`]). All ranks plan alike, so their lists meet in their collectives.
+//!
+//! Long because its items have examples.
 
 use std::fmt;
 use std::sync::Arc;
