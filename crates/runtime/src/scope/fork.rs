@@ -1,7 +1,6 @@
 //! Forked processes. A child has a copy of its parent's machines, and none of their threads: its
 //! waits for them would never end, so they are errors.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_types::{Error, Result};
@@ -14,10 +13,22 @@ static FIRST_OWN: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of a new machine. The first call in a program registers for forks.
 pub fn number_machine() -> u64 {
-    static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(system::register);
+    #[cfg(unix)]
+    {
+        static REGISTERED: std::sync::Once = std::sync::Once::new();
+        // SAFETY: the function only accesses atomics, which is allowed in a forked child. Without
+        // memory for the registration forks stay unnoticed.
+        REGISTERED.call_once(|| unsafe {
+            libc::pthread_atfork(None, None, Some(mark_child));
+        });
+    }
     // Relaxed: only uniqueness is wanted.
     NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(unix)]
+extern "C" fn mark_child() {
+    FIRST_OWN.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 /// Returns whether the process is a fork of the one that made the machine.
@@ -34,24 +45,4 @@ pub(crate) fn is_inherited(machine: u64) -> bool {
 #[inline]
 pub(crate) fn check(machine: u64) -> Result<()> {
     if is_inherited(machine) { Err(Error::Forked) } else { Ok(()) }
-}
-
-#[cfg(unix)]
-mod system {
-    use super::{FIRST_OWN, NEXT, Ordering};
-
-    extern "C" fn mark_child() {
-        FIRST_OWN.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
-    pub(super) fn register() {
-        // SAFETY: the function only accesses atomics, which is allowed in a forked child. Without
-        // memory for the registration forks stay unnoticed.
-        unsafe { libc::pthread_atfork(None, None, Some(mark_child)) };
-    }
-}
-
-#[cfg(not(unix))]
-mod system {
-    pub(super) const fn register() {}
 }

@@ -170,16 +170,11 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>>> ShardBuilder<F> {
 
     /// Describes the inputs and outputs as declared.
     fn declarations(&self) -> impl Iterator<Item = String> {
-        let text = |entries: &Entries| {
-            let of = |entry: &Option<Sbp>| entry.map_or("open".to_owned(), |sbp| sbp.to_string());
-            entries.iter().map(of).collect::<Vec<String>>().join(", ")
-        };
-        let inputs = self.inputs.iter().enumerate();
-        let inputs = inputs.map(move |(k, (spec, entries))| {
-            format!("the input {k} {} held as [{}]", spec.brief(), text(entries))
+        let inputs = self.inputs.iter().enumerate().map(|(k, (spec, entries))| {
+            format!("the input {k} {} held as {entries:?}", spec.brief())
         });
         let outputs = self.outputs.iter().enumerate();
-        inputs.chain(outputs.map(move |(k, of)| format!("the output {k} held as [{}]", text(of))))
+        inputs.chain(outputs.map(|(k, entries)| format!("the output {k} held as {entries:?}")))
     }
 
     /// Compiles the function. Adds its calls to the description that the ranks compare.
