@@ -23,8 +23,8 @@ use super::{Executable, Recorded};
 impl Machine {
     /// Begins to compile a function of global tensors for the ranks of a mesh, which all do so.
     /// What the shardings of its inputs and outputs leave open, and the division of each call,
-    /// follow from the whole program: the ranks exchange little, and no work is done twice. To compile
-    /// waits for all ranks of the mesh, which compare their functions.
+    /// follow from the whole program: the ranks exchange little, and no work is done twice.
+    /// Compilation waits for all ranks of the mesh, which compare their functions.
     ///
     /// The function runs twice, on tensors without elements. Global tensors that it takes from
     /// elsewhere are bound, and stay as they are held. A tensor that it redistributes is held so.
